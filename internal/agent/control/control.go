@@ -1,0 +1,87 @@
+// Package control is what the service and an agent say to each other about the one app that the agent supervises: the wire
+// types, the paths inside a workload, and the service's client. It is HTTP over the control door of the workload's tunnel.
+//
+//	GET  /status          Status
+//	GET  /watch           Status after Status, one JSON a line, each time it changes; the first at once
+//	PUT  /files/{name}    an input file into the work directory, before the launch
+//	POST /app             App: launch it; 409 when one was launched already (the same launch may be repeated: 204)
+//	GET  /log?from=N      the app's output from byte N on (raw); with &follow=1 until the app has exited
+//	GET  /files/{name}    an output file from the work directory
+//	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
+//
+// The package must not know how a workload is started; it knows one running agent.
+package control
+
+import "time"
+
+// Paths inside every workload, on every backend.
+const (
+	RunDir     = "/run/slipway"            // writable by the workload's user, not part of any environment
+	BinDir     = RunDir + "/bin"           // read-only; holds the agent's program `slipway`
+	Program    = BinDir + "/slipway"       //
+	LinkDir    = RunDir + "/link"          // read-only; holds the service's socket
+	LinkSocket = LinkDir + "/service.sock" // the agent dials it
+	APISocket  = RunDir + "/api.sock"      // the agent listens: programs in the workload reach the service as that workload
+	WorkDir    = RunDir + "/work"          // a job's files and working directory
+	LogFile    = RunDir + "/app.log"       // the app's output
+	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
+	IDEnv      = "SLIPWAY_ID"              // the workload's id
+	FileLimit  = int64(1) << 30            // most bytes of one input or output file
+	ReadyEvery = 20 * time.Millisecond     // how often the agent asks the app whether it answers
+)
+
+// Env is a process environment. It carries secrets and so cannot be printed.
+type Env map[string]string
+
+// String hides the values.
+func (Env) String() string { return "[environment]" }
+
+// GoString hides the values.
+func (Env) GoString() string { return "[environment]" }
+
+// App is what the agent is to run. It is sent once, over the tunnel only: nothing of it is in the container's configuration.
+type App struct {
+	Launch string   `json:"launch"` // names this launch, so that repeating it is harmless
+	Argv   []string `json:"argv"`
+	Env    Env      `json:"env"` // added to the agent's own environment
+	Dir    string   `json:"dir"` // working directory; created when it is missing. Empty: WorkDir
+	// HTTP says that the app serves HTTP on a port of the loopback that the agent chooses. The agent puts it in place of the
+	// port in JUPYTERHUB_SERVICE_URL, and its own relay in place of the Hub's address in JUPYTERHUB_API_URL and
+	// JUPYTERHUB_ACTIVITY_URL: the app needs no route to the Hub.
+	HTTP bool `json:"http"`
+	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
+	Ready string `json:"ready,omitempty"`
+	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.
+	Grace time.Duration `json:"grace,omitempty"`
+}
+
+// State is where the app is.
+type State string
+
+// The states of an app, in order.
+const (
+	Idle     State = "idle"     // the agent waits for the launch
+	Starting State = "starting" // runs, does not answer yet
+	Ready    State = "ready"
+	Exited   State = "exited" // Status.ExitCode and Status.Reason say how; the agent stays for log and files until it is ended
+)
+
+// Status is the agent's account of its app.
+type Status struct {
+	Launch   string    `json:"launch,omitempty"`
+	State    State     `json:"state"`
+	ExitCode int       `json:"exit_code"`        // 128+n after signal n, as shells have it
+	Reason   string    `json:"reason,omitempty"` // why it could not be started or ended by a signal, in plain words
+	LogSize  int64     `json:"log_size"`
+	Files    []File    `json:"files,omitempty"` // of the work directory, once the app has exited
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`
+	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes, the app's largest process
+	CPU      float64   `json:"cpu,omitempty"`     // seconds, user and system
+}
+
+// File is one file of the work directory.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}

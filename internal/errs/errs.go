@@ -1,0 +1,122 @@
+// Package errs holds the kinds of error that Slipway tells apart and the one table that joins a kind to its wire code and
+// HTTP status. The Go client and the Python client read the same table (hubapi/testdata/errors.json).
+//
+// An error of a kind may carry what the user needs to act: the field, the value and the remedy. Errors of no kind are
+// Internal: their text stays in the log.
+package errs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind classifies an error by what its receiver can do about it.
+type Kind int
+
+// The kinds. Add one only together with its row in the table.
+const (
+	Internal     Kind = iota // a fault of Slipway or its host; details are in the log
+	Invalid                  // the request is wrong; Field and Remedy say how
+	Unauthorized             // nobody is known to be calling
+	Forbidden                // the caller is known and may not
+	NotFound                 // there is no such thing, or it is not the caller's
+	Conflict                 // the thing is in a state that forbids the request
+	OverQuota                // the caller's limits forbid it
+	NoCapacity               // the hardware has no room now
+	NoSpace                  // a disk is full
+	Unavailable              // a part that is needed does not answer; worth a retry
+	Missing                  // a part that is needed is not installed here; Remedy says how to install it
+)
+
+// Row is one line of the table of kinds.
+type Row struct {
+	Kind   Kind
+	Code   string // on the wire, stable
+	Status int    // HTTP
+}
+
+// Table joins every kind to its code and status.
+func Table() []Row {
+	return []Row{
+		{Internal, "internal", 500},
+		{Invalid, "invalid", 422},
+		{Unauthorized, "unauthorized", 401},
+		{Forbidden, "forbidden", 403},
+		{NotFound, "not_found", 404},
+		{Conflict, "conflict", 409},
+		{OverQuota, "over_quota", 429},
+		{NoCapacity, "no_capacity", 503},
+		{NoSpace, "no_space", 507},
+		{Unavailable, "unavailable", 503},
+		{Missing, "missing", 501},
+	}
+}
+
+// Error is an error of a kind.
+type Error struct {
+	Kind    Kind
+	Message string // what was attempted on which thing, and why it cannot be
+	Field   string // the request's field at fault; empty when there is none
+	Remedy  string // what the user can do next; empty when nothing
+	Err     error  // the cause; nil when there is none
+}
+
+// New makes an error of kind k; the arguments are fmt.Errorf's, so %w wraps a cause.
+func New(k Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: k, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// Bad makes the error of a wrong request: the field, its value as given, and what would be right.
+func Bad(field string, value any, remedy string) *Error {
+	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %q is not valid", field, fmt.Sprint(value)), Remedy: remedy}
+}
+
+// With returns a copy of e that tells the user what to do next.
+func (e *Error) With(remedy string) *Error {
+	c := *e
+	c.Remedy = remedy
+	return &c
+}
+
+// Error gives the message and, when there is one, the remedy.
+func (e *Error) Error() string {
+	if e.Remedy == "" {
+		return e.Message
+	}
+	return e.Message + ": " + e.Remedy
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf gives the kind of the outermost Error in err's chain, Internal when there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}
+
+// Is reports whether err is of kind k.
+func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
+
+// RowOf gives the table's row of k.
+func RowOf(k Kind) Row {
+	for _, r := range Table() {
+		if r.Kind == k {
+			return r
+		}
+	}
+	return Table()[0]
+}
+
+// ByCode gives the kind of a wire code, Internal when the code is unknown.
+func ByCode(code string) Kind {
+	for _, r := range Table() {
+		if r.Code == code {
+			return r.Kind
+		}
+	}
+	return Internal
+}

@@ -1,0 +1,45 @@
+package errs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+)
+
+func TestTableIsOneToOne(t *testing.T) {
+	codes := map[string]bool{}
+	for i, r := range Table() {
+		if int(r.Kind) != i {
+			t.Errorf("row %d is of kind %d", i, r.Kind)
+		}
+		if codes[r.Code] {
+			t.Errorf("code %q stands twice", r.Code)
+		}
+		codes[r.Code] = true
+		if ByCode(r.Code) != r.Kind || RowOf(r.Kind) != r {
+			t.Errorf("%q does not lead back to its kind", r.Code)
+		}
+	}
+}
+
+func TestKindSurvivesWrapping(t *testing.T) {
+	base := New(NoSpace, "write %s: %w", "x", fs.ErrPermission)
+	err := fmt.Errorf("freeze: %w", base)
+	if !Is(err, NoSpace) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("kind %v, cause kept %v", KindOf(err), errors.Is(err, fs.ErrPermission))
+	}
+	if Is(nil, Internal) || KindOf(errors.New("plain")) != Internal {
+		t.Error("nil has no kind; a plain error is Internal")
+	}
+}
+
+func TestRemedyIsTold(t *testing.T) {
+	err := Bad("memory", "9T", "at most 8G")
+	if got, want := err.Error(), `memory: "9T" is not valid: at most 8G`; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	if e := New(Missing, "no apptainer"); e.With("install it").Remedy != "install it" || e.Remedy != "" {
+		t.Error("With must change a copy")
+	}
+}

@@ -1,0 +1,176 @@
+// Package spawner is the engine: it keeps workloads (sessions and jobs) in the state that their owners want.
+//
+// Promises: a workload is saved before anything is done for it; its resources are leased before it starts and given back only
+// when it was seen gone; what a killed service left is found again by the workload's ID and adopted; a stopped session keeps
+// its changes. Who may see or change a workload is decided here, in the Manager's methods, and nowhere else.
+//
+// The package decides in one pure function (next) and acts in one place (the Manager). It must not import a backend, and knows
+// nothing of images beyond their names, nor of HTTP.
+package spawner
+
+import (
+	"context"
+	"time"
+)
+
+// ID names a workload for ever: "s-" or "j-" and 16 lower-case letters and digits. It is safe in paths, labels and host names.
+type ID string
+
+// User is a person's name as the Hub has it, unchanged: case counts, and it may hold any characters.
+type User string
+
+// Kind says what a workload runs.
+type Kind string
+
+// The kinds of workload. All but Job are sessions.
+const (
+	Lab Kind = "lab" // JupyterLab
+	Job Kind = "job" // one batch job in a frozen environment
+)
+
+// Want is what the owner wants of a workload.
+type Want string
+
+// The wants.
+const (
+	WantRunning Want = "running"
+	WantStopped Want = "stopped" // a session: stop, keep the changes. A job: cancel
+	WantGone    Want = "gone"    // remove it with all that it left, and forget it
+)
+
+// Phase is how far a workload has come. The Manager saves it before it acts on it.
+type Phase string
+
+// The phases.
+const (
+	Pending  Phase = "pending"  // saved; holds nothing; waits for room
+	Leased   Phase = "leased"   // its resources are its own; nothing runs yet
+	Starting Phase = "starting" // the backend was asked to start it
+	Booting  Phase = "booting"  // its agent is there and has been given the app
+	Running  Phase = "running"  // a session answers; a job's payload runs
+	Stopping Phase = "stopping" // is being ended
+	Stopped  Phase = "stopped"  // holds nothing; a session's changes are kept, a job's outcome is known
+	Removing Phase = "removing" // all that it left is being removed
+)
+
+// Active reports whether a workload of this phase holds resources or is about to.
+func (p Phase) Active() bool { return p != Stopped && p != Removing }
+
+// Resources are the limits of a workload, and what it leases of its backend.
+type Resources struct {
+	CPUs   float64 `json:"cpus"`
+	Memory int64   `json:"memory"` // bytes
+	Pids   int64   `json:"pids"`   // most processes and threads
+}
+
+// Spec is what a workload is to be. A session's spec may change between two starts, never while it is active.
+type Spec struct {
+	Profile     string            `json:"profile,omitempty"`
+	Image       string            `json:"image,omitempty"`       // sessions: the engine's reference
+	Environment string            `json:"environment,omitempty"` // jobs: the digest
+	Argv        []string          `json:"argv"`
+	Env         map[string]string `json:"env,omitempty"` // public variables; secrets travel in Secrets
+	Resources   Resources         `json:"resources"`
+	TimeLimit   time.Duration     `json:"time_limit,omitempty"` // of a job's run; zero: none
+	Prefix      string            `json:"prefix,omitempty"`     // sessions: the URL path that is theirs, decoded, with slashes at both ends
+	Ready       string            `json:"ready,omitempty"`      // sessions: the path that answers when the app is up
+	Inputs      []string          `json:"inputs,omitempty"`     // jobs: names of the input files
+}
+
+// Workload is one session or job as the store has it.
+type Workload struct {
+	ID      ID        `json:"id"`
+	Kind    Kind      `json:"kind"`
+	Owner   User      `json:"owner"`
+	Hub     string    `json:"hub"`               // the hub that vouches for Owner
+	Name    string    `json:"name"`              // sessions: the Hub's server name, may be empty; jobs: the user's word
+	Session ID        `json:"session,omitempty"` // jobs: the session it was submitted from, if any
+	Backend string    `json:"backend"`
+	Spec    Spec      `json:"spec"`
+	Want    Want      `json:"want"`
+	Phase   Phase     `json:"phase"`
+	Launch  string    `json:"launch"` // names the current start; a new one for each
+	Outcome *Outcome  `json:"outcome,omitempty"`
+	Created time.Time `json:"created"`
+	Since   time.Time `json:"since"`            // when Phase began
+	Started time.Time `json:"started,omitzero"` // when the current start was asked for
+	Up      time.Time `json:"up,omitzero"`      // when it last became Running
+	Rev     int64     `json:"rev"`              // counts changes
+}
+
+// Outcome is how the last start of a workload ended.
+type Outcome struct {
+	ExitCode int       `json:"exit_code"`
+	Reason   string    `json:"reason"`           // in plain words; empty after an ordinary end
+	Remedy   string    `json:"remedy,omitempty"` // what the user can do
+	Tail     string    `json:"tail,omitempty"`   // the last lines of its output
+	Failed   bool      `json:"failed"`
+	Canceled bool      `json:"canceled,omitempty"`
+	At       time.Time `json:"at"`
+	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes
+	CPU      float64   `json:"cpu,omitempty"`     // seconds
+}
+
+// Account is who a workload runs as.
+type Account struct {
+	UID, GID int
+	Login    string // fit for a line of /etc/passwd
+	HomeDir  string // on this host
+	Home     string // inside the workload
+}
+
+// Launch is all that a backend needs to start a workload.
+type Launch struct {
+	Workload
+	Account Account
+	// Dir is the workload's own directory on this host, made by the Manager, root's. In it: link/ (bound read-only on
+	// control.LinkDir; the service listens there), run/ (the user's; what a backend without tmpfs binds on control.RunDir).
+	Dir      string
+	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
+	SIF      string // jobs: the environment's image file
+	// Report tells the user of a step that takes time (percent < 0: unknown). Never nil.
+	Report func(message string, percent int)
+}
+
+// Existence is what a backend sees of a workload.
+type Existence string
+
+// What can be seen.
+const (
+	Unknown Existence = "unknown" // the backend could not be asked: not an answer, and never taken for one
+	Absent  Existence = "absent"  // nothing of it is left
+	Created Existence = "created" // something is there that never ran
+	Up      Existence = "up"      // runs
+	Exited  Existence = "exited"  // ran and ended; a session's changes are there
+)
+
+// Observation is one look at a workload.
+type Observation struct {
+	Existence Existence
+	ExitCode  int    // of Exited
+	Reason    string // why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
+	Remedy    string // what the user can do about it
+}
+
+// Backend is where workloads run. It finds what it made by the workload's ID alone, so nothing needs to be remembered for it.
+// Every method may be called again at any time, after a crash at any point: it goes on from what it finds. Methods for
+// different workloads run at once; the Manager never calls two for one workload at once.
+type Backend interface {
+	// Name is the backend's name in records and configuration.
+	Name() string
+	// Check says what the backend lacks on this host, with the remedy; nil when it can start workloads.
+	Check(ctx context.Context) error
+	// Start brings the workload up, with its agent as first process. What an earlier start left is adopted: a running one is
+	// success, a stopped session is started again with its changes and with the limits of l. After an error nothing of this
+	// start runs.
+	Start(ctx context.Context, l Launch) error
+	// Observe looks. An error means Unknown.
+	Observe(ctx context.Context, id ID) (Observation, error)
+	// Stop ends the workload's processes: asks, waits grace, kills. It returns when they are gone. A session's changes stay.
+	// Stopping what is stopped or gone is success.
+	Stop(ctx context.Context, id ID, grace time.Duration) error
+	// Remove removes all that is left of a stopped workload. Removing what is gone is success.
+	Remove(ctx context.Context, id ID) error
+	// List gives every workload of which the backend holds anything, running or not.
+	List(ctx context.Context) ([]ID, error)
+}

@@ -1,0 +1,90 @@
+"""Slipway in Python: ``%load_ext slipway`` gives %%grid; ``slipway.job(id)`` gives a job back in any later session.
+
+The Hub's side is ``slipway.spawner.SlipwaySpawner``; it is imported only where JupyterHub is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._client import Client
+from ._errors import (
+    ConflictError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    MissingError,
+    NoCapacityError,
+    NoSpaceError,
+    NotFoundError,
+    OverQuotaError,
+    SlipwayError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from ._job import GridError, JobHandle, OutputFile, ResultError
+from ._models import Environment, Event, FreezeStep, Job, JobFile, Me, Outcome, Profile, Session
+from ._transport import Target
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+__all__ = [
+    "Client",
+    "ConflictError",
+    "Environment",
+    "Event",
+    "ForbiddenError",
+    "FreezeStep",
+    "GridError",
+    "InternalError",
+    "InvalidError",
+    "Job",
+    "JobFile",
+    "JobHandle",
+    "Me",
+    "MissingError",
+    "NoCapacityError",
+    "NoSpaceError",
+    "NotFoundError",
+    "Outcome",
+    "OutputFile",
+    "OverQuotaError",
+    "Profile",
+    "ResultError",
+    "Session",
+    "SlipwayError",
+    "Target",
+    "UnauthorizedError",
+    "UnavailableError",
+    "environments",
+    "job",
+    "jobs",
+    "load_ipython_extension",
+]
+
+
+def job(id: str, **client: Any) -> JobHandle:  # noqa: A002 - the API's own word
+    """Give one of your jobs: its state, log, result and files."""
+    connection = Client(**client)
+    return JobHandle(connection, connection.job(id))
+
+
+def jobs(**client: Any) -> list[JobHandle]:
+    """List your jobs."""
+    connection = Client(**client)
+    return [JobHandle(connection, record) for record in connection.jobs()]
+
+
+def environments(**client: Any) -> list[Environment]:
+    """List your environments."""
+    with Client(**client) as connection:
+        return connection.environments()
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics; IPython calls this on ``%load_ext slipway``."""
+    from .magic import GridMagics
+
+    shell.register_magics(GridMagics(shell))  # type: ignore[no-untyped-call]

@@ -1,0 +1,145 @@
+"""What can be known of a cell before it is submitted: its syntax, the names it lacks, a result that cannot travel."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.util
+import pickle
+import symtable
+import types
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ._errors import InvalidError
+
+_GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__"} - {"_"}
+
+
+def has_cloudpickle() -> bool:
+    """Say whether functions and classes of the notebook can be pickled by value."""
+    return importlib.util.find_spec("cloudpickle") is not None
+
+
+def parse(source: str, filename: str) -> ast.Module:
+    """Parse a cell; a SyntaxError names its line as the notebook's editor counts it."""
+    try:
+        tree = ast.parse(source, filename)
+        compile(source, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if (error.text or "").lstrip().startswith(("%", "!")):
+            error.msg = "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
+        raise
+    return tree
+
+
+def missing_names(source: str, filename: str, given: Collection[str]) -> list[str]:
+    """List the names that the cell uses and neither defines nor is given; empty after a star import."""
+    table = symtable.symtable(source, filename, "exec")
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(ast.parse(source))):
+        return []
+    defined, used = set(given) | _GIVEN, set()
+    for scope in _scopes(table):
+        for symbol in scope.get_symbols():
+            at_module = scope is table or symbol.is_global()
+            if at_module and (symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()):
+                defined.add(symbol.get_name())
+            if at_module and symbol.is_referenced():
+                used.add(symbol.get_name())
+    return sorted(name for name in used - defined if name.isidentifier() and not name.startswith("__"))
+
+
+def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _scopes(child)
+
+
+def refuse_missing(names: list[str], namespace: Mapping[str, Any]) -> None:
+    """Refuse a cell that lacks names, saying for each how to give it."""
+    if not names:
+        return
+    modules = [name for name in names if isinstance(namespace.get(name), types.ModuleType)]
+    values = [name for name in names if name in namespace and name not in modules]
+    unknown = [name for name in names if name not in namespace]
+    remedies = [f"import {name} in the cell" for name in map(lambda n: _import(n, namespace), modules)]
+    if values:
+        remedies.append(f"pass {', '.join(values)} with --in {','.join(values)}")
+    if unknown:
+        remedies.append(f"define {', '.join(unknown)} in the cell")
+    raise InvalidError(
+        f"the cell uses {', '.join(names)}, which it does not define: a job sees nothing of the notebook",
+        field="cell",
+        remedy="; ".join(remedies),
+    )
+
+
+def _import(name: str, namespace: Mapping[str, Any]) -> str:
+    module = namespace[name].__name__
+    return name if module == name else f"{module} as {name}"
+
+
+def refuse_result(tree: ast.Module) -> None:
+    """Refuse a cell whose result is known to be something that cannot be pickled."""
+    for value in _results(tree):
+        if isinstance(value, ast.GeneratorExp):
+            what, remedy = "a generator, which cannot be sent back", "make it a list: result = [... for ...]"
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "open":
+            what, remedy = (
+                "an open file, which cannot be sent back",
+                "read it: result = open(...).read(), or leave the file and fetch it with job.files",
+            )
+        elif isinstance(value, ast.Lambda) and not has_cloudpickle():
+            what, remedy = "a lambda, which pickle cannot send back", "%pip install cloudpickle"
+        else:
+            continue
+        raise InvalidError(f"line {value.lineno}: result is {what}", field="result", remedy=remedy)
+
+
+def _results(tree: ast.Module) -> list[ast.expr]:
+    """Give the value that the cell's last top-level assignment gives to result."""
+    found: list[ast.expr] = []
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.expr):
+            if any(isinstance(target, ast.Name) and target.id == "result" for target in targets):
+                found = [value]
+    return found
+
+
+def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes:
+    """Pickle the values named with --in; refuse naming the first that is unknown or cannot be pickled."""
+    for name in names:
+        if name not in namespace:
+            raise InvalidError(
+                f"--in {name}: the notebook has no {name}", field="in", remedy="define it before this cell"
+            )
+    values = {name: namespace[name] for name in names}
+    try:
+        return _dumps(values)
+    except Exception as error:
+        culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
+        raise culprit or InvalidError(f"--in: {error}", field="in") from None
+
+
+def _unpicklable(name: str, value: Any) -> InvalidError | None:
+    try:
+        _dumps(value)
+    except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
+        return InvalidError(
+            f"--in {name}: a value of type {type(value).__name__} cannot be pickled "
+            f"({type(error).__name__}: {error})",
+            field="in",
+            remedy="pass plain data, or make the value in the cell"
+            + ("" if has_cloudpickle() else ", or %pip install cloudpickle"),
+        )
+    return None
+
+
+def _dumps(value: Any) -> bytes:
+    if not has_cloudpickle():
+        return pickle.dumps(value)
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))

@@ -1,0 +1,247 @@
+"""The client: one typed method for every route of the native API that a user may call."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from ._errors import ConflictError, InternalError, SlipwayError, UnavailableError, from_body
+from ._models import Environment, Event, FreezeStep, Job, JobFile, Me, Profile, Session
+from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
+
+MAX_FILES = 64_000_000
+"""What the files of one job may weigh together, in bytes."""
+
+
+class Client:
+    """Talks to one Slipway service as one user.
+
+    Without arguments it finds the service itself: the socket of the session it runs in (SLIPWAY_SOCKET,
+    /run/slipway/api.sock), else SLIPWAY_URL with SLIPWAY_TOKEN or SLIPWAY_TOKEN_FILE. Requests that can
+    be repeated outlast a restart of the service of up to ``patience`` seconds; ``notice`` is told.
+    """
+
+    def __init__(
+        self,
+        target: Target | None = None,
+        *,
+        patience: float = PATIENCE,
+        notice: Callable[[str], None] = say,
+    ) -> None:
+        self._target = target or find_target()
+        self._http = Transport(self._target, patience=patience, notice=notice)
+
+    def __enter__(self) -> Client:
+        """Use the client as a context that closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the client."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Name the service."""
+        return f"Client({self._target.socket or self._target.url!r})"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def me(self) -> Me:
+        """Say who the service thinks is calling, and in which session."""
+        return Me.from_json(self._http.json("GET", "/me"))
+
+    def profiles(self) -> list[Profile]:
+        """List the kinds of session that the site offers the caller."""
+        response = self._http.call("GET", "/profiles").json()
+        return [Profile.from_json(doc) for doc in response if isinstance(doc, Mapping)]
+
+    def sessions(self, *, name: str | None = None) -> list[Session]:
+        """List the caller's sessions, or those of one server name."""
+        params = {} if name is None else {"name": name}
+        return [Session.from_json(doc) for doc in self._list("/sessions", "sessions", params)]
+
+    def session(self, id: str = "self") -> Session:  # noqa: A002 - the API's own word
+        """Give a session; ``self`` is the one that the caller runs in."""
+        return Session.from_json(self._http.json("GET", f"/sessions/{part(id)}"))
+
+    def wait_session(self, id: str, launch: str = "") -> Session:  # noqa: A002
+        """Wait up to 20 s for a session to run or to have failed, and give it as it is then."""
+        return Session.from_json(self._http.json("GET", f"/sessions/{part(id)}/wait", params=_given(launch=launch)))
+
+    def session_events(self, id: str, launch: str = "") -> Iterator[Event]:  # noqa: A002
+        """Follow the steps of a session's start until it runs or has failed."""
+        return self._events(f"/sessions/{part(id)}/events", _given(launch=launch))
+
+    def stop_session(self, id: str) -> Session:  # noqa: A002
+        """Stop a session; its changes are kept. Stopping a stopped one is success."""
+        return Session.from_json(self._http.json("POST", f"/sessions/{part(id)}/stop"))
+
+    def discard_session(self, id: str) -> None:  # noqa: A002
+        """Discard a session with the changes that it has kept."""
+        self._http.call("DELETE", f"/sessions/{part(id)}")
+
+    def session_log(self, id: str = "self", tail: int = 40) -> str:  # noqa: A002
+        """Give the last lines that a session's app has written."""
+        return self._http.call("GET", f"/sessions/{part(id)}/log", params={"tail": tail}).text
+
+    def freeze(
+        self,
+        session: str = "self",
+        *,
+        name: str = "",
+        tag: str = "",
+        note: str = "",
+        progress: Callable[[FreezeStep], None] = lambda step: None,
+    ) -> Environment:
+        """Make an environment out of a session, telling each step; unchanged content answers at once.
+
+        A freeze whose stream breaks is asked for again: equal content gives the equal digest.
+        """
+        path, body = f"/sessions/{part(session)}/freeze", {"name": name, "tag": tag, "note": note}
+        patience, again = self._http.patience(), False
+
+        def alive(step: FreezeStep) -> None:
+            patience.reset()
+            progress(step)
+
+        while True:
+            try:
+                return self._freeze_once(path, body, alive)
+            except UnavailableError as error:
+                patience.again(error)
+                again = True
+            except ConflictError as error:
+                if not again:
+                    raise
+                patience.again(error)  # the freeze that the broken stream belonged to is still at it
+
+    def _freeze_once(self, path: str, body: object, progress: Callable[[FreezeStep], None]) -> Environment:
+        with self._http.open("POST", path, body=body) as response:
+            for event in read_events(response):
+                doc = event.json()
+                if doc is None:
+                    continue
+                if event.event == "done":
+                    return Environment.from_json(doc)
+                if event.event == "error":
+                    raise from_body(doc) or InternalError("the freeze failed and gave no reason")
+                progress(FreezeStep.from_json(doc))
+        raise UnavailableError("freeze: the stream has ended before the environment was there")
+
+    def environments(self) -> list[Environment]:
+        """List the caller's environments."""
+        return [Environment.from_json(doc) for doc in self._list("/environments", "environments")]
+
+    def environment(self, ref: str) -> Environment:
+        """Give an environment by digest, unique prefix of at least 6 digits, name, or name:tag."""
+        return Environment.from_json(self._http.json("GET", f"/environments/{part(ref)}"))
+
+    def submit(
+        self,
+        *,
+        environment: str,
+        argv: Sequence[str],
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        cpus: float | None = None,
+        memory: str | int | None = None,
+        time_limit: str | None = None,
+        backend: str | None = None,
+        request_id: str | None = None,
+    ) -> Job:
+        """Submit a job. It is submitted once, however often the request has to be repeated."""
+        weight = sum(map(len, (files or {}).values()))
+        if weight > MAX_FILES:
+            raise SlipwayError(
+                f"the job's files are {weight / 1e6:.0f} MB together, at most {MAX_FILES / 1e6:.0f} MB can be sent",
+                code="invalid",
+                field="files",
+                remedy="leave large data in your home, which jobs see at the same path, and pass the path",
+            )
+        body = {
+            "name": name,
+            "environment": environment,
+            "argv": list(argv),
+            "env": dict(env or {}),
+            "files": {key: base64.b64encode(data).decode() for key, data in (files or {}).items()},
+            "request_id": request_id or str(uuid.uuid4()),
+            **_given(cpus=cpus, memory=memory, time_limit=time_limit, backend=backend),
+        }
+        return Job.from_json(self._http.json("POST", "/jobs", body=body))
+
+    def jobs(self) -> list[Job]:
+        """List the caller's jobs."""
+        return [Job.from_json(doc) for doc in self._list("/jobs", "jobs")]
+
+    def job(self, id: str) -> Job:  # noqa: A002
+        """Give a job."""
+        return Job.from_json(self._http.json("GET", f"/jobs/{part(id)}"))
+
+    def job_events(self, id: str) -> Iterator[Event]:  # noqa: A002
+        """Follow a job's steps until it has ended."""
+        return self._events(f"/jobs/{part(id)}/events", {})
+
+    def job_log(self, id: str, *, start: int = 0, follow: bool = False) -> Iterator[bytes]:  # noqa: A002
+        """Read a job's output from byte ``start``; with ``follow`` until the job has ended.
+
+        A stream that breaks goes on at the byte where it broke.
+        """
+        patience, offset = self._http.patience(), start
+        while True:
+            params = {"from": offset, **({"follow": 1} if follow else {})}
+            try:
+                for chunk in self._http.bytes(f"/jobs/{part(id)}/log", params):
+                    patience.reset()
+                    offset += len(chunk)
+                    yield chunk
+                if not follow:
+                    return
+                # A service that shuts down ends the stream as cleanly as a job that has ended does.
+                follow = not self.job(id).ended
+                if follow:
+                    patience.again(UnavailableError(f"the log of {id} has ended before the job"))
+            except UnavailableError as error:
+                patience.again(error)
+
+    def cancel_job(self, id: str) -> Job:  # noqa: A002
+        """Cancel a job."""
+        return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/cancel"))
+
+    def delete_job(self, id: str) -> None:  # noqa: A002
+        """Remove an ended job's record and files."""
+        self._http.call("DELETE", f"/jobs/{part(id)}")
+
+    def job_files(self, id: str) -> list[JobFile]:  # noqa: A002
+        """List the files that a job has left."""
+        return [JobFile.from_json(doc) for doc in self._list(f"/jobs/{part(id)}/files", "files")]
+
+    def job_file(self, id: str, name: str) -> bytes:  # noqa: A002
+        """Fetch a file that a job has left."""
+        return self._http.call("GET", f"/jobs/{part(id)}/files/{part(name)}").content
+
+    def _list(self, path: str, key: str, params: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
+        docs = self._http.json("GET", path, params=params).get(key)
+        return [doc for doc in docs or [] if isinstance(doc, Mapping)]
+
+    def _events(self, path: str, params: Mapping[str, Any]) -> Iterator[Event]:
+        seen = -1
+        for raw in self._http.events(path, params):
+            doc = raw.json()
+            event = Event.from_json(doc) if doc is not None else None
+            if event is None or event.seq <= seen:
+                continue
+            seen = event.seq
+            yield event
+            if event.final:
+                return
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, "")}

@@ -1,0 +1,154 @@
+"""The one exception family. Its codes and statuses are the service's own table (hubapi/testdata/errors.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class SlipwayError(Exception):
+    """The service refused or failed, or could not be asked.
+
+    ``code`` is stable and meant for programs, ``message`` says what was attempted and why it did not
+    work, ``field`` names the request's field at fault, ``remedy`` says what to do next.
+    """
+
+    code = "internal"
+    status = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        field: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.remedy = remedy
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        """Give the message and, when there is one, the remedy."""
+        return f"{self.message}: {self.remedy}" if self.remedy else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """Let IPython show the message alone: the frames of this library help nobody."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class InternalError(SlipwayError):
+    """A fault of the service; the details are in its log."""
+
+
+class InvalidError(SlipwayError):
+    """The request is wrong; ``field`` and ``remedy`` say how."""
+
+    code, status = "invalid", 422
+
+
+class UnauthorizedError(SlipwayError):
+    """The service does not know who is calling."""
+
+    code, status = "unauthorized", 401
+
+
+class ForbiddenError(SlipwayError):
+    """The caller is known and may not do this."""
+
+    code, status = "forbidden", 403
+
+
+class NotFoundError(SlipwayError):
+    """There is no such thing, or it is not the caller's."""
+
+    code, status = "not_found", 404
+
+
+class ConflictError(SlipwayError):
+    """The thing is in a state that forbids the request."""
+
+    code, status = "conflict", 409
+
+
+class OverQuotaError(SlipwayError):
+    """The caller's limits forbid it."""
+
+    code, status = "over_quota", 429
+
+
+class NoCapacityError(SlipwayError):
+    """The hardware has no room now."""
+
+    code, status = "no_capacity", 503
+
+
+class NoSpaceError(SlipwayError):
+    """A disk is full."""
+
+    code, status = "no_space", 507
+
+
+class UnavailableError(SlipwayError):
+    """A part that is needed does not answer; worth a retry."""
+
+    code, status = "unavailable", 503
+
+
+class MissingError(SlipwayError):
+    """A part that is needed is not installed there."""
+
+    code, status = "missing", 501
+
+
+TABLE: dict[str, type[SlipwayError]] = {
+    kind.code: kind
+    for kind in (
+        InternalError,
+        InvalidError,
+        UnauthorizedError,
+        ForbiddenError,
+        NotFoundError,
+        ConflictError,
+        OverQuotaError,
+        NoCapacityError,
+        NoSpaceError,
+        UnavailableError,
+        MissingError,
+    )
+}
+"""Every code with its exception; each exception carries the HTTP status."""
+
+_GATEWAY = {502, 503, 504}
+
+
+def from_body(body: object) -> SlipwayError | None:
+    """Make the exception of an error document ``{"error": {...}}``; None when body is none."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    if not isinstance(error, Mapping):
+        return None
+    code = _text(error, "code") or "internal"
+    return TABLE.get(code, InternalError)(
+        _text(error, "message") or "the service gave no reason",
+        code=code,
+        field=_text(error, "field"),
+        remedy=_text(error, "remedy"),
+    )
+
+
+def from_status(status: int, what: str) -> SlipwayError:
+    """Make the exception of an answer that is not the service's own, such as a proxy's error page."""
+    if status in _GATEWAY:
+        return UnavailableError(f"{what}: the Slipway service does not answer (HTTP {status})")
+    for kind in TABLE.values():
+        if kind.status == status:
+            return kind(f"{what}: HTTP {status}")
+    return InternalError(f"{what}: unexpected answer, HTTP {status}")
+
+
+def _text(error: Mapping[Any, Any], key: str) -> str:
+    value = error.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,228 @@
+"""The job as a notebook holds it: state, log, result and files, the same object in any later session."""
+
+from __future__ import annotations
+
+import codecs
+import html
+import json
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._client import Client
+from ._errors import NotFoundError, SlipwayError
+from ._models import Job, JobFile, Outcome
+from ._runner import OUTCOME, RESULT
+
+_OWN = {OUTCOME, RESULT}
+
+
+class GridError(SlipwayError):
+    """The payload of a job failed: ``traceback`` is the remote one, ``job`` has the log and the files."""
+
+    code = "job_failed"
+
+    def __init__(self, message: str, *, job: JobHandle, traceback: str = "", remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.job = job
+        self.traceback = traceback
+
+    @property
+    def exit_code(self) -> int | None:
+        """The payload's exit code; None when it never ran."""
+        outcome = self.job.outcome
+        return outcome.exit_code if outcome else None
+
+    def _render_traceback_(self) -> list[str]:
+        return [*self.traceback.rstrip().splitlines(), f"GridError: {self}"]
+
+
+class ResultError(SlipwayError):
+    """The job ended well but its result cannot be had; the message says why."""
+
+    code = "result"
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that a job has left."""
+
+    name: str
+    size: int
+    job: JobHandle
+
+    def read(self) -> bytes:
+        """Fetch the content."""
+        return self.job.client.job_file(self.job.id, self.name)
+
+    def save(self, to: str | Path = ".") -> Path:
+        """Write the file into a directory, or to a path, and give where it is."""
+        path = Path(to)
+        path = path / self.name if path.is_dir() else path
+        path.write_bytes(self.read())
+        return path
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"<{self.name} {megabytes(self.size)}>"
+
+
+class JobHandle:
+    """A job of the caller. Reading ``state`` asks the service until the job has ended."""
+
+    def __init__(self, client: Client, record: Job) -> None:
+        self.client = client
+        self._record = record
+
+    @property
+    def id(self) -> str:
+        """The job's id, by which ``slipway.job(id)`` gives it in any later session."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """The name it was submitted with."""
+        return self._record.name
+
+    @property
+    def record(self) -> Job:
+        """All that the service says of the job now."""
+        if not self._record.ended:
+            self._record = self.client.job(self.id)
+        return self._record
+
+    @property
+    def state(self) -> str:
+        """One of pending, running, done, failed, canceled."""
+        return self.record.state
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None before."""
+        return self.record.outcome
+
+    @property
+    def files(self) -> list[OutputFile]:
+        """The files that the payload has left in its working directory."""
+        return [OutputFile(file.name, file.size, self) for file in self._listed() if file.name not in _OWN]
+
+    def log(self) -> str:
+        """Give the output so far."""
+        return b"".join(self.client.job_log(self.id)).decode("utf-8", "replace")
+
+    def follow(self) -> Iterator[str]:
+        """Give the output as it comes, until the job has ended."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        for chunk in self.client.job_log(self.id, follow=True):
+            if text := decoder.decode(chunk):
+                yield text
+        if text := decoder.decode(b"", final=True):
+            yield text
+
+    def wait(self, timeout: float | None = None) -> JobHandle:
+        """Wait until the job has ended; raise TimeoutError when that takes longer than ``timeout`` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = 0.1
+        while not self.record.ended:
+            if end is not None and time.monotonic() + pause > end:
+                raise TimeoutError(f"job {self.id} is {self._record.state} after {timeout} s; it runs on")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
+        return self
+
+    def cancel(self) -> JobHandle:
+        """Cancel the job; cancelling one that has ended changes nothing."""
+        if not self.record.ended:
+            self._record = self.client.cancel_job(self.id)
+        return self
+
+    def delete(self) -> None:
+        """Remove the record and the files of an ended job."""
+        self.client.delete_job(self.id)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the end and give the value of ``result``; None when the cell has set none.
+
+        A job that failed raises GridError with the remote traceback.
+        """
+        self.wait(timeout).check()
+        report = self.report()
+        try:
+            data = self.client.job_file(self.id, RESULT)
+        except NotFoundError:
+            if report.get("result") == "kept":
+                raise ResultError(
+                    f"job {self.id}: the file of its result is gone", remedy="submit the cell again"
+                ) from None
+            return None
+        return _load(self.id, data, report)
+
+    def check(self) -> None:
+        """Raise GridError when the job has failed or was cancelled."""
+        record = self.record
+        if not record.ended or record.state == "done":
+            return
+        outcome, report = record.outcome or Outcome(), self.report()
+        raise GridError(
+            f"job {self.name or self.id} ({self.id}) {_ending(record.state, outcome, report)}",
+            job=self,
+            traceback=str(report.get("traceback") or ""),
+            remedy=outcome.remedy,
+        )
+
+    def report(self) -> dict[str, Any]:
+        """Give what the runner has noted of the end; empty when it could not, as after a kill."""
+        try:
+            doc = json.loads(self.client.job_file(self.id, OUTCOME))
+        except (NotFoundError, ValueError):
+            return {}
+        return doc if isinstance(doc, dict) else {}
+
+    def _listed(self) -> list[JobFile]:
+        return self.client.job_files(self.id)
+
+    def _line(self) -> str:
+        record = self._record
+        code = "" if not record.outcome or record.outcome.exit_code is None else f", exit code {record.outcome.exit_code}"
+        waits = f", waiting: {record.waiting}" if record.waiting and not record.ended else ""
+        return f"job {record.name or '(no name)'} {record.id}: {record.state or record.phase}{code}{waits}"
+
+    def __repr__(self) -> str:
+        """Tell id and state as last seen, without asking the service."""
+        return f"<{self._line()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(self._line())}</code>"
+
+
+def megabytes(size: float) -> str:
+    """Write a size as people read it."""
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
+    if state == "canceled" or outcome.canceled:
+        return "was cancelled"
+    code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
+    if report.get("kind") == "error":
+        return f"failed{code}: the cell raised {report.get('type')}: {report.get('message')}"
+    if report.get("kind") == "exit":
+        return f"failed{code}: the cell called exit"
+    return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")
+
+
+def _load(job: str, data: bytes, report: dict[str, Any]) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        there = f" (Python {report['python']} there)" if report.get("python") else ""
+        lacking = isinstance(error, ModuleNotFoundError) and error.name
+        raise ResultError(
+            f"job {job} has sent a result{there} that cannot be read here: {type(error).__name__}: {error}",
+            remedy=f"%pip install {lacking}, then slipway.job({job!r}).result()"
+            if lacking
+            else "set result to plain data (numbers, text, lists, arrays)",
+        ) from error

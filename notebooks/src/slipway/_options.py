@@ -1,0 +1,120 @@
+"""The options of %%grid: how they are written and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from dataclasses import dataclass
+
+from ._errors import InvalidError
+
+_HELP = """\
+The cell runs as a batch job in this session's environment: what is installed here now is installed
+there too. It sees nothing of the notebook but the values given with --in. Set `result` in the cell and
+it is set here when the job is done; files that the cell writes are in `_job.files`. Interrupting the
+cell stops the watching, not the job.
+"""
+_EXAMPLE = """\
+example:
+  %%grid --name fit --cpus 4 --mem 8G --time 2h --in data
+  import analysis
+  result = analysis.fit(data)
+"""
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT](i?B)?|B)?", re.IGNORECASE)
+_TIME = re.compile(r"\d+|(\d+(\.\d+)?(h|ms|m|s))+")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the first line of a %%grid cell says."""
+
+    name: str
+    cpus: float | None
+    memory: str | None
+    time_limit: str | None
+    environment: str | None
+    inputs: tuple[str, ...]
+    backend: str | None
+    quiet: bool
+    detach: bool
+
+
+class HelpWanted(Exception):  # noqa: N818 - no error: the user has asked
+    """The user has asked for the help text, which this carries."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse exits here
+        raise InvalidError(f"%%grid: {message}", remedy="%%grid --help lists the options")
+
+
+def parse_options(line: str) -> Options:
+    """Read the line after %%grid."""
+    parser = _parser()
+    try:
+        given = parser.parse_args(shlex.split(line, comments=True))
+    except ValueError as error:  # an open quote
+        raise InvalidError(f"%%grid {line}: {error}", remedy="close the quote") from None
+    if given.help:
+        raise HelpWanted(parser.format_help())
+    return Options(
+        name=given.name,
+        cpus=_cpus(given.cpus),
+        memory=_match("mem", given.mem, _MEMORY, "write it as 500M or 2G"),
+        time_limit=_match("time", given.time, _TIME, "write it as 90s, 30m, 1h or 1h30m"),
+        environment=given.env,
+        inputs=tuple(_names(given.inputs)),
+        backend=given.to,
+        quiet=given.quiet,
+        detach=given.detach,
+    )
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="%%grid",
+        description=_HELP,
+        epilog=_EXAMPLE,
+        add_help=False,
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=20, width=100),
+    )
+    add = parser.add_argument
+    add("-h", "--help", action="store_true", help="show this")
+    add("--name", default="cell", metavar="N", help="what the job is called (cell)")
+    add("--cpus", metavar="N", help="CPU cores")
+    add("--mem", metavar="2G", help="memory; K, M, G and T are powers of 1024")
+    add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")
+    add("--env", metavar="REF", help="run in this environment (digest, name, name:tag) and freeze nothing")
+    add("--in", dest="inputs", action="append", default=[], metavar="a,b", help="values of the notebook to take along")
+    add("--to", metavar="BACKEND", help="where to run it: local, ... (the site's choice)")
+    add("--quiet", action="store_true", help="show the cell's output only")
+    add("--detach", action="store_true", help="submit, give the job, and do not watch it")
+    return parser
+
+
+def _cpus(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise InvalidError(f"--cpus {text}: not a number of cores", field="cpus", remedy="write it as 1, 4 or 0.5")
+    return int(value) if value.is_integer() else value
+
+
+def _match(option: str, text: str | None, pattern: re.Pattern[str], remedy: str) -> str | None:
+    if text is not None and not pattern.fullmatch(text):
+        raise InvalidError(f"--{option} {text}: not understood", field=option, remedy=remedy)
+    return text
+
+
+def _names(given: list[str]) -> list[str]:
+    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    for name in names:
+        if not name.isidentifier():
+            raise InvalidError(f"--in {name}: not a name", field="in", remedy="give names of variables: --in a,b")
+    return list(dict.fromkeys(names))

@@ -1,0 +1,76 @@
+"""Clean text on the notebook's page, without widgets: it reads as well in a terminal and after nbconvert."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+_RATE = 0.2
+"""The least time, in seconds, between two updates of a line."""
+
+
+class Screen:
+    """Writes lines, the payload's raw output, and one line that changes in place. ``quiet`` keeps only output."""
+
+    def __init__(self, shell: Any, *, quiet: bool = False) -> None:
+        self._in_notebook = getattr(shell, "kernel", None) is not None
+        self._quiet = quiet
+        self._at_line_start = True
+
+    def line(self, text: str) -> None:
+        """Write a line of our own, set apart from the payload's."""
+        if not self._quiet:
+            self.urgent(text)
+
+    def urgent(self, text: str) -> None:
+        """Write a line even when quiet."""
+        self.output(("" if self._at_line_start else "\n") + f"▸ {text}\n")
+
+    def output(self, text: str) -> None:
+        """Write the payload's output as it is."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._at_line_start = text.endswith("\n")
+
+    def live(self) -> LiveLine:
+        """Give a line that changes in place until it is done."""
+        return LiveLine(self, in_place=self._in_notebook and not self._quiet)
+
+
+class LiveLine:
+    """One line of progress. Where a page cannot change, only new stages and the end are written."""
+
+    def __init__(self, screen: Screen, *, in_place: bool) -> None:
+        self._screen = screen
+        self._in_place = in_place
+        self._handle: Any = None
+        self._last = 0.0
+        self._stage = ""
+
+    def update(self, stage: str, text: str) -> None:
+        """Show how far it is; updates that come too fast are left out."""
+        now = time.monotonic()
+        if self._in_place:
+            if now - self._last >= _RATE or stage != self._stage:
+                self._put(text)
+                self._last = now
+        elif stage != self._stage:
+            self._screen.line(text)
+        self._stage = stage
+
+    def done(self, text: str) -> None:
+        """Replace the line by how it ended."""
+        if self._in_place:
+            self._put(text)
+        else:
+            self._screen.line(text)
+
+    def _put(self, text: str) -> None:
+        from IPython.display import display
+
+        bundle = {"text/plain": f"▸ {text}"}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(bundle, raw=True)

@@ -1,0 +1,224 @@
+"""How the client reaches the service and what it does when the service is away for a moment.
+
+A restart of the service takes seconds and must not cost the user anything: what can be repeated is
+repeated, and a broken stream goes on where it broke.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ._errors import InternalError, MissingError, SlipwayError, UnavailableError, from_body, from_status
+from ._sse import Parser, ServerEvent
+
+SOCKET = "/run/slipway/api.sock"
+PATIENCE = 60.0
+"""How long, in seconds, a request that can be repeated outlasts an unreachable service."""
+
+_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the service is: a unix socket (then no token is needed), or a URL with a token."""
+
+    socket: str = ""
+    url: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Name the place, never the token."""
+        return f"Target({self.socket or self.url!r})"
+
+
+def find_target(env: Mapping[str, str] = os.environ, default_socket: str = SOCKET) -> Target:
+    """Find the service as the environment names it: a session's socket first, then URL and token."""
+    if socket := env.get("SLIPWAY_SOCKET"):
+        return Target(socket=socket)
+    if os.path.exists(default_socket):
+        return Target(socket=default_socket)
+    url, token = env.get("SLIPWAY_URL", ""), env.get("SLIPWAY_TOKEN", "")
+    if url and not token and (path := env.get("SLIPWAY_TOKEN_FILE")):
+        token = Path(path).read_text().strip()
+    if url and token:
+        return Target(url=url.rstrip("/"), token=token)
+    lacking = "SLIPWAY_TOKEN (a token of your Hub, or SLIPWAY_TOKEN_FILE)" if url else "SLIPWAY_URL and SLIPWAY_TOKEN"
+    raise MissingError(
+        f"this is not a Slipway session (there is no {default_socket}) and {lacking} is not set",
+        remedy="set SLIPWAY_URL to the service's address and SLIPWAY_TOKEN to a token of your Hub "
+        "with the scope access:services!service=slipway",
+    )
+
+
+def say(text: str) -> None:
+    """Tell the user something on the error stream; the default of everything that reports."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Patience:
+    """Decide whether to try again: yes for ``limit`` seconds since the last sign of life, backing off."""
+
+    def __init__(self, limit: float, notice: Callable[[str], None] = say) -> None:
+        self._limit = limit
+        self._notice = notice
+        self.reset()
+
+    def reset(self) -> None:
+        """Note a sign of life."""
+        self._since: float | None = None
+        self._pause = 0.1
+
+    def again(self, error: SlipwayError) -> None:
+        """Wait a little, or raise error when the patience is at its end."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            if self._limit > 0:
+                self._notice(f"slipway: {error.message}; trying again for up to {self._limit:.0f} s")
+        if now - self._since + self._pause > self._limit:
+            raise error
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, 2.0)
+
+
+class Transport:
+    """HTTP to one service. One object may be used by several threads."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        patience: float = PATIENCE,
+        notice: Callable[[str], None] = say,
+    ) -> None:
+        self.target = target
+        self._limit = patience
+        self._notice = notice
+        headers = {"Accept-Encoding": "identity"}
+        if target.socket:
+            transport = httpx.HTTPTransport(uds=target.socket)
+            self._http = httpx.Client(
+                transport=transport, base_url="http://slipway", headers=headers, timeout=_TIMEOUT
+            )
+        else:
+            headers["Authorization"] = f"Bearer {target.token}"
+            self._http = httpx.Client(base_url=target.url, headers=headers, timeout=_TIMEOUT)
+
+    def close(self) -> None:
+        """Close all connections; a stream that another thread reads ends with an error there."""
+        self._http.close()
+
+    def patience(self) -> Patience:
+        """Give a fresh patience for one request or stream."""
+        return Patience(self._limit, self._notice)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: object = None,
+        repeat: bool = True,
+    ) -> httpx.Response:
+        """Make a request; repeat it while the service is away, unless ``repeat`` is false."""
+        patience = self.patience() if repeat else Patience(0)
+        while True:
+            try:
+                with self.open(method, path, params=params, body=body) as response:
+                    response.read()
+                    return response
+            except UnavailableError as error:
+                patience.again(error)
+
+    def json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Make a request whose answer is a JSON object."""
+        response = self.call(method, path, **options)
+        try:
+            doc = response.json()
+        except ValueError:
+            doc = None
+        if not isinstance(doc, dict):
+            raise InternalError(f"{method} {path}: the answer is not a JSON object", remedy=_WRONG_PEER)
+        return doc
+
+    @contextmanager
+    def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[httpx.Response]:
+        """Open one answer for reading; every failure comes out as a SlipwayError."""
+        what = f"{method} {path}"
+        try:
+            with self._http.stream(
+                method, "/api/v1" + path, params=params, json=body, headers=headers
+            ) as response:
+                if not response.is_success:
+                    raise _refusal(response, what)
+                yield response
+        except httpx.InvalidURL as error:
+            raise InternalError(f"{what}: {error}") from error
+        except httpx.HTTPError as error:
+            raise UnavailableError(
+                f"the Slipway service at {self.target.socket or self.target.url} does not answer "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def events(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[ServerEvent]:
+        """Follow a stream of events for ever, going on after a break from the last one seen."""
+        patience, last = self.patience(), ""
+        while True:
+            headers = {"Last-Event-ID": last} if last else {}
+            try:
+                with self.open("GET", path, params=params, headers=headers) as response:
+                    for event in read_events(response):
+                        patience.reset()
+                        last = event.id or last
+                        yield event
+                patience.again(UnavailableError(f"{path}: the stream has ended before its last event"))
+            except UnavailableError as error:
+                patience.again(error)
+
+    def bytes(self, path: str, params: Mapping[str, Any]) -> Iterator[bytes]:
+        """Read one answer piece by piece."""
+        with self.open("GET", path, params=params) as response:
+            yield from response.iter_raw()
+
+
+_WRONG_PEER = "check that SLIPWAY_URL is the address of a Slipway service"
+
+
+def read_events(response: httpx.Response) -> Iterator[ServerEvent]:
+    """Read the events of one answer."""
+    parser = Parser()
+    for chunk in response.iter_raw():
+        yield from parser.feed(chunk)
+
+
+def part(text: str) -> str:
+    """Escape text as one segment of a path."""
+    return quote(text, safe=":")
+
+
+def _refusal(response: httpx.Response, what: str) -> SlipwayError:
+    try:
+        response.read()
+        error = from_body(response.json())
+    except (ValueError, httpx.HTTPError):
+        error = None
+    return error or from_status(response.status_code, what)

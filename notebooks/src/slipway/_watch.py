@@ -1,0 +1,106 @@
+"""Watch a job from the notebook: its steps and its output, merged in the order in which they come."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from ._client import Client
+from ._errors import SlipwayError
+from ._job import JobHandle
+from ._show import Screen
+
+Item = tuple[Literal["step", "log", "failed", "end"], str]
+
+
+class WatchInterrupted(KeyboardInterrupt):
+    """The user has stopped watching; the job runs on."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> None:
+    """Show a job's steps and output until it has ended. An interrupt stops the watching, not the job."""
+    begun = time.monotonic()
+    with connect() as client:
+        try:
+            for kind, text in _merged(JobHandle(client, job.record)):
+                _show(kind, text, screen)
+        except KeyboardInterrupt:
+            raise WatchInterrupted(
+                f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
+                f"see it with slipway.jobs(), stop it with slipway.job({job.id!r}).cancel()"
+            ) from None
+    outcome = job.outcome
+    code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
+    screen.line(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
+
+
+def _show(kind: str, text: str, screen: Screen) -> None:
+    if kind == "log":
+        screen.output(text)
+    elif kind == "step":
+        screen.line(text)
+    else:
+        screen.urgent(text)
+
+
+def _merged(job: JobHandle) -> Iterator[Item]:
+    """Read both streams in threads of their own: the caller's thread must stay open to interrupts."""
+    items: queue.Queue[Item] = queue.Queue(maxsize=1000)
+    stop = threading.Event()
+    readers = [
+        threading.Thread(target=_read, args=(source(job), items, stop), daemon=True) for source in (_steps, _output)
+    ]
+    for reader in readers:
+        reader.start()
+    open_streams = len(readers)
+    try:
+        while open_streams:
+            kind, text = items.get()
+            if kind == "end":
+                open_streams -= 1
+            else:
+                yield kind, text
+    finally:
+        stop.set()
+
+
+def _read(source: Iterator[Item], items: queue.Queue[Item], stop: threading.Event) -> None:
+    try:
+        for item in source:
+            if not _put(items, item, stop):
+                return
+    except SlipwayError as error:
+        _put(items, ("failed", f"the job runs on, but its stream is lost: {error}"), stop)
+    except RuntimeError:  # httpx: the watching has ended and closed the client
+        return
+    finally:
+        _put(items, ("end", ""), stop)
+
+
+def _put(items: queue.Queue[Item], item: Item, stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            items.put(item, timeout=0.2)
+        except queue.Full:
+            continue
+        return True
+    return False
+
+
+def _steps(job: JobHandle) -> Iterator[Item]:
+    last = ""
+    for event in job.client.job_events(job.id):
+        if event.message and event.message != last:
+            last = event.message
+            yield "step", event.message
+
+
+def _output(job: JobHandle) -> Iterator[Item]:
+    for text in job.follow():
+        yield "log", text

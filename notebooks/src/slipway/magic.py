@@ -1,0 +1,125 @@
+"""The %%grid cell magic: check the cell, freeze the session, submit, show, bring the result back.
+
+Nothing is submitted that is known not to work, and every failure ends as one readable message.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+
+from . import _check
+from ._client import Client
+from ._errors import InvalidError, MissingError
+from ._job import JobHandle, megabytes
+from ._models import Environment, FreezeStep
+from ._options import HelpWanted, Options, parse_options
+from ._runner import CELL, INPUTS
+from ._show import Screen
+from ._watch import watch
+
+
+@magics_class
+class GridMagics(Magics):
+    """Holds the magic; ``connect`` makes the client that a cell uses."""
+
+    def __init__(self, shell: Any, connect: Callable[[], Client] = Client) -> None:
+        super().__init__(shell)  # type: ignore[no-untyped-call]
+        self._connect = connect
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @cell_magic  # type: ignore[untyped-decorator]
+    def grid(self, line: str, cell: str) -> JobHandle | None:
+        """Run the cell as a batch job in this session's environment; ``%%grid --help`` tells the options."""
+        names = self.shell.user_ns
+        try:
+            options = parse_options(line)
+        except HelpWanted as wanted:
+            print(wanted)
+            return None
+        files = cell_files(cell, options, names)
+        screen = Screen(self.shell, quiet=options.quiet)
+        with self._connect() as client:
+            job = self._submit(client, options, files, screen)
+            names["_job"] = job
+            if options.detach:
+                return job
+            watch(job, screen, connect=self._connect)
+            names["result"] = job.result()
+        return None
+
+    def _submit(self, client: Client, options: Options, files: dict[str, bytes], screen: Screen) -> JobHandle:
+        environment = choose_environment(client, options, screen)
+        record = client.submit(
+            name=options.name,
+            environment=environment.digest,
+            argv=[sys.executable, "runner.py"],
+            env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
+            files=files,
+            cpus=options.cpus,
+            memory=options.memory,
+            time_limit=options.time_limit,
+            backend=options.backend,
+            request_id=str(uuid.uuid4()),
+        )
+        size = megabytes(sum(map(len, files.values())))
+        asked = [text for text in (f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit) if text]
+        screen.line(f"job {options.name} {record.id} submitted: {', '.join([*asked, size + ' sent'])}")
+        return JobHandle(self._connect(), record)
+
+
+def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:
+    """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
+    # Line 1 of the editor is the %%grid line, so that tracebacks speak of the lines that she sees.
+    source, filename = "\n" + cell, f"<grid cell {options.name}>"
+    tree = _check.parse(source, filename)
+    if not tree.body:
+        raise InvalidError("the cell is empty", field="cell", remedy="write Python below the %%grid line")
+    _check.refuse_missing(_check.missing_names(source, filename, options.inputs), names)
+    _check.refuse_result(tree)
+    files = {CELL: source.encode(), "runner.py": resources.files(__package__).joinpath("_runner.py").read_bytes()}
+    if options.inputs:
+        files[INPUTS] = _check.pickle_inputs(options.inputs, names)
+    return files
+
+
+def choose_environment(client: Client, options: Options, screen: Screen) -> Environment:
+    """Give the environment that --env names, or freeze the session that the notebook runs in."""
+    if options.environment:
+        chosen = client.environment(options.environment)
+        _refuse_other_python(chosen)
+        screen.line(f"environment {chosen.short} {chosen.name}".rstrip())
+        return chosen
+    if not client.me().session:
+        raise MissingError(
+            "this notebook does not run in a Slipway session, so there is nothing to freeze",
+            remedy="name an environment with --env (slipway.environments() lists them)",
+        )
+    begun, live = time.monotonic(), screen.live()
+
+    def progress(step: FreezeStep) -> None:
+        done = f" {step.percent:.0f} %" if step.percent >= 0 else ""
+        size = f" {megabytes(step.bytes)}" if step.bytes else ""
+        live.update(step.stage, f"freezing: {step.message or step.stage}{done}{size}")
+
+    frozen = client.freeze(progress=progress)
+    how = "unchanged" if frozen.unchanged else f"frozen now, {megabytes(frozen.size)}"
+    live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s)")
+    return frozen
+
+
+def _refuse_other_python(environment: Environment) -> None:
+    here = "{}.{}".format(*sys.version_info[:2])
+    there = ".".join(environment.python.split(".")[:2])
+    if there and there != here:
+        raise InvalidError(
+            f"environment {environment.short} has Python {there}, this notebook {here}: values cannot travel between them",
+            field="environment",
+            remedy="use an environment with the same Python, or submit a script with: slipway submit",
+        )

@@ -1,0 +1,285 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// act carries out one action. An error means that it is to be repeated.
+func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) error {
+	switch a {
+	case Lease:
+		return m.lease(ctx, e)
+	case Start:
+		return m.start(ctx, e)
+	case Hand:
+		return m.hand(ctx, e)
+	case Welcome:
+		return m.welcome(ctx, e)
+	case Collect:
+		return m.collect(ctx, e)
+	case Fail:
+		return m.end(ctx, e, m.whyFailed(e, o))
+	case End:
+		return m.end(ctx, e, canceled(e))
+	case Kill:
+		return m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace)
+	case Settle:
+		return m.settle(ctx, e)
+	case Sweep:
+		return m.backends[e.Backend].Remove(ctx, e.ID)
+	case Retire:
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Removing })
+		return err
+	case Forget:
+		return m.forget(ctx, e)
+	default:
+		return nil
+	}
+}
+
+// lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
+func (m *Manager) lease(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	if why := m.waitingLocked(now); why != "" {
+		if len(now.journal.events) == 0 || now.journal.events[len(now.journal.events)-1].Message != why {
+			m.noteLocked(now, Event{Percent: 5, Message: why})
+		}
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase = Leased })
+	if err == nil {
+		r := e.Spec.Resources
+		m.noteLocked(now, Event{Percent: 10, Message: fmt.Sprintf("Leased %g CPUs and %s of memory", r.CPUs, FormatSize(r.Memory))})
+		m.wakePendingLocked(e.Backend)
+	}
+	return err
+}
+
+// start saves that the start has begun, then has the backend do it.
+func (m *Manager) start(ctx context.Context, e entry) error {
+	if e.Phase == Leased {
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Starting })
+		return err
+	}
+	own, abort := context.WithCancel(ctx)
+	defer abort()
+	if !m.abortable(e, abort) {
+		return nil
+	}
+	defer m.abortable(e, nil)
+	m.note(e.ID, Event{Percent: 20, Message: "Starting the " + vessel(e)})
+	l, err := m.launch(own, e)
+	if err == nil {
+		err = m.backends[e.Backend].Start(own, l)
+	}
+	if own.Err() != nil { // the service ends, or the owner does not want it any more: the next look decides
+		m.queue.add(e.ID)
+		return ctx.Err()
+	}
+	if err != nil {
+		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
+		now.started = true
+		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+	}
+	m.queue.add(e.ID)
+	return nil
+}
+
+// abortable lets a change of the owner's mind end a start that is under way. It reports false when it has changed already.
+func (m *Manager) abortable(e entry, abort context.CancelFunc) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || (abort != nil && now.Rev != e.Rev) {
+		return false
+	}
+	now.abort = abort
+	return true
+}
+
+// vessel names what a workload runs in.
+func vessel(e entry) string {
+	if e.Kind == Job {
+		return "job's container"
+	}
+	return "container"
+}
+
+// launch makes the directories and gathers what the backend needs.
+func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
+	account, err := m.cfg.Account(ctx, e.Owner)
+	if err != nil {
+		return Launch{}, err
+	}
+	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
+	l.Report = func(message string, percent int) { m.note(e.ID, Event{Percent: percent, Message: message}) }
+	if e.Kind == Job {
+		if _, l.SIF, err = m.cfg.Environment(ctx, e.Owner, e.Spec.Environment); err != nil {
+			return Launch{}, err
+		}
+	}
+	if err := makeDirs(l); err != nil {
+		return Launch{}, err
+	}
+	return l, m.cfg.Agents.Open(e.ID, filepath.Join(l.Dir, "link", linkSocket), account.UID)
+}
+
+// makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
+func makeDirs(l Launch) error {
+	run := filepath.Join(l.Dir, "run")
+	for _, dir := range []string{filepath.Join(l.Dir, "link"), run} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make the workload's directory: %w", err)
+		}
+	}
+	if err := os.Chmod(run, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(run, l.Account.UID, l.Account.GID)
+}
+
+// hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
+func (m *Manager) hand(ctx context.Context, e entry) error {
+	account, err := m.cfg.Account(ctx, e.Owner)
+	if err != nil {
+		return err
+	}
+	app := control.App{Launch: e.Launch, Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	for k, v := range e.Spec.Env {
+		app.Env[k] = v
+	}
+	for k, v := range e.secrets {
+		app.Env[k] = v
+	}
+	if e.Kind == Job {
+		err = m.sendInputs(ctx, e)
+	} else {
+		app.HTTP, app.Ready, app.Dir = true, e.Spec.Ready, account.Home
+	}
+	if err == nil {
+		err = m.cfg.Agents.Agent(e.ID).Launch(ctx, app)
+	}
+	if errs.Is(err, errs.Invalid) {
+		return m.end(ctx, e, outcomeOf(err))
+	}
+	if err != nil {
+		return fmt.Errorf("give the agent its app: %w", err)
+	}
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Booting })
+	if changed && err == nil && e.Kind != Job {
+		m.note(e.ID, Event{Percent: 60, Message: "Starting " + title(e.Kind)})
+	}
+	return err
+}
+
+// title names a kind to its user.
+func title(k Kind) string {
+	switch k {
+	case Lab:
+		return "JupyterLab"
+	case Job:
+		return "the job"
+	default:
+		return string(k)
+	}
+}
+
+// welcome marks a session as answering, a job as running.
+func (m *Manager) welcome(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets = Running, time.Now(), nil })
+	if err != nil {
+		return err
+	}
+	took := now.Up.Sub(now.Started)
+	m.startTook = append(m.startTook, took)
+	if e.Kind == Job {
+		m.noteLocked(now, Event{Percent: 50, Message: "The job runs"})
+	} else {
+		m.noteLocked(now, Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+	}
+	return nil
+}
+
+// end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
+func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
+	o.At = time.Now()
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+		e.Phase, e.Outcome, e.secrets = Stopping, &o, nil
+		if e.Want == WantRunning {
+			e.Want = WantStopped
+		}
+	})
+	return err
+}
+
+// settle gives a workload's resources back: it was seen gone.
+func (m *Manager) settle(ctx context.Context, e entry) error {
+	m.cfg.Agents.Close(e.ID)
+	if err := m.clearRun(e); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.started, e.status = Stopped, false, control.Status{} })
+	if err == nil {
+		m.noteLocked(now, farewell(*now))
+	}
+	return err
+}
+
+// clearRun removes what only a running workload needs.
+func (m *Manager) clearRun(e entry) error {
+	for _, name := range []string{"link", "run", "inputs"} {
+		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
+			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// forget drops a workload of which nothing is left.
+func (m *Manager) forget(ctx context.Context, e entry) error {
+	m.cfg.Agents.Close(e.ID)
+	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
+		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.cfg.Store.Delete(ctx, bucket, string(e.ID)); err != nil {
+		return fmt.Errorf("forget %s: %w", e.ID, err)
+	}
+	if now := m.work[e.ID]; now != nil {
+		m.ledger.strike(now.Backend, now.ID)
+		delete(m.work, e.ID)
+		m.announceLocked(now)
+		m.wakePendingLocked(now.Backend)
+	}
+	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
+	return nil
+}

@@ -1,0 +1,210 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// linkChange says that the link to a workload's agent has come up or gone down.
+type linkChange struct {
+	id ID
+	up bool
+}
+
+// LinkChanged tells the Manager that the link to a workload's agent has come up or gone down.
+func (m *Manager) LinkChanged(ctx context.Context, id ID, up bool) {
+	select {
+	case m.links <- linkChange{id, up}:
+	case <-ctx.Done():
+	}
+}
+
+// followLinks attends to every agent whose link is up.
+func (m *Manager) followLinks(ctx context.Context) {
+	g, ctx := errgroup.WithContext(ctx)
+	ends := map[ID]context.CancelFunc{}
+	for {
+		select {
+		case <-ctx.Done():
+			_ = g.Wait() // attend returns no error
+			return
+		case c := <-m.links:
+			if end := ends[c.id]; end != nil {
+				end()
+				delete(ends, c.id)
+			}
+			if !c.up {
+				m.hear(c.id, control.Status{})
+				continue
+			}
+			own, end := context.WithCancel(ctx)
+			ends[c.id] = end
+			g.Go(func() error { m.attend(own, c.id); return nil })
+		}
+	}
+}
+
+// attend listens to an agent until its link goes down: its word on the app, and a job's output as it comes.
+func (m *Manager) attend(ctx context.Context, id ID) {
+	g, ctx := errgroup.WithContext(ctx)
+	if kindOf(id) == Job {
+		g.Go(func() error { m.followLog(ctx, id); return nil })
+	}
+	g.Go(func() error {
+		for ctx.Err() == nil {
+			err := m.cfg.Agents.Agent(id).Watch(ctx, func(s control.Status) error { m.hear(id, s); return nil })
+			if ctx.Err() == nil {
+				m.log.Debug("agent's watch ended", "id", id, "err", err)
+				pause(ctx, time.Second)
+			}
+		}
+		return nil
+	})
+	_ = g.Wait() // the functions above return no error
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// hear notes an agent's word.
+func (m *Manager) hear(id ID, s control.Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.status = s
+		m.announceLocked(e)
+		m.queue.add(id)
+	}
+}
+
+// followLog copies a job's output into its directory as it comes, going on where an earlier copy ended.
+func (m *Manager) followLog(ctx context.Context, id ID) {
+	for ctx.Err() == nil {
+		err := m.pullLog(ctx, id, true)
+		if err == nil {
+			return // the app has exited and all is here
+		}
+		m.log.Debug("a job's log broke off", "id", id, "err", err)
+		pause(ctx, time.Second)
+	}
+}
+
+func (m *Manager) logFile(id ID) string { return filepath.Join(m.dir(id), "log") }
+
+// pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost or doubled.
+func (m *Manager) pullLog(ctx context.Context, id ID, follow bool) error {
+	f, err := os.OpenFile(m.logFile(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	at, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	r, err := m.cfg.Agents.Agent(id).Log(ctx, at, follow)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(announcer{f, m, id}, r)
+	return err
+}
+
+// announcer lets readers of a job's log know that there is more.
+type announcer struct {
+	w  io.Writer
+	m  *Manager
+	id ID
+}
+
+func (a announcer) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	a.m.mu.Lock()
+	defer a.m.mu.Unlock()
+	if e := a.m.work[a.id]; e != nil {
+		a.m.announceLocked(e)
+	}
+	return n, err
+}
+
+// sendInputs gives the agent a job's input files.
+func (m *Manager) sendInputs(ctx context.Context, e entry) error {
+	for _, name := range e.Spec.Inputs {
+		if err := m.sendInput(ctx, e.ID, name); err != nil {
+			return fmt.Errorf("send input file %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
+	f, err := os.Open(filepath.Join(m.dir(id), "inputs", name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return m.cfg.Agents.Agent(id).Put(ctx, name, info.Size(), f)
+}
+
+// collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
+func (m *Manager) collect(ctx context.Context, e entry) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	out := verdict(e)
+	if e.Kind == Job {
+		if err := m.collectJob(ctx, e); errs.Is(err, errs.NoSpace) || errors.Is(err, errTooLarge) {
+			out.Failed, out.Reason, out.Remedy = true, err.Error(), "write less, or write it to your home"
+		} else if err != nil {
+			return err
+		}
+	}
+	out.Tail, _ = m.tail(ctx, e.Workload, tailLines) // without the last lines the outcome is still true
+	return m.end(ctx, e, out)
+}
+
+// verdict reads an app's end from its agent's last word.
+func verdict(e entry) Outcome {
+	s := e.status
+	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: s.MaxRSS, CPU: s.CPU}
+	if e.Kind == Job {
+		out.Failed = s.ExitCode != 0
+	} else {
+		out.Failed = e.Phase != Running || s.ExitCode != 0
+	}
+	if out.Reason == "" && out.Failed {
+		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), s.ExitCode)
+	}
+	return out
+}
+
+// collectJob fetches the rest of a job's log, and its files.
+func (m *Manager) collectJob(ctx context.Context, e entry) error {
+	if err := m.pullLog(ctx, e.ID, false); err != nil {
+		return fmt.Errorf("fetch the log of %s: %w", e.ID, err)
+	}
+	for _, f := range e.status.Files {
+		if err := m.fetch(ctx, e.ID, f.Name); err != nil {
+			return fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)
+		}
+	}
+	return nil
+}

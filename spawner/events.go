@@ -1,0 +1,86 @@
+package spawner
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Event is one step of a workload's start or end, for its owner to read.
+type Event struct {
+	Seq     int64     `json:"seq"` // grows; also over a restart of the service
+	Launch  string    `json:"launch"`
+	Time    time.Time `json:"time"`
+	Percent int       `json:"percent"` // of the way to running; -1: unknown
+	Message string    `json:"message"`
+	Final   bool      `json:"final"` // a session answers or its start failed; a job has ended
+	Failed  bool      `json:"failed"`
+}
+
+// eventLimit bounds what is kept for one workload.
+const eventLimit = 200
+
+// journal keeps the events of one workload's current launch. The Manager's lock guards it.
+type journal struct {
+	events []Event
+	last   int64
+}
+
+func (j *journal) note(e Event) {
+	// Milliseconds make the numbers grow over a restart too, so that a reader who resumes gets no old event again.
+	j.last = max(j.last+1, e.Time.UnixMilli())
+	e.Seq = j.last
+	j.events = append(j.events, e)
+	if len(j.events) > eventLimit {
+		j.events = j.events[len(j.events)-eventLimit:]
+	}
+}
+
+// after gives the events of launch (all launches when it is empty) behind seq.
+func (j *journal) after(seq int64, launch string) []Event {
+	var out []Event
+	for _, e := range j.events {
+		if e.Seq > seq && (launch == "" || e.Launch == launch) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Events gives what happens to a workload, from behind the number after on, as it happens. It ends behind a final event and
+// with ctx. A launch, when given, leaves out the events of others.
+func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, after int64) (iter.Seq[Event], error) {
+	if _, err := m.Get(ctx, c, id); err != nil {
+		return nil, err
+	}
+	return func(yield func(Event) bool) {
+		for {
+			events, changed := m.eventsAfter(id, launch, after)
+			for _, e := range events {
+				after = e.Seq
+				if !yield(e) || e.Final {
+					return
+				}
+			}
+			if changed == nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}, nil
+}
+
+// eventsAfter gives the events and a channel that closes at the next change; nil when the workload is forgotten.
+func (m *Manager) eventsAfter(id ID, launch string, after int64) ([]Event, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil {
+		return nil, nil
+	}
+	return e.journal.after(after, launch), e.changed
+}

@@ -1,0 +1,222 @@
+package spawner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+var errTooLarge = fmt.Errorf("the file is larger than %s", FormatSize(control.FileLimit))
+
+// tailLines is how many last lines of its output an outcome keeps; tailBytes bounds them.
+const (
+	tailLines = 40
+	tailBytes = 64 << 10
+)
+
+// fetch brings one output file here; it appears whole or not at all.
+func (m *Manager) fetch(ctx context.Context, id ID, name string) error {
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return errs.Bad("file", name, "a name without directories")
+	}
+	r, _, err := m.cfg.Agents.Agent(id).File(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	dir := filepath.Join(m.dir(id), "files")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, name), r)
+}
+
+func writeFile(path string, r io.Reader) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	n, err := io.Copy(f, io.LimitReader(r, control.FileLimit+1))
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return errs.New(errs.NoSpace, "the service's disk is full: %w", err)
+	case err != nil:
+		return err
+	case n > control.FileLimit:
+		return errTooLarge
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Files lists a job's output files.
+func (m *Manager) Files(ctx context.Context, c Caller, id ID) ([]control.File, error) {
+	if _, err := m.Get(ctx, c, id); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(m.dir(id), "files"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	files := []control.File{}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.Name()[0] != '.' {
+			files = append(files, control.File{Name: e.Name(), Size: info.Size()})
+		}
+	}
+	return files, nil
+}
+
+// File opens one of a job's output files. The caller closes it.
+func (m *Manager) File(ctx context.Context, c Caller, id ID, name string) (io.ReadCloser, int64, error) {
+	if _, err := m.Get(ctx, c, id); err != nil {
+		return nil, 0, err
+	}
+	root, err := os.OpenRoot(filepath.Join(m.dir(id), "files"))
+	if err != nil {
+		return nil, 0, noFile(id, name)
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, 0, noFile(id, name)
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, 0, noFile(id, name)
+	}
+	return f, info.Size(), nil
+}
+
+func noFile(id ID, name string) error {
+	return errs.New(errs.NotFound, "job %s has no output file %q", id, name).With("`slipway jobs files` lists what it has, once it has ended")
+}
+
+// Log opens a workload's output from byte from on: a job's from the copy here, a session's from its agent. With follow it goes on
+// until the workload has ended. The caller closes it.
+func (m *Manager) Log(ctx context.Context, c Caller, id ID, from int64, follow bool) (io.ReadCloser, error) {
+	w, err := m.Get(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	if w.Kind != Job {
+		return m.sessionLog(ctx, w, from, follow)
+	}
+	f, err := os.OpenFile(m.logFile(id), os.O_RDONLY|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // its directory is made when it starts
+		if err = os.MkdirAll(m.dir(id), 0o711); err == nil {
+			f, err = os.OpenFile(m.logFile(id), os.O_RDONLY|os.O_CREATE, 0o600)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		f.Close()
+		return nil, errs.Bad("from", from, "an offset of 0 or more")
+	}
+	if !follow {
+		return f, nil
+	}
+	return &follower{f: f, ctx: ctx, m: m, id: id}, nil
+}
+
+func (m *Manager) sessionLog(ctx context.Context, w Workload, from int64, follow bool) (io.ReadCloser, error) {
+	if w.Phase.Active() && w.Phase != Pending {
+		return m.cfg.Agents.Agent(w.ID).Log(ctx, from, follow)
+	}
+	if w.Outcome != nil {
+		return io.NopCloser(bytes.NewBufferString(w.Outcome.Tail)), nil
+	}
+	return io.NopCloser(&bytes.Buffer{}), nil
+}
+
+// follower reads a growing log until its job has ended.
+type follower struct {
+	f   *os.File
+	ctx context.Context // of the one request that reads
+	m   *Manager
+	id  ID
+}
+
+// Read waits for more at the end of what there is.
+func (f *follower) Read(p []byte) (int, error) {
+	for {
+		e, ok := f.m.snapshot(f.id)
+		n, err := f.f.Read(p)
+		if n > 0 || (err != nil && err != io.EOF) {
+			return n, err
+		}
+		if !ok || !e.Phase.Active() || e.Phase == Stopping {
+			return 0, io.EOF
+		}
+		select {
+		case <-f.ctx.Done():
+			return 0, f.ctx.Err()
+		case <-e.changed:
+		}
+	}
+}
+
+// Close closes the log.
+func (f *follower) Close() error { return f.f.Close() }
+
+// Tail gives the last lines of a workload's output.
+func (m *Manager) Tail(ctx context.Context, c Caller, id ID, lines int) (string, error) {
+	w, err := m.Get(ctx, c, id)
+	if err != nil {
+		return "", err
+	}
+	return m.tail(ctx, w, lines)
+}
+
+func (m *Manager) tail(ctx context.Context, w Workload, lines int) (string, error) {
+	r, err := m.Log(ctx, Caller{User: w.Owner, Hub: w.Hub}, w.ID, m.tailFrom(w), false)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, 2*tailBytes))
+	return lastLines(b, lines), err
+}
+
+// tailFrom gives the offset where the last tailBytes of a workload's output begin.
+func (m *Manager) tailFrom(w Workload) int64 {
+	if w.Kind == Job {
+		info, err := os.Stat(m.logFile(w.ID))
+		if err != nil {
+			return 0
+		}
+		return max(0, info.Size()-tailBytes)
+	}
+	e, _ := m.snapshot(w.ID)
+	return max(0, e.status.LogSize-tailBytes)
+}
+
+// lastLines gives the last n lines of b, as valid UTF-8.
+func lastLines(b []byte, n int) string {
+	b = bytes.TrimRight(b, "\n")
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] == '\n' {
+			if n--; n == 0 {
+				b = b[i+1:]
+				break
+			}
+		}
+	}
+	return string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
+}

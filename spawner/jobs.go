@@ -1,0 +1,149 @@
+package spawner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// JobRequest asks for one job.
+type JobRequest struct {
+	Name        string
+	Environment string // digest, name or tag
+	Argv        []string
+	Env         map[string]string // public variables
+	Files       map[string][]byte // the input files, by name without directories
+	Resources   Resources
+	TimeLimit   time.Duration
+	Backend     string // empty: the site's default
+	RequestID   string // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Session     ID     // from which it is submitted, if any
+}
+
+// SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
+func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Workload, error) {
+	if !c.maySubmit() {
+		return Workload{}, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
+	}
+	if r.Backend == "" {
+		r.Backend = m.cfg.Jobs
+	}
+	if err := m.checkJob(ctx, r); err != nil {
+		return Workload{}, err
+	}
+	digest, _, err := m.cfg.Environment(ctx, c.User, r.Environment)
+	if err != nil {
+		return Workload{}, err
+	}
+	if w, ok := m.repeated(c, r.RequestID); ok {
+		return w, nil
+	}
+	w := jobOf(c, r, digest)
+	if err := m.saveInputs(w.ID, r.Files); err != nil {
+		return Workload{}, err
+	}
+	return m.enterJob(ctx, c, w)
+}
+
+func jobOf(c Caller, r JobRequest, digest string) Workload {
+	now := time.Now()
+	names := []string{}
+	for name := range r.Files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	launch := r.RequestID
+	w := Workload{
+		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend,
+		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now,
+		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names},
+	}
+	if launch == "" {
+		launch = string(w.ID)
+	}
+	w.Launch = launch
+	return w
+}
+
+func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
+	b := m.backends[r.Backend]
+	switch {
+	case b == nil || r.Backend == m.cfg.Sessions:
+		return errs.Bad("backend", r.Backend, "leave it out, or name "+m.cfg.Jobs)
+	case len(r.Argv) == 0 || r.Argv[0] == "":
+		return errs.Bad("argv", fmt.Sprint(r.Argv), "the program to run and its arguments")
+	case m.cfg.Environment == nil:
+		return errs.New(errs.Missing, "this service keeps no environments")
+	}
+	if why := m.ledger.neverFits(r.Backend, r.Resources); why != "" {
+		return errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
+	}
+	if err := b.Check(ctx); err != nil {
+		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
+	}
+	names := []error{checkName("name", r.Name)}
+	for name := range r.Files {
+		names = append(names, checkFileName(name))
+	}
+	return errors.Join(names...)
+}
+
+func checkFileName(name string) error {
+	if name == "" || name != filepath.Base(name) || name[0] == '.' {
+		return errs.Bad("files", name, "names without directories and without a leading dot")
+	}
+	return checkName("files", name)
+}
+
+// repeated finds the job that an earlier, equal request made.
+func (m *Manager) repeated(c Caller, request string) (Workload, bool) {
+	if request == "" {
+		return Workload{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.findLocked(func(e *entry) bool {
+		return e.Kind == Job && e.Owner == c.User && e.Hub == c.Hub && e.Launch == request
+	})
+	if e == nil {
+		return Workload{}, false
+	}
+	return e.Workload, true
+}
+
+// saveInputs keeps the input files until the job has ended: it may have to wait, and the service may restart meanwhile.
+func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
+	dir := filepath.Join(m.dir(id), "inputs")
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return fmt.Errorf("keep the input files: %w", err)
+	}
+	for name, content := range files {
+		if err := writeFile(filepath.Join(dir, name), bytes.NewReader(content)); err != nil {
+			return errors.Join(fmt.Errorf("keep input file %s: %w", name, err), os.RemoveAll(m.dir(id)))
+		}
+	}
+	return nil
+}
+
+// enterJob saves the job, unless an equal request has come first.
+func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload, error) {
+	if first, ok := m.repeated(c, w.Launch); ok {
+		return first, os.RemoveAll(m.dir(w.ID))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := &entry{Workload: w, changed: make(chan struct{})}
+	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
+		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))
+	}
+	m.work[w.ID] = e
+	m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
+	return e.Workload, nil
+}

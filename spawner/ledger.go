@@ -1,0 +1,83 @@
+package spawner
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Capacity is what workloads may lease of one backend in all. A field of zero is not limited.
+type Capacity struct {
+	CPUs   float64
+	Memory int64 // bytes
+	Count  int   // workloads at once
+}
+
+// ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
+// is beyond Pending and not yet Stopped, so saving the phase is saving the lease, and the book is read back from the records.
+// It is not safe for concurrent use: the Manager's lock guards it.
+type ledger struct {
+	capacity map[string]Capacity
+	held     map[string]map[ID]Resources // by backend
+}
+
+func newLedger(capacity map[string]Capacity) ledger {
+	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}}
+}
+
+// enter notes that id holds r of backend.
+func (l ledger) enter(backend string, id ID, r Resources) {
+	if l.held[backend] == nil {
+		l.held[backend] = map[ID]Resources{}
+	}
+	l.held[backend][id] = r
+}
+
+// strike notes that id holds nothing any more.
+func (l ledger) strike(backend string, id ID) { delete(l.held[backend], id) }
+
+// use sums what is held of backend.
+func (l ledger) use(backend string) Capacity {
+	var sum Capacity
+	for _, r := range l.held[backend] {
+		sum.CPUs += r.CPUs
+		sum.Memory += r.Memory
+		sum.Count++
+	}
+	return sum
+}
+
+// lacks says in words what is missing for r on backend now; empty when it fits.
+func (l ledger) lacks(backend string, r Resources) string {
+	return shortage(l.capacity[backend], l.use(backend), r)
+}
+
+// neverFits says in words why r cannot fit even when backend is empty; empty when it can.
+func (l ledger) neverFits(backend string, r Resources) string {
+	return shortage(l.capacity[backend], Capacity{}, r)
+}
+
+func shortage(have, used Capacity, r Resources) string {
+	var lacks []string
+	// A millionth of a CPU is the rounding of decimal fractions, not a shortage.
+	if have.CPUs > 0 && used.CPUs+r.CPUs > have.CPUs+1e-6 {
+		lacks = append(lacks, fmt.Sprintf("%g CPUs asked, %g of %g free", r.CPUs, max(0, have.CPUs-used.CPUs), have.CPUs))
+	}
+	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
+		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
+			FormatSize(r.Memory), FormatSize(max(0, have.Memory-used.Memory)), FormatSize(have.Memory)))
+	}
+	if have.Count > 0 && used.Count >= have.Count {
+		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))
+	}
+	return strings.Join(lacks, "; ")
+}
+
+// FormatSize gives a number of bytes as people read it, in powers of 1024: "2 GiB", "512 MiB", "1.5 GiB".
+func FormatSize(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, u := float64(n), 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") + " " + units[u]
+}

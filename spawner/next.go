@@ -1,0 +1,188 @@
+package spawner
+
+import "slipway/internal/agent/control"
+
+// Action is what the Manager is to do next for a workload.
+type Action string
+
+// The actions.
+const (
+	Wait    Action = "wait"    // nothing, until something changes
+	Lease   Action = "lease"   // take its resources: Pending to Leased
+	Start   Action = "start"   // have the backend start it: to Starting
+	Hand    Action = "hand"    // give the agent the app: to Booting
+	Welcome Action = "welcome" // it answers: to Running
+	Collect Action = "collect" // fetch log, files and outcome from the agent, then Stopping
+	Fail    Action = "fail"    // it went wrong: note why, then Stopping
+	End     Action = "end"     // its owner wants it ended: to Stopping
+	Kill    Action = "kill"    // have the backend end its processes
+	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
+	Sweep   Action = "sweep"   // have the backend remove what is left
+	Retire  Action = "retire"  // from Stopped or Pending to Removing
+	Forget  Action = "forget"  // nothing is left: drop the record
+)
+
+// situation is all that next decides upon.
+type situation struct {
+	job   bool
+	want  Want
+	phase Phase
+	seen  Existence
+	// app is the agent's word on the current launch; empty while the link is down or the agent speaks of another launch.
+	app control.State
+	// armed says that what the app needs is at hand. A session's secrets live in memory only, so after a restart of the service
+	// they are missing until the Hub repeats its request.
+	armed bool
+	// started says that the backend's Start returned success for this launch since the service runs.
+	started bool
+	// overdue says that the phase has lasted longer than its limit.
+	overdue bool
+}
+
+// next decides what to do. It has no clock and no I/O; it is walked exhaustively in a test.
+//
+// Two rules stand above all: Unknown is not an answer, so nothing is concluded from it; and resources are given back only by
+// Settle, which needs the workload to be seen not running.
+func next(s situation) Action {
+	switch {
+	case s.phase == Removing:
+		return remove(s.seen)
+	case s.phase == Stopping:
+		return stop(s)
+	case s.phase == Stopped:
+		return rest(s)
+	case s.want != WantRunning:
+		return leave(s)
+	}
+	switch s.phase {
+	case Pending:
+		return admit(s)
+	case Leased:
+		return begin(s)
+	case Starting, Booting:
+		return boot(s)
+	default:
+		return tend(s)
+	}
+}
+
+// remove clears a workload away.
+func remove(seen Existence) Action {
+	switch seen {
+	case Unknown:
+		return Wait
+	case Absent:
+		return Forget
+	case Up:
+		return Kill
+	default:
+		return Sweep
+	}
+}
+
+// stop waits for the end of a workload that is being ended. A job leaves nothing behind but its outcome.
+func stop(s situation) Action {
+	switch {
+	case s.seen == Unknown:
+		return Wait
+	case s.seen == Up:
+		return Kill
+	case s.job && s.seen != Absent:
+		return Sweep
+	default:
+		return Settle
+	}
+}
+
+// rest keeps a stopped workload stopped: it holds no resources, so nothing of it may run.
+func rest(s situation) Action {
+	switch {
+	case s.want == WantGone:
+		return Retire
+	case s.seen == Up:
+		return Kill
+	default:
+		return Wait
+	}
+}
+
+// leave ends an active workload that its owner does not want to run any more.
+func leave(s situation) Action {
+	if s.phase == Pending && s.want == WantGone {
+		return Retire
+	}
+	return End
+}
+
+// admit lets a waiting workload in.
+func admit(s situation) Action {
+	if !s.armed {
+		return unarmed(s)
+	}
+	return Lease
+}
+
+// unarmed waits for the Hub to repeat its request, but not for ever.
+func unarmed(s situation) Action {
+	if s.overdue {
+		return Fail
+	}
+	return Wait
+}
+
+// begin starts a leased workload.
+func begin(s situation) Action {
+	if !s.armed {
+		return unarmed(s)
+	}
+	return Start
+}
+
+// boot brings a workload from the backend's start to its first answer.
+func boot(s situation) Action {
+	switch {
+	case s.app == control.Exited:
+		return Collect
+	case s.seen == Unknown:
+		return Wait
+	case s.seen != Up:
+		return revive(s)
+	case s.app == control.Ready && s.phase == Booting:
+		return Welcome
+	case s.overdue:
+		return Fail
+	case s.app == control.Starting && s.phase == Booting:
+		return Wait
+	case s.app == "" || !s.armed:
+		return Wait
+	default:
+		return Hand
+	}
+}
+
+// revive repeats a start that a killed service may have left half-done. A start that is known to have succeeded, and any that
+// left a job ended, is not repeated: the workload has died, and a job runs at most once.
+func revive(s situation) Action {
+	switch {
+	case s.started, s.phase == Booting, s.job && s.seen == Exited:
+		return Fail
+	case !s.armed:
+		return unarmed(s)
+	default:
+		return Start
+	}
+}
+
+// tend watches over a running workload.
+func tend(s situation) Action {
+	switch {
+	case s.app == control.Exited:
+		return Collect
+	case s.seen == Unknown:
+		return Wait
+	case s.seen != Up, s.app == control.Idle:
+		return Fail
+	default:
+		return Wait
+	}
+}

@@ -1,0 +1,70 @@
+package spawner
+
+import (
+	"errors"
+	"fmt"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// outcomeOf tells an error to the workload's owner.
+func outcomeOf(err error) Outcome {
+	o := Outcome{Failed: true, ExitCode: 1, Reason: err.Error()}
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
+		o.Remedy = e.Remedy
+	}
+	return o
+}
+
+// canceled is the outcome of a workload that its owner ended.
+func canceled(e entry) Outcome {
+	return Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
+}
+
+// whyFailed says in plain words why a workload that should run is given up.
+func (m *Manager) whyFailed(e entry, o Observation) Outcome {
+	out := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}
+	switch s := m.situate(e, o.Existence); {
+	case o.Existence == Exited && o.Reason != "":
+		out.Reason = o.Reason
+	case o.Existence == Exited:
+		out.Reason = fmt.Sprintf("its container ended with exit code %d", o.ExitCode)
+	case o.Existence == Absent || o.Existence == Created:
+		out.Reason = "its container is gone: it was removed outside Slipway"
+	case s.app == control.Idle && e.Phase == Running:
+		out.Reason = "its container was restarted outside Slipway"
+	case !s.armed:
+		out.Reason, out.Remedy = "the service was restarted while it was being started", "start it again"
+	case e.Phase == Starting:
+		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)
+		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
+	default:
+		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
+		out.Remedy = "look at the last lines of its output; a package installed last may keep it from starting"
+	}
+	return out
+}
+
+// farewell is the event that tells a workload's end.
+func farewell(e entry) Event {
+	o := e.Outcome
+	switch {
+	case o == nil:
+		return Event{Percent: 100, Message: "Stopped", Final: true}
+	case o.Failed && !o.Canceled:
+		return Event{Percent: 100, Message: sentence(o), Final: true, Failed: true}
+	case e.Kind == Job && !o.Canceled:
+		return Event{Percent: 100, Message: "The job is done", Final: true}
+	default:
+		return Event{Percent: 100, Message: "Stopped: " + sentence(o), Final: true, Failed: o.Failed}
+	}
+}
+
+// sentence joins reason and remedy.
+func sentence(o *Outcome) string {
+	if o.Remedy == "" {
+		return o.Reason
+	}
+	return o.Reason + " — " + o.Remedy
+}

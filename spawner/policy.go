@@ -1,0 +1,61 @@
+package spawner
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"slipway/internal/errs"
+)
+
+// Caller is who asks. The zero Caller may do nothing.
+type Caller struct {
+	User     User
+	Hub      string // the hub that vouches for User
+	Admin    bool   // may see and stop everybody's workloads
+	Spawner  bool   // a hub's Spawner: acts for any user of Hub, on sessions
+	Workload ID     // set when the request came through that workload's agent
+}
+
+// may reports whether c may see and change w. It is the one place that decides so.
+func (c Caller) may(w Workload) bool {
+	switch {
+	case c.Spawner:
+		return c.Hub != "" && c.Hub == w.Hub && w.Kind != Job
+	case c.User == "":
+		return false
+	case c.Workload != "" && kindOf(c.Workload) == Job:
+		return c.Workload == w.ID // a job's agent speaks for that job alone
+	case c.Admin && c.Workload == "":
+		return true
+	default:
+		return c.User == w.Owner && c.Hub == w.Hub
+	}
+}
+
+// mayStart reports whether c may start sessions of user.
+func (c Caller) mayStart() bool { return c.Spawner && c.Hub != "" }
+
+// maySubmit reports whether c may submit jobs as its user.
+func (c Caller) maySubmit() bool {
+	return c.User != "" && !c.Spawner && (c.Workload == "" || kindOf(c.Workload) != Job)
+}
+
+// nameLimit is the most bytes of a user's, session's or job's name: JupyterHub's database holds 255 characters.
+const nameLimit = 255
+
+// checkName refuses what cannot be a name. Empty names are for the caller to judge.
+func checkName(field, name string) error {
+	if len(name) > nameLimit {
+		return errs.Bad(field, name[:20]+"...", fmt.Sprintf("at most %d bytes", nameLimit))
+	}
+	if !utf8.ValidString(name) {
+		return errs.Bad(field, name, "valid UTF-8")
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) {
+			return errs.Bad(field, name, "no control characters")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package spawner
+
+import (
+	"context"
+	"time"
+
+	"slipway/internal/agent/control"
+)
+
+// retryAfter is how long the Manager waits before it repeats what did not work.
+const retryAfter = 2 * time.Second
+
+// reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step a call is
+// enough.
+func (m *Manager) reconcile(ctx context.Context, id ID) {
+	e, ok := m.snapshot(id)
+	if !ok {
+		return
+	}
+	o := m.observe(ctx, e.Workload)
+	if ctx.Err() != nil {
+		return
+	}
+	action := next(m.situate(e, o.Existence))
+	if err := m.act(ctx, e, action, o); err != nil {
+		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
+		m.queue.addAfter(id, retryAfter)
+	} else if action == Wait {
+		m.remind(e)
+	}
+}
+
+// snapshot copies an entry, so that it can be thought about without the lock.
+func (m *Manager) snapshot(id ID) (entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil {
+		return entry{}, false
+	}
+	return *e, true
+}
+
+// observe asks the backend. A workload that waits for room, and holds nothing, needs no look.
+func (m *Manager) observe(ctx context.Context, w Workload) Observation {
+	if w.Phase == Pending {
+		return Observation{Existence: Absent}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	o, err := m.backends[w.Backend].Observe(ctx, w.ID)
+	if err != nil {
+		m.log.Warn("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err)
+		m.queue.addAfter(w.ID, retryAfter)
+		return Observation{Existence: Unknown}
+	}
+	return o
+}
+
+func (m *Manager) situate(e entry, seen Existence) situation {
+	s := situation{
+		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: seen,
+		app:   appOf(e),
+		armed: e.Kind == Job || e.secrets != nil, started: e.started,
+	}
+	limit, ok := m.limit(s)
+	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
+	return s
+}
+
+// phaseBegan gives the time from which a phase's limit counts: while the service was away nothing could go on.
+func (m *Manager) phaseBegan(e entry) time.Time {
+	if e.Since.Before(m.born) {
+		return m.born
+	}
+	return e.Since
+}
+
+// appOf gives the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
+func appOf(e entry) control.State {
+	if e.status.State != control.Idle && e.status.Launch != e.Launch {
+		return ""
+	}
+	return e.status.State
+}
+
+// limit gives how long the phase may last; false when for ever.
+func (m *Manager) limit(s situation) (time.Duration, bool) {
+	switch {
+	case s.phase == Booting:
+		return m.cfg.Limits.Boot, true
+	case s.phase == Starting && s.armed && s.started:
+		return m.cfg.Limits.Agent, true
+	case s.phase == Pending && s.armed:
+		return 0, false
+	case s.phase == Pending, s.phase == Leased, s.phase == Starting:
+		return m.cfg.Limits.Armed, true
+	default:
+		return 0, false
+	}
+}
+
+// remind asks for another look when the phase's time is up.
+func (m *Manager) remind(e entry) {
+	if limit, ok := m.limit(m.situate(e, Unknown)); ok {
+		m.queue.addAfter(e.ID, max(time.Until(m.phaseBegan(e).Add(limit)), 0)+time.Millisecond)
+	}
+}

@@ -1,0 +1,163 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// SessionRequest asks for one start of a session.
+type SessionRequest struct {
+	User    User
+	Name    string // the Hub's server name; empty for the default server
+	Kind    Kind
+	Spec    Spec
+	Launch  string      // names this start; repeating the request with the same one is harmless
+	Secrets control.Env // for the app; kept in memory until the app has them, never saved
+}
+
+// StartSession starts a session and returns at once; Await and Events tell how it goes on.
+//
+// A session stays the same one over its stops and starts: when this user's session of that name and image was stopped before, it
+// is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
+// and its credentials with it.
+func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) (Workload, error) {
+	if !c.mayStart() {
+		return Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
+	}
+	if err := m.checkSession(r); err != nil {
+		return Workload{}, err
+	}
+	for {
+		w, before, err := m.tryStart(ctx, c.Hub, r)
+		if err != nil || before == nil {
+			return w, err
+		}
+		stopped := func(w Workload) bool { return !w.Phase.Active() }
+		if _, err := m.Await(ctx, c, before.ID, stopped); err != nil && !errs.Is(err, errs.NotFound) {
+			return Workload{}, errs.New(errs.Conflict, "stop the previous start of %s: %w", before.ID, err).With("try again in a few seconds")
+		}
+	}
+}
+
+func (m *Manager) checkSession(r SessionRequest) error {
+	if r.User == "" {
+		return errs.Bad("user", "", "the name of a Hub user")
+	}
+	err := errors.Join(checkName("user", string(r.User)), checkName("server_name", r.Name))
+	switch {
+	case err != nil:
+		return err
+	case r.Launch == "":
+		return errs.Bad("launch", "", "a name for this start, such as a UUID")
+	case len(r.Spec.Argv) == 0:
+		return errs.Bad("argv", "[]", "the program to run")
+	}
+	if why := m.ledger.neverFits(m.cfg.Sessions, r.Spec.Resources); why != "" {
+		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
+	}
+	return nil
+}
+
+// tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
+func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w Workload, before *Workload, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.prefixFreeLocked(hub, r); err != nil {
+		return Workload{}, nil, err
+	}
+	same := func(e *entry) bool { return e.Kind == r.Kind && e.Hub == hub && e.Owner == r.User && e.Name == r.Name }
+	if active := m.findLocked(func(e *entry) bool { return same(e) && e.Phase.Active() }); active != nil {
+		if active.Launch == r.Launch {
+			return m.rearmLocked(active, r), nil, nil
+		}
+		err := m.changeLocked(ctx, active, func(e *entry) {
+			if e.Want == WantRunning {
+				e.Want = WantStopped
+			}
+		})
+		copied := active.Workload
+		return Workload{}, &copied, err
+	}
+	kept := m.findLocked(func(e *entry) bool {
+		return same(e) && e.Phase == Stopped && e.Want != WantGone && e.Spec.Image == r.Spec.Image
+	})
+	if kept != nil && kept.Launch == r.Launch {
+		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
+	}
+	w, err = m.enterLocked(ctx, hub, r, kept)
+	return w, nil, err
+}
+
+// prefixFreeLocked refuses a path that is another active session's.
+func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
+	if e := m.work[m.routes[r.Spec.Prefix]]; e != nil && (e.Owner != r.User || e.Name != r.Name || e.Hub != hub) {
+		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("give each hub a base_url of its own")
+	}
+	return nil
+}
+
+func (m *Manager) findLocked(match func(*entry) bool) *entry {
+	for _, e := range m.work {
+		if match(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// rearmLocked takes the secrets of a repeated request: the service may have lost them in a restart.
+func (m *Manager) rearmLocked(e *entry, r SessionRequest) Workload {
+	if e.Phase != Running && e.Phase != Stopping {
+		e.secrets = orEmpty(r.Secrets)
+		m.announceLocked(e)
+		m.queue.add(e.ID)
+	}
+	return e.Workload
+}
+
+// enterLocked saves a new start: of the kept session, or of a new one when kept is nil.
+func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest, kept *entry) (Workload, error) {
+	now := time.Now()
+	e := kept
+	if e == nil {
+		e = &entry{changed: make(chan struct{}), Workload: Workload{
+			ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: m.cfg.Sessions, Created: now, Since: now,
+		}}
+	}
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started = r.Spec, r.Launch, WantRunning, Pending, nil, now
+		e.secrets, e.started, e.Up = orEmpty(r.Secrets), false, time.Time{}
+	})
+	if err != nil {
+		return Workload{}, err
+	}
+	m.work[e.ID] = e
+	message := "Asked for a session"
+	if kept != nil {
+		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
+	}
+	m.noteLocked(e, Event{Percent: 0, Message: message})
+	return e.Workload, nil
+}
+
+// orEmpty makes sure that secrets which were given are told from secrets which were lost.
+func orEmpty(e control.Env) control.Env {
+	if e == nil {
+		return control.Env{}
+	}
+	return e
+}
+
+// SessionsOf gives the sessions of one server name of one user, whatever their image, newest first.
+func (m *Manager) SessionsOf(ctx context.Context, c Caller, user User, name string) ([]Workload, error) {
+	all, err := m.List(ctx, c)
+	all = slices.DeleteFunc(all, func(w Workload) bool { return w.Kind == Job || w.Owner != user || w.Name != name })
+	slices.Reverse(all)
+	return all, err
+}

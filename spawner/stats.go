@@ -1,0 +1,30 @@
+package spawner
+
+import "time"
+
+// Stats is the Manager's state in numbers.
+type Stats struct {
+	Workloads map[Kind]map[Phase]int
+	Capacity  map[string]Capacity // by backend
+	Use       map[string]Capacity // what is leased of it
+	StartTook []time.Duration     // from request to first answer, of the starts since the last call of Stats
+	Orphans   int                 // what backends hold without a record
+}
+
+// Stats gives the Manager's state in numbers. The durations are given once.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans}
+	m.startTook = nil
+	for _, e := range m.work {
+		if s.Workloads[e.Kind] == nil {
+			s.Workloads[e.Kind] = map[Phase]int{}
+		}
+		s.Workloads[e.Kind][e.Phase]++
+	}
+	for name := range m.backends {
+		s.Use[name] = m.ledger.use(name)
+	}
+	return s
+}

@@ -1,0 +1,120 @@
+package images
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const reportEvery = 250 * time.Millisecond
+
+// frozen is what a freeze made, before anybody's record names it.
+type frozen struct {
+	Digest    string
+	Size      int64
+	Base      Base
+	Manifest  Manifest
+	unchanged bool
+}
+
+// flights runs at most one freeze for each key; callers of a key that is in flight join it.
+type flights struct {
+	mu  sync.Mutex
+	run map[string]*flight
+}
+
+type flight struct {
+	meter   meter
+	waiters int // 0: cancelled, on its way out
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when result and err are set
+	result  frozen
+	err     error
+}
+
+// do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work is
+// cancelled when the last of its callers has gone; that last one waits until it has cleaned up.
+func (g *flights) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (frozen, error)) (frozen, error) {
+	f, err := g.join(ctx, key, work)
+	if err != nil {
+		return frozen{}, err
+	}
+	sent := 0
+	tell := func() {
+		states := f.meter.since(sent)
+		sent += len(states) - 1
+		for _, p := range states {
+			if report != nil && p.Stage != "" {
+				report(p)
+			}
+		}
+	}
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.done:
+			tell()
+			return f.result, f.err
+		case <-tick.C:
+			tell()
+		case <-ctx.Done():
+			if g.leave(f) {
+				<-f.done
+			}
+			return frozen{}, context.Cause(ctx)
+		}
+	}
+}
+
+// join finds or starts the flight of key. A cancelled one is waited for: two must never work on one source.
+func (g *flights) join(ctx context.Context, key string, work func(context.Context, *meter) (frozen, error)) (*flight, error) {
+	for {
+		g.mu.Lock()
+		f := g.run[key]
+		if f == nil {
+			f = g.start(ctx, key, work)
+			g.mu.Unlock()
+			return f, nil
+		}
+		if f.waiters > 0 {
+			f.waiters++
+			g.mu.Unlock()
+			return f, nil
+		}
+		g.mu.Unlock()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// start is called with the lock held; its caller is the flight's first waiter.
+func (g *flights) start(ctx context.Context, key string, work func(context.Context, *meter) (frozen, error)) *flight {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{waiters: 1, cancel: cancel, done: make(chan struct{})}
+	g.run[key] = f
+	go func() {
+		defer cancel()
+		f.result, f.err = work(ctx, &f.meter)
+		g.mu.Lock()
+		delete(g.run, key)
+		g.mu.Unlock()
+		close(f.done)
+	}()
+	return f
+}
+
+// leave says whether the caller was the last; the work is cancelled then.
+func (g *flights) leave(f *flight) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f.waiters--
+	if f.waiters == 0 {
+		f.cancel()
+		return true
+	}
+	return false
+}

@@ -1,0 +1,132 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/testenv"
+)
+
+// fixture is an overlay as an engine would keep it for a session.
+type fixture struct {
+	t      testing.TB
+	dir    string
+	layers []string
+	upper  string
+}
+
+// newFixture makes a base of two layers by calling fill with each.
+func newFixture(t testing.TB, fill ...func(root string) error) *fixture {
+	t.Helper()
+	testenv.Need(t, testenv.Root, testenv.Mksquashfs)
+	f := &fixture{t: t, dir: t.TempDir()}
+	f.upper = filepath.Join(f.dir, "upper")
+	for _, d := range []string{"upper", "work", "merged"} {
+		must(t, os.Mkdir(filepath.Join(f.dir, d), 0o755))
+	}
+	for i, fn := range fill {
+		layer := filepath.Join(f.dir, fmt.Sprintf("layer%d", i))
+		must(t, os.Mkdir(layer, 0o755), fn(layer))
+		f.layers = append([]string{layer}, f.layers...)
+	}
+	return f
+}
+
+// change runs fn on the merged tree, so that the kernel makes the upper directory what it must be.
+func (f *fixture) change(fn func(root string) error) {
+	f.t.Helper()
+	merged := filepath.Join(f.dir, "merged")
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", strings.Join(f.layers, ":"), f.upper, filepath.Join(f.dir, "work"))
+	must(f.t, unix.Mount("test", merged, "overlay", 0, options))
+	err := fn(merged)
+	must(f.t, unix.Unmount(merged, 0), err)
+}
+
+// lines describes the merged tree.
+func (f *fixture) lines(skip func(string) bool) map[string]string {
+	f.t.Helper()
+	merged := filepath.Join(f.dir, "merged")
+	must(f.t, unix.Mount("test", merged, "overlay", unix.MS_RDONLY, "lowerdir="+strings.Join(append([]string{f.upper}, f.layers...), ":")))
+	defer func() { must(f.t, unix.Unmount(merged, 0)) }()
+	return lines(f.t, merged, skip)
+}
+
+func (f *fixture) source() Source {
+	return Source{
+		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: "sha256:0123"},
+		Config: ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x`\nnew", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
+	}
+}
+
+func newLibrary(t testing.TB, strip ...string) *Library {
+	t.Helper()
+	return openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "library"), Strip: strip})
+}
+
+func openLibrary(t testing.TB, cfg Config) *Library {
+	t.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	l, err := Open(cfg)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func freeze(t testing.TB, l *Library, f *fixture, change func(*Request)) Environment {
+	t.Helper()
+	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
+	if change != nil {
+		change(&req)
+	}
+	e, err := l.Freeze(context.Background(), req)
+	must(t, err)
+	noLeftovers(t, l)
+	return e
+}
+
+func noLeftovers(t testing.TB, l *Library) {
+	t.Helper()
+	left, err := filepath.Glob(l.path("work", "*"))
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("left in work: %q", left)
+	}
+}
+
+// mountSIF mounts the image's partition through the kernel.
+func mountSIF(t testing.TB, image string) string {
+	t.Helper()
+	testenv.Need(t, testenv.Loop)
+	point := t.TempDir()
+	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,offset=%d", partitionOffset), image, point).CombinedOutput()
+	if err != nil {
+		t.Fatalf("mount %s: %v: %s", image, err, out)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(point, 0)) })
+	return point
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// write makes a file with all directories above it.
+func write(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o644)
+}

@@ -1,0 +1,158 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
+)
+
+// maxLayers keeps the mount options of the longest stack within the one page that mount(2) takes.
+const maxLayers = 128
+
+// mountLayers gives the root of the read-only overlay of layers, topmost first. The mount has no place in the file
+// system any more when it returns: it lives as long as the file is open, and dies with the process.
+func mountLayers(layers []string, point string) (*os.File, error) {
+	options := make([]string, len(layers))
+	for i, layer := range layers {
+		// Through descriptors, as paths may be long and hold any character.
+		f, err := openDir(layer)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+		defer f.Close()
+		options[i] = fdPath(int(f.Fd()))
+	}
+	err := unix.Mount("slipway", point, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+strings.Join(options, ":"))
+	if err != nil {
+		return nil, fmt.Errorf("mount %d layers: %w", len(layers), err)
+	}
+	root, openErr := openDir(point)
+	if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return nil, errors.Join(openErr, fmt.Errorf("detach %s: %w", point, err))
+	}
+	return root, openErr
+}
+
+// hidden is what strip rules match in a merged tree: the paths, and the attributes of the directories above them.
+type hidden struct {
+	paths   []string
+	parents map[string]attr
+}
+
+// findHidden looks only where a rule can match.
+func findHidden(ctx context.Context, root *os.File, strip *stripper) (*hidden, error) {
+	h := &hidden{parents: map[string]attr{}}
+	return h, h.look(ctx, root, "", strip.top())
+}
+
+func (h *hidden) look(ctx context.Context, dir *os.File, rel string, rules live) error {
+	list, err := names(dir)
+	if err != nil {
+		return fmt.Errorf("list /%s: %w", rel, err)
+	}
+	for _, name := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		stripped, below := rules.enter(name)
+		if stripped {
+			if err := h.note(dir, rel); err != nil {
+				return err
+			}
+			h.paths = append(h.paths, join(rel, name))
+			continue
+		}
+		if len(below) > 0 {
+			if err := h.descend(ctx, dir, name, rel, below); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *hidden) descend(ctx context.Context, dir *os.File, name, rel string, below live) error {
+	st, err := statAt(dir, name)
+	if err != nil || !isDir(&st) {
+		return err
+	}
+	sub, err := child(dir, name, st.Dev)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	// Parents are noted on the way down, so that they are there from the top when something below is hidden.
+	count := len(h.paths)
+	if err := h.look(ctx, sub, join(rel, name), below); err != nil {
+		return err
+	}
+	if len(h.paths) > count {
+		return h.note(dir, rel)
+	}
+	return nil
+}
+
+func (h *hidden) note(dir *os.File, rel string) error {
+	if _, known := h.parents[rel]; known {
+		return nil
+	}
+	st, err := statFile(dir)
+	if err != nil {
+		return err
+	}
+	xs, err := readXattrs(fdPath(int(dir.Fd())))
+	if err != nil {
+		return fmt.Errorf("/%s: %w", rel, err)
+	}
+	h.parents[rel] = attr{st: st, xattrs: xs}
+	return nil
+}
+
+// coverIn writes whiteouts for the hidden paths into the topmost layer. Directories on the way that the layer lacks are
+// made with the attributes that they have in the merged tree; no directory's times change.
+func (h *hidden) coverIn(layer string) error {
+	for _, path := range h.paths {
+		if err := h.parent(layer, path); err != nil {
+			return err
+		}
+		if err := unix.Mknod(layer+"/"+path, unix.S_IFCHR, 0); err != nil {
+			return fmt.Errorf("hide /%s: %w", path, err)
+		}
+	}
+	for path, a := range h.parents {
+		if err := setTimes(layer+"/"+path, &a.st); err != nil {
+			return fmt.Errorf("restore /%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (h *hidden) parent(layer, path string) error {
+	for i := range path {
+		if path[i] != '/' {
+			continue
+		}
+		dir := path[:i]
+		err := os.Mkdir(layer+"/"+dir, 0o700)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("hide /%s: %w", path, err)
+		}
+		a, known := h.parents[dir]
+		if !known {
+			return errs.New(errs.Internal, "hide /%s: the attributes of /%s are unknown", path, dir)
+		}
+		if err := a.apply(layer + "/" + dir); err != nil {
+			return fmt.Errorf("make /%s: %w", dir, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package images
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// generatedAt is the time of every file that a freeze makes itself: equal freezes give equal bytes.
+func generatedAt() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// ownedByRuntime are variables that belong to whoever runs the image, or that a shell refuses to assign.
+var ownedByRuntime = []string{"HOME", "PWD", "OLDPWD", "SHLVL", "_", "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"}
+
+const sourceEnv = `for file in /.singularity.d/env/*.sh; do
+    if [ -f "$file" ]; then . "$file"; fi
+done
+`
+
+// runtimeFiles gives the content of .singularity.d: what makes an image's Env and Entrypoint known to Apptainer.
+func runtimeFiles(c ImageConfig) (map[string]string, error) {
+	labels, err := json.MarshalIndent(c.Labels, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode labels: %w", err)
+	}
+	if c.Labels == nil {
+		labels = []byte("{}")
+	}
+	sh := "#!/bin/sh\n"
+	return map[string]string{
+		"actions/exec":                 sh + sourceEnv + "exec \"$@\"\n",
+		"actions/run":                  sh + sourceEnv + "exec /.singularity.d/runscript \"$@\"\n",
+		"actions/start":                sh + sourceEnv + "exec /.singularity.d/startscript \"$@\"\n",
+		"actions/test":                 sh + sourceEnv + "exec /.singularity.d/test \"$@\"\n",
+		"actions/shell":                sh + sourceEnv + "if [ -x /bin/bash ]; then exec /bin/bash --norc \"$@\"; fi\nexec /bin/sh \"$@\"\n",
+		"env/10-docker2singularity.sh": sh + exports(c.Env),
+		"env/90-environment.sh":        sh,
+		"env/99-base.sh": sh + "LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs\"\n" +
+			"export LD_LIBRARY_PATH\n",
+		"runscript":   runscript(c),
+		"startscript": sh,
+		"test":        sh,
+		"labels.json": string(labels) + "\n",
+	}, nil
+}
+
+// exports sets PATH as the image has it, and every other variable unless the caller of Apptainer has set it.
+func exports(env []string) string {
+	var b strings.Builder
+	for _, entry := range env {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || !envName.MatchString(name) || slices.Contains(ownedByRuntime, name) {
+			continue
+		}
+		if name != "PATH" {
+			fmt.Fprintf(&b, "[ -n \"${%s:-}\" ] || ", name)
+		}
+		fmt.Fprintf(&b, "%s=%s\nexport %s\n", name, quote(value), name)
+	}
+	return b.String()
+}
+
+// unexported lists the variables that exports leaves out.
+func unexported(env []string) []string {
+	var out []string
+	for _, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		if !envName.MatchString(name) || slices.Contains(ownedByRuntime, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func runscript(c ImageConfig) string {
+	entry, cmd := quoteAll(c.Entrypoint), quoteAll(c.Cmd)
+	if entry+cmd == "" {
+		cmd = " /bin/sh"
+	}
+	return "#!/bin/sh\nif [ $# -eq 0 ]; then set --" + cmd + "; fi\nexec" + entry + " \"$@\"\n"
+}
+
+func quoteAll(words []string) string {
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteString(" " + quote(w))
+	}
+	return b.String()
+}
+
+// quote makes one shell word of any string without a zero byte.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// writeRuntime makes .singularity.d in the topmost layer, hiding any that layers below have. The layer's own times stay.
+func writeRuntime(layer string, c ImageConfig) error {
+	files, err := runtimeFiles(c)
+	if err != nil {
+		return err
+	}
+	var root unix.Stat_t
+	if err := unix.Lstat(layer, &root); err != nil {
+		return fmt.Errorf("lstat %s: %w", layer, err)
+	}
+	top := filepath.Join(layer, runtimeDir)
+	for _, dir := range []string{"", "actions", "env", "libs"} {
+		if err := os.Mkdir(filepath.Join(top, dir), 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", runtimeDir, err)
+		}
+	}
+	for name, content := range files {
+		if err := writeGenerated(filepath.Join(top, name), content); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"libs", "env", "actions", ""} {
+		if err := settle(filepath.Join(top, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Lsetxattr(top, overlayPrefix+"opaque", []byte("y"), 0); err != nil {
+		return fmt.Errorf("mark %s opaque: %w", runtimeDir, err)
+	}
+	return setTimes(layer, &root)
+}
+
+func writeGenerated(path, content string) error {
+	mode := os.FileMode(0o755)
+	if filepath.Ext(path) == ".json" {
+		mode = 0o644
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		return err
+	}
+	return settle(path, mode)
+}
+
+// settle undoes the umask and the clock.
+func settle(path string, mode os.FileMode) error {
+	if err := os.Chmod(path, mode); err != nil {
+		return err
+	}
+	return os.Chtimes(path, generatedAt(), generatedAt())
+}
+
+// skeletonEntry is something that Apptainer mounts on, or that links into .singularity.d.
+type skeletonEntry struct {
+	path string
+	mode os.FileMode // of a directory with os.ModeDir, else of an empty file
+	link string
+}
+
+func skeleton() []skeletonEntry {
+	dir := func(path string, mode os.FileMode) skeletonEntry {
+		return skeletonEntry{path: path, mode: os.ModeDir | mode}
+	}
+	return []skeletonEntry{
+		dir("dev", 0o755), dir("etc", 0o755), dir("home", 0o755), dir("proc", 0o555), dir("root", 0o700), dir("run", 0o755),
+		dir("sys", 0o555), dir("tmp", 0o777|os.ModeSticky), dir("var", 0o755), dir("var/tmp", 0o777|os.ModeSticky),
+		{path: "etc/hosts", mode: 0o644}, {path: "etc/resolv.conf", mode: 0o644},
+		{path: "environment", link: ".singularity.d/env/90-environment.sh"},
+		{path: "singularity", link: ".singularity.d/runscript"},
+	}
+}
+
+// writeSkeleton fills the lowest layer: whatever a tree already has there covers it.
+func writeSkeleton(layer string) error {
+	var dirs []skeletonEntry
+	for _, e := range skeleton() {
+		path := filepath.Join(layer, e.path)
+		if e.mode.IsDir() {
+			dirs = append(dirs, e)
+		}
+		if err := e.create(path); err != nil {
+			return fmt.Errorf("make /%s: %w", e.path, err)
+		}
+	}
+	for _, e := range slices.Backward(dirs) {
+		if err := settle(filepath.Join(layer, e.path), e.mode.Perm()|e.mode&os.ModeSticky); err != nil {
+			return err
+		}
+	}
+	return settle(layer, 0o755)
+}
+
+func (e skeletonEntry) create(path string) error {
+	switch {
+	case e.link != "":
+		if err := os.Symlink(e.link, path); err != nil {
+			return err
+		}
+		at := unix.Timespec{Sec: generatedAt().Unix()}
+		return setTimes(path, &unix.Stat_t{Atim: at, Mtim: at})
+	case e.mode.IsDir():
+		return os.Mkdir(path, 0o755)
+	default:
+		return writeGenerated(path, "")
+	}
+}
+
+// present gives those of paths that the tree has.
+func present(tree *os.File, paths []string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool { return !exists(tree, path) })
+}
+
+// exists looks a path up as a process whose root is root would: a link in the tree never leads to the host.
+func exists(root *os.File, path string) bool {
+	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT,
+	})
+	if err != nil {
+		return false
+	}
+	return unix.Close(fd) == nil
+}

@@ -1,0 +1,206 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
+)
+
+// copier copies an upper directory as it is, whiteouts and opaque marks included, so that the copy can stand in for it
+// as an overlay layer.
+type copier struct {
+	ctx     context.Context
+	dev     uint64
+	dst     *os.File          // root of the copy
+	links   map[uint64]string // first name in the copy of each inode with several names
+	skipped []string          // sockets
+	data    dataCopier
+	meter   *meter
+}
+
+// snapshot copies upper into dst, an empty directory that no one else can enter, and gives the paths of the sockets that
+// it left out. Every entry is opened once and then used through that descriptor, so a user who swaps a directory for a
+// link meanwhile cannot make it read a file of the host.
+func snapshot(ctx context.Context, upper string, dst *os.File, strip *stripper, m *meter) (skipped []string, err error) {
+	src, err := openDir(upper)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	st, err := statFile(src)
+	if err != nil {
+		return nil, err
+	}
+	c := &copier{ctx: ctx, dev: st.Dev, dst: dst, links: map[uint64]string{}, meter: m}
+	if err := c.dir(src, dst, "", strip.top()); err != nil {
+		return nil, err
+	}
+	return c.skipped, nil
+}
+
+// dir copies the entries of src into dst, then gives dst the attributes of src.
+func (c *copier) dir(src, dst *os.File, rel string, rules live) error {
+	list, err := names(src)
+	if err != nil {
+		return fmt.Errorf("list /%s: %w", rel, err)
+	}
+	for _, name := range list {
+		stripped, below := rules.enter(name)
+		if stripped || rel == "" && name == runtimeDir {
+			continue
+		}
+		if err := c.entry(src, dst, name, join(rel, name), below); err != nil {
+			return err
+		}
+	}
+	st, err := statFile(src)
+	if err != nil {
+		return err
+	}
+	return c.attributes(fdPath(int(src.Fd())), under(dst, "."), rel, &st)
+}
+
+func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below live) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(int(srcDir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /%s: %w", path, err)
+	}
+	src := os.NewFile(uintptr(fd), name)
+	defer src.Close()
+	st, err := statFile(src)
+	if err != nil {
+		return err
+	}
+	if st.Dev != c.dev {
+		return errs.New(errs.Conflict, "/%s lies on another file system than the upper directory", path)
+	}
+	if err := c.make(src, dstDir, name, path, &st, below); err != nil {
+		return fmt.Errorf("copy /%s: %w", path, err)
+	}
+	return nil
+}
+
+// make creates the copy of src, which is open with O_PATH only, so that looking at it sets nothing off.
+func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, below live) error {
+	to, kind := int(dstDir.Fd()), st.Mode&unix.S_IFMT
+	c.meter.add(1, 0)
+	switch {
+	case isWhiteout(st):
+		return unix.Mknodat(to, name, unix.S_IFCHR, 0)
+	case kind == unix.S_IFSOCK:
+		c.skipped = append(c.skipped, "/"+path)
+		return nil
+	case kind == unix.S_IFDIR:
+		return c.subdir(src, dstDir, name, path, below)
+	}
+	if first, seen := c.links[st.Ino]; seen {
+		return unix.Linkat(int(c.dst.Fd()), first, to, name, 0)
+	}
+	if err := c.node(src, dstDir, name, st); err != nil {
+		return err
+	}
+	if st.Nlink > 1 {
+		c.links[st.Ino] = path
+	}
+	return c.attributes(fdPath(int(src.Fd())), under(dstDir, name), path, st)
+}
+
+func (c *copier) subdir(src, dstDir *os.File, name, path string, below live) error {
+	if err := unix.Mkdirat(int(dstDir.Fd()), name, 0o700); err != nil {
+		return err
+	}
+	from, err := child(src, ".", c.dev)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := unix.Openat(int(dstDir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	dst := os.NewFile(uintptr(to), name)
+	defer dst.Close()
+	return c.dir(from, dst, path, below)
+}
+
+func (c *copier) node(src, dstDir *os.File, name string, st *unix.Stat_t) error {
+	to := int(dstDir.Fd())
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return c.file(src, dstDir, name)
+	case unix.S_IFLNK:
+		target := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(int(src.Fd()), "", target)
+		if err != nil {
+			return err
+		}
+		return unix.Symlinkat(string(target[:n]), to, name)
+	default:
+		return unix.Mknodat(to, name, st.Mode&unix.S_IFMT|0o600, int(st.Rdev))
+	}
+}
+
+func (c *copier) file(src, dstDir *os.File, name string) error {
+	from, err := os.OpenFile(fdPath(int(src.Fd())), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	fd, err := unix.Openat(int(dstDir.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	to := os.NewFile(uintptr(fd), name)
+	err = c.data.copy(c.ctx, to, from, func(n int64) { c.meter.add(0, n) })
+	return errors.Join(err, to.Close())
+}
+
+// attributes carries owner, mode, times and xattrs over. Of overlayfs's own xattrs only the opaque mark means anything
+// away from its upper directory; what would make the directory not self-contained is refused.
+func (c *copier) attributes(src, dst, path string, st *unix.Stat_t) error {
+	xs, err := readXattrs(src)
+	if err != nil {
+		return err
+	}
+	kept, err := keptXattrs(xs, path)
+	if err != nil {
+		return err
+	}
+	a := attr{st: *st, xattrs: kept}
+	return a.apply(dst)
+}
+
+const overlayPrefix = "trusted.overlay."
+
+func keptXattrs(xs []xattr, path string) ([]xattr, error) {
+	for _, x := range xs {
+		if rest, ok := strings.CutPrefix(x.name, overlayPrefix); ok && !overlayHarmless(rest, x.value) {
+			return nil, errs.New(errs.Conflict, "/%s carries %s%s=%q, so its content cannot be told from the upper directory alone", path, overlayPrefix, rest, x.value).
+				With("mount overlays on this host with redirect_dir=off and metacopy=off, and start the session anew")
+		}
+	}
+	return slices.DeleteFunc(xs, func(x xattr) bool {
+		return strings.HasPrefix(x.name, overlayPrefix) && x.name != overlayPrefix+"opaque"
+	}), nil
+}
+
+func overlayHarmless(name string, value []byte) bool {
+	switch name {
+	case "opaque":
+		return string(value) == "y"
+	case "origin", "impure", "uuid", "nlink", "protattr":
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,58 @@
+package images
+
+import (
+	"context"
+	"runtime"
+
+	"slipway/internal/errs"
+)
+
+// Source is the file tree that a freeze turns into an environment.
+type Source struct {
+	Layers []string // lower directories, topmost first, without what the engine adds at start (Docker's -init layer)
+	Upper  string   // the directory that holds the changes over Layers
+	Config ImageConfig
+	Base   Base
+	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
+
+	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
+	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs
+}
+
+// ImageConfig is the part of the OCI configuration of the *image* that a run in Apptainer needs. Never the configuration
+// of a running container: its environment may hold secrets, and Env is readable in the frozen image.
+type ImageConfig struct {
+	Env          []string // NAME=value
+	Entrypoint   []string
+	Cmd          []string
+	WorkingDir   string
+	Architecture string // as Go and OCI name it; the host's when empty
+	Labels       map[string]string
+}
+
+// Base names the image that a source was started from.
+type Base struct {
+	Reference string `json:"reference"` // as the user or site wrote it
+	Digest    string `json:"digest"`    // digest or ID of the image; the fingerprint relies on it
+}
+
+func (s Source) architecture() string {
+	if s.Config.Architecture != "" {
+		return s.Config.Architecture
+	}
+	return runtime.GOARCH
+}
+
+func (s Source) validate() error {
+	switch {
+	case s.Upper == "":
+		return errs.New(errs.Invalid, "source: no upper directory is given")
+	case len(s.Layers) == 0:
+		return errs.New(errs.Invalid, "source: no layers are given")
+	case len(s.Layers) > maxLayers:
+		return errs.New(errs.Invalid, "source: %d layers, at most %d can be merged", len(s.Layers), maxLayers)
+	case s.Base.Digest == "":
+		return errs.New(errs.Invalid, "source: the base image's digest is missing")
+	}
+	return nil
+}

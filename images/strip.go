@@ -1,0 +1,80 @@
+package images
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// DefaultStrip is what never travels in an environment: what only interactive work needs, what only this host needs, and
+// where secrets are kept. A rule is a path from the root, with the wildcards of path.Match in each of its parts; a match
+// on a directory takes all below it. A site adds its own in Config.Strip; none can be taken away.
+func DefaultStrip() []string {
+	return []string{
+		// Home directories are mounted in a job, and hold what is private.
+		"/home/*",
+		"/root/.aws", "/root/.azure", "/root/.bash_history", "/root/.cache", "/root/.config/gcloud", "/root/.config/gh",
+		"/root/.condor", "/root/.docker", "/root/.git-credentials", "/root/.globus", "/root/.gnupg", "/root/.huggingface",
+		"/root/.ipython/profile_*/history.sqlite*", "/root/.jupyter", "/root/.kube", "/root/.lesshst",
+		"/root/.local/share/jupyter/runtime", "/root/.netrc", "/root/.node_repl_history", "/root/.npmrc", "/root/.pypirc",
+		"/root/.python_history", "/root/.ssh", "/root/.vault-token", "/root/.viminfo", "/root/.wget-hsts", "/root/.zsh_history",
+		// Run-time state, temporary files (proxies among them) and caches.
+		"/run/*", "/tmp/*", "/var/tmp/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*", "/var/lib/apt/lists/*",
+		"/var/log/*.log", "/var/log/apt/*", "/var/log/journal/*",
+		// This host's identity.
+		"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/grid-security/hostkey.pem", "/etc/condor/passwords.d/*", "/etc/condor/tokens.d/*",
+	}
+}
+
+// stripper matches paths against strip rules on the way down a tree.
+type stripper struct {
+	rules []string // sorted, without duplicates
+	parts [][]string
+}
+
+func newStripper(extra []string) (*stripper, error) {
+	s := &stripper{rules: append(DefaultStrip(), extra...)}
+	slices.Sort(s.rules)
+	s.rules = slices.Compact(s.rules)
+	for _, rule := range s.rules {
+		if err := checkRule(rule); err != nil {
+			return nil, err
+		}
+		s.parts = append(s.parts, strings.Split(rule[1:], "/"))
+	}
+	return s, nil
+}
+
+func checkRule(rule string) error {
+	remedy := "write a clean absolute path; * ? and [...] match within one part of it"
+	if !strings.HasPrefix(rule, "/") || rule == "/" || path.Clean(rule) != rule {
+		return errs.Bad("strip", rule, remedy)
+	}
+	for part := range strings.SplitSeq(rule[1:], "/") {
+		if _, err := path.Match(part, "x"); err != nil {
+			return errs.Bad("strip", rule, remedy)
+		}
+	}
+	return nil
+}
+
+// live holds the rest of each rule that can still match below a directory.
+type live [][]string
+
+func (s *stripper) top() live { return s.parts }
+
+// enter says whether the child called name is stripped, and which rules live on below it.
+func (l live) enter(name string) (stripped bool, below live) {
+	for _, parts := range l {
+		if ok, err := path.Match(parts[0], name); err != nil || !ok {
+			continue
+		}
+		if len(parts) == 1 {
+			return true, nil
+		}
+		below = append(below, parts[1:])
+	}
+	return false, below
+}

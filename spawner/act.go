@@ -29,11 +29,11 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case End:
 		return m.end(ctx, e, canceled(e))
 	case Kill:
-		return m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace)
+		return m.again(e.ID, m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace))
 	case Settle:
 		return m.settle(ctx, e)
 	case Sweep:
-		return m.backends[e.Backend].Remove(ctx, e.ID)
+		return m.again(e.ID, m.backends[e.Backend].Remove(ctx, e.ID))
 	case Retire:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Removing })
 		return err
@@ -42,6 +42,14 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	default:
 		return nil
 	}
+}
+
+// again asks for another look after an action that changed the world but not the record.
+func (m *Manager) again(id ID, err error) error {
+	if err == nil {
+		m.queue.add(id)
+	}
+	return err
 }
 
 // lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
@@ -180,6 +188,9 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	}
 	if err != nil {
 		return fmt.Errorf("give the agent its app: %w", err)
+	}
+	if e.Phase == Booting { // a repetition: the agent's word of the first time was still on its way
+		return nil
 	}
 	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Booting })
 	if changed && err == nil && e.Kind != Job {

@@ -105,8 +105,19 @@ func (m *Manager) followLog(ctx context.Context, id ID) {
 
 func (m *Manager) logFile(id ID) string { return filepath.Join(m.dir(id), "log") }
 
-// pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost or doubled.
+// pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost; one writer
+// at a time, so nothing is doubled.
 func (m *Manager) pullLog(ctx context.Context, id ID, follow bool) error {
+	e, ok := m.snapshot(id)
+	if !ok {
+		return nil
+	}
+	select {
+	case e.copying <- struct{}{}:
+		defer func() { <-e.copying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	f, err := os.OpenFile(m.logFile(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -139,7 +139,7 @@ func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := &entry{Workload: w, changed: make(chan struct{})}
+	e := newEntry(w)
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))
 	}

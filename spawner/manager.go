@@ -111,6 +111,7 @@ type entry struct {
 	journal journal
 	abort   context.CancelFunc // ends the backend's Start that is under way; nil when none is
 	changed chan struct{}      // closed and replaced at every change
+	copying chan struct{}      // holds one token while a job's log is being copied here
 }
 
 const (
@@ -167,9 +168,13 @@ func (m *Manager) load(ctx context.Context) error {
 	return nil
 }
 
+func newEntry(w Workload) *entry {
+	return &entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
+}
+
 // admitLocked takes a workload into memory.
 func (m *Manager) admitLocked(w Workload) *entry {
-	e := &entry{Workload: w, changed: make(chan struct{})}
+	e := newEntry(w)
 	m.work[w.ID] = e
 	m.bookLocked(e)
 	return e

@@ -26,6 +26,8 @@ func canceled(e entry) Outcome {
 func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	out := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}
 	switch s := m.situate(e, o.Existence); {
+	case !s.armed && e.Phase != Booting && e.Phase != Running:
+		out.Reason, out.Remedy = "the service was restarted while it was being started", "start it again"
 	case o.Existence == Exited && o.Reason != "":
 		out.Reason = o.Reason
 	case o.Existence == Exited:
@@ -34,8 +36,6 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		out.Reason = "its container is gone: it was removed outside Slipway"
 	case s.app == control.Idle && e.Phase == Running:
 		out.Reason = "its container was restarted outside Slipway"
-	case !s.armed:
-		out.Reason, out.Remedy = "the service was restarted while it was being started", "start it again"
 	case e.Phase == Starting:
 		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"

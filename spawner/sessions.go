@@ -126,9 +126,9 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	now := time.Now()
 	e := kept
 	if e == nil {
-		e = &entry{changed: make(chan struct{}), Workload: Workload{
+		e = newEntry(Workload{
 			ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: m.cfg.Sessions, Created: now, Since: now,
-		}}
+		})
 	}
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started = r.Spec, r.Launch, WantRunning, Pending, nil, now

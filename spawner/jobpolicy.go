@@ -1,0 +1,69 @@
+package spawner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// JobPolicy is what users may ask for in one job, and what they get who do not ask.
+type JobPolicy struct {
+	DefaultCPUs, MaxCPUs     float64
+	DefaultMemory, MaxMemory int64 // bytes
+	DefaultTime, MaxTime     time.Duration
+	Pids                     int64 // zero: 4096
+}
+
+// Resolve reads a job's limits, given as strings or numbers; nil and the empty string mean the default. A time without a unit
+// is of seconds. What is beyond the policy is refused, never bent.
+func (p JobPolicy) Resolve(cpus, memory, limit any) (Resources, time.Duration, error) {
+	c, err := cpusWithin("cpus", cpus, p.DefaultCPUs, max(p.DefaultCPUs, p.MaxCPUs))
+	if err != nil {
+		return Resources{}, 0, err
+	}
+	mem, err := memoryWithin("memory", memory, p.DefaultMemory, max(p.DefaultMemory, p.MaxMemory))
+	if err != nil {
+		return Resources{}, 0, err
+	}
+	d, err := p.timeLimit(limit)
+	if err != nil {
+		return Resources{}, 0, err
+	}
+	pids := p.Pids
+	if pids == 0 {
+		pids = defaultPids
+	}
+	return Resources{CPUs: c, Memory: mem, Pids: pids}, d, nil
+}
+
+func (p JobPolicy) timeLimit(limit any) (time.Duration, error) {
+	most := max(p.DefaultTime, p.MaxTime)
+	remedy := fmt.Sprintf("a time such as 30m or 2h, from 1s to %s", most)
+	var d time.Duration
+	switch v := limit.(type) {
+	case nil:
+		return p.DefaultTime, nil
+	case float64:
+		if !(v >= 1 && v <= most.Seconds()) {
+			return 0, errs.Bad("time_limit", fmt.Sprintf("%g", v), remedy)
+		}
+		d = time.Duration(v * float64(time.Second))
+	case string:
+		if strings.TrimSpace(v) == "" {
+			return p.DefaultTime, nil
+		}
+		parsed, err := time.ParseDuration(strings.TrimSpace(v))
+		if err != nil {
+			return 0, errs.Bad("time_limit", shorten(v), remedy)
+		}
+		d = parsed
+	default:
+		return 0, errs.Bad("time_limit", shorten(fmt.Sprint(v)), remedy)
+	}
+	if d < time.Second || d > most {
+		return 0, errs.Bad("time_limit", d, remedy)
+	}
+	return d, nil
+}

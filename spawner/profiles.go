@@ -1,0 +1,282 @@
+package spawner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+)
+
+// minMemory is the least that a workload may be limited to: with less an interpreter does not start, and the user only sees
+// that it was killed.
+const minMemory = 64 << 20
+
+// defaultPids is the limit of processes of a profile that names none.
+const defaultPids = 4096
+
+// ImageChoice is an image that profiles offer.
+type ImageChoice struct {
+	Name  string // the word in the form and the API
+	Title string // for people
+	Ref   string // the engine's reference
+}
+
+// Profile is one kind of session that the site offers, with its limits. The zero MaxCPUs and MaxMemory mean that the user
+// cannot have more than CPUs and Memory.
+type Profile struct {
+	Name, Title, Description string
+	Kind                     Kind
+	Images                   []string // names of ImageChoice; the first is what a user gets who names none
+	CPUs, MaxCPUs            float64
+	Memory, MaxMemory        int64 // bytes
+	Pids                     int64 // zero: 4096
+	Default                  bool
+	Ready                    string // path below the prefix that answers when the app is up. Empty: "api"
+}
+
+// Catalogue is what the site offers.
+type Catalogue struct {
+	Profiles []Profile
+	Images   []ImageChoice
+}
+
+// Check says all that is wrong with the catalogue.
+func (c Catalogue) Check() error {
+	var all []error
+	note := func(field string, value any, remedy string) { all = append(all, errs.Bad(field, value, remedy)) }
+	images, names := map[string]bool{}, map[string]bool{}
+	for i, image := range c.Images {
+		field := fmt.Sprintf("images[%d]", i)
+		if image.Name == "" || images[image.Name] {
+			note(field+".name", image.Name, "a name that no other image has")
+		}
+		if image.Ref == "" {
+			note(field+".ref", image.Ref, "the engine's reference of the image")
+		}
+		images[image.Name] = true
+	}
+	defaults := 0
+	for i, p := range c.Profiles {
+		field := fmt.Sprintf("profiles[%d]", i)
+		if p.Name == "" || names[p.Name] {
+			note(field+".name", p.Name, "a name that no other profile has")
+		}
+		names[p.Name] = true
+		if p.Default {
+			defaults++
+		}
+		all = append(all, p.check(field, images))
+	}
+	if len(c.Profiles) > 0 && defaults != 1 {
+		note("profiles", fmt.Sprintf("%d with default: true", defaults), "exactly one profile with default: true")
+	}
+	return errors.Join(all...)
+}
+
+func (p Profile) check(field string, images map[string]bool) error {
+	var all []error
+	note := func(name string, value any, remedy string) { all = append(all, errs.Bad(field+"."+name, value, remedy)) }
+	if p.Kind != Lab {
+		note("kind", p.Kind, string(Lab))
+	}
+	if len(p.Images) == 0 {
+		note("images", "[]", "at least one image")
+	}
+	for _, name := range p.Images {
+		if !images[name] {
+			note("images", name, "one of the names under images")
+		}
+	}
+	if !(p.CPUs > 0) || math.IsInf(p.CPUs, 0) {
+		note("cpus", p.CPUs, "more than 0")
+	}
+	if p.MaxCPUs != 0 && !(p.MaxCPUs >= p.CPUs) {
+		note("max_cpus", p.MaxCPUs, "at least cpus, or left out")
+	}
+	if p.Memory < minMemory {
+		note("memory", memsize.Format(p.Memory), "at least "+memsize.Format(minMemory))
+	}
+	if p.MaxMemory != 0 && p.MaxMemory < p.Memory {
+		note("max_memory", memsize.Format(p.MaxMemory), "at least memory, or left out")
+	}
+	if p.Pids < 0 {
+		note("pids", p.Pids, "0 or more")
+	}
+	return errors.Join(all...)
+}
+
+// Default gives the profile of a user who names none; false when the catalogue is empty.
+func (c Catalogue) Default() (Profile, bool) {
+	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Default })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return c.Profiles[i], true
+}
+
+// Image finds an image by its name.
+func (c Catalogue) Image(name string) (ImageChoice, bool) {
+	i := slices.IndexFunc(c.Images, func(i ImageChoice) bool { return i.Name == name })
+	if i < 0 {
+		return ImageChoice{}, false
+	}
+	return c.Images[i], true
+}
+
+// MostCPUs gives the most CPUs that a user may ask for.
+func (p Profile) MostCPUs() float64 { return max(p.CPUs, p.MaxCPUs) }
+
+// MostMemory gives the most memory that a user may ask for.
+func (p Profile) MostMemory() int64 { return max(p.Memory, p.MaxMemory) }
+
+// optionNames are the words that a user's options may hold.
+var optionNames = []string{"cpus", "image", "memory", "profile"}
+
+// Resolve makes a session's spec out of a user's options: strings or numbers, as a form or JSON gives them. An option that is
+// absent, null or the empty string has its default. What is unknown or beyond the profile's limits is refused, never bent.
+// The spec lacks what options cannot say: Argv, Env and Prefix; its Ready is relative to Prefix.
+func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
+	for name := range options {
+		if !slices.Contains(optionNames, name) {
+			return "", Spec{}, errs.Bad("options."+shorten(name), shorten(fmt.Sprint(options[name])), "the options are "+strings.Join(optionNames, ", "))
+		}
+	}
+	p, err := c.profile(options["profile"])
+	if err != nil {
+		return "", Spec{}, err
+	}
+	image, err := c.imageOf(p, options["image"])
+	if err != nil {
+		return "", Spec{}, err
+	}
+	cpus, err := cpusWithin("cpus", options["cpus"], p.CPUs, p.MostCPUs())
+	if err != nil {
+		return "", Spec{}, err
+	}
+	memory, err := memoryWithin("memory", options["memory"], p.Memory, p.MostMemory())
+	if err != nil {
+		return "", Spec{}, err
+	}
+	spec := Spec{Profile: p.Name, Image: image.Ref, Ready: p.Ready, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}}
+	if spec.Ready == "" {
+		spec.Ready = "api"
+	}
+	if spec.Resources.Pids == 0 {
+		spec.Resources.Pids = defaultPids
+	}
+	return p.Kind, spec, nil
+}
+
+func (c Catalogue) profile(option any) (Profile, error) {
+	name, err := word("profile", option)
+	if err != nil {
+		return Profile{}, err
+	}
+	if name == "" {
+		p, ok := c.Default()
+		if !ok {
+			return Profile{}, errs.New(errs.Missing, "this service offers no profile").With("the administrator adds one under profiles in the configuration")
+		}
+		return p, nil
+	}
+	var known []string
+	for _, p := range c.Profiles {
+		if p.Name == name {
+			return p, nil
+		}
+		known = append(known, p.Name)
+	}
+	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(known, ", "))
+}
+
+func (c Catalogue) imageOf(p Profile, option any) (ImageChoice, error) {
+	name, err := word("image", option)
+	if err != nil {
+		return ImageChoice{}, err
+	}
+	if name == "" && len(p.Images) > 0 {
+		name = p.Images[0]
+	}
+	image, ok := c.Image(name)
+	if !ok || !slices.Contains(p.Images, name) {
+		return ImageChoice{}, errs.Bad("image", shorten(name), fmt.Sprintf("profile %s offers %s", p.Name, strings.Join(p.Images, ", ")))
+	}
+	return image, nil
+}
+
+// word reads an option that names something.
+func word(field string, option any) (string, error) {
+	switch v := option.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	default:
+		return "", errs.Bad(field, shorten(fmt.Sprint(v)), "a name")
+	}
+}
+
+// cpusWithin reads a number of CPUs; otherwise is what an absent one means.
+func cpusWithin(field string, option any, otherwise, most float64) (float64, error) {
+	remedy := fmt.Sprintf("a number above 0, at most %g", most)
+	var cpus float64
+	switch v := option.(type) {
+	case nil:
+		return otherwise, nil
+	case float64:
+		cpus = v
+	case string:
+		if strings.TrimSpace(v) == "" {
+			return otherwise, nil
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		if err != nil {
+			return 0, errs.Bad(field, shorten(v), remedy)
+		}
+		cpus = f
+	default:
+		return 0, errs.Bad(field, shorten(fmt.Sprint(v)), remedy)
+	}
+	// Docker counts in billionths and refuses less than a hundredth.
+	if !(cpus >= 0.01 && cpus <= most) {
+		return 0, errs.Bad(field, fmt.Sprintf("%g", cpus), remedy)
+	}
+	return cpus, nil
+}
+
+// memoryWithin reads an amount of memory; otherwise is what an absent one means.
+func memoryWithin(field string, option any, otherwise, most int64) (int64, error) {
+	remedy := fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Format(minMemory), memsize.Format(most))
+	var memory int64
+	var err error
+	switch v := option.(type) {
+	case nil:
+		return otherwise, nil
+	case float64:
+		memory, err = memsize.FromFloat(v)
+	case string:
+		if strings.TrimSpace(v) == "" {
+			return otherwise, nil
+		}
+		memory, err = memsize.Parse(v)
+	default:
+		err = fmt.Errorf("a size cannot be a %T", v)
+	}
+	if err != nil || memory < minMemory || memory > most {
+		return 0, errs.Bad(field, shorten(fmt.Sprint(option)), remedy)
+	}
+	return memory, nil
+}
+
+// shorten bounds what an error repeats of a user's input.
+func shorten(s string) string {
+	if len(s) > 60 {
+		return strings.ToValidUTF8(s[:60], "") + "..."
+	}
+	return s
+}

@@ -87,4 +87,4 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics; IPython calls this on ``%load_ext slipway``."""
     from .magic import GridMagics
 
-    shell.register_magics(GridMagics(shell))  # type: ignore[no-untyped-call]
+    shell.register_magics(GridMagics(shell))

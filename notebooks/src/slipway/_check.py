@@ -62,7 +62,7 @@ def refuse_missing(names: list[str], namespace: Mapping[str, Any]) -> None:
     modules = [name for name in names if isinstance(namespace.get(name), types.ModuleType)]
     values = [name for name in names if name in namespace and name not in modules]
     unknown = [name for name in names if name not in namespace]
-    remedies = [f"import {name} in the cell" for name in map(lambda n: _import(n, namespace), modules)]
+    remedies = [f"import {name} in the cell" for name in (_import(module, namespace) for module in modules)]
     if values:
         remedies.append(f"pass {', '.join(values)} with --in {','.join(values)}")
     if unknown:
@@ -102,9 +102,9 @@ def _results(tree: ast.Module) -> list[ast.expr]:
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.expr):
-            if any(isinstance(target, ast.Name) and target.id == "result" for target in targets):
-                found = [value]
+        named = any(isinstance(target, ast.Name) and target.id == "result" for target in targets)
+        if named and isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.expr):
+            found = [value]
     return found
 
 
@@ -118,7 +118,7 @@ def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes
     values = {name: namespace[name] for name in names}
     try:
         return _dumps(values)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
         raise culprit or InvalidError(f"--in: {error}", field="in") from None
 
@@ -128,8 +128,7 @@ def _unpicklable(name: str, value: Any) -> InvalidError | None:
         _dumps(value)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         return InvalidError(
-            f"--in {name}: a value of type {type(value).__name__} cannot be pickled "
-            f"({type(error).__name__}: {error})",
+            f"--in {name}: a value of type {type(value).__name__} cannot be pickled ({type(error).__name__}: {error})",
             field="in",
             remedy="pass plain data, or make the value in the cell"
             + ("" if has_cloudpickle() else ", or %pip install cloudpickle"),

@@ -186,7 +186,9 @@ class JobHandle:
 
     def _line(self) -> str:
         record = self._record
-        code = "" if not record.outcome or record.outcome.exit_code is None else f", exit code {record.outcome.exit_code}"
+        code = (
+            "" if not record.outcome or record.outcome.exit_code is None else f", exit code {record.outcome.exit_code}"
+        )
         waits = f", waiting: {record.waiting}" if record.waiting and not record.ended else ""
         return f"job {record.name or '(no name)'} {record.id}: {record.state or record.phase}{code}{waits}"
 

@@ -70,7 +70,7 @@ class Session(Workload):
     @classmethod
     def from_json(cls, doc: JSON) -> Session:
         """Read a session."""
-        own = {key: _str(doc, key) for key in ("launch", "profile", "image", "prefix")}
+        own: dict[str, Any] = {key: _str(doc, key) for key in ("launch", "profile", "image", "prefix")}
         return cls(**_workload(doc), **own)
 
     @property
@@ -93,7 +93,9 @@ class Job(Workload):
     @classmethod
     def from_json(cls, doc: JSON) -> Job:
         """Read a job."""
-        own = {key: _str(doc, key) for key in ("environment", "session", "time_limit", "state", "backend")}
+        own: dict[str, Any] = {
+            key: _str(doc, key) for key in ("environment", "session", "time_limit", "state", "backend")
+        }
         return cls(**_workload(doc), **own, argv=tuple(str(arg) for arg in _list(doc, "argv")))
 
     @property

@@ -38,14 +38,14 @@ def main() -> int:
 def _execute(source: str, filename: str, names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     try:
         names.update(_inputs())
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - reported, whatever it is
         text = f"the values given with --in cannot be read in the job: {type(error).__name__}: {error}"
         return _fail("inputs", error, text + _hint(error))
     try:
         exec(compile(source, filename, "exec"), names)
     except SystemExit as stop:
         return _exit_code(stop.code), {"kind": "exit"}
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
         return _fail("error", error, _traceback(error, filename))
     return 0, {}
 

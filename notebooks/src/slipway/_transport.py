@@ -107,9 +107,7 @@ class Transport:
         headers = {"Accept-Encoding": "identity"}
         if target.socket:
             transport = httpx.HTTPTransport(uds=target.socket)
-            self._http = httpx.Client(
-                transport=transport, base_url="http://slipway", headers=headers, timeout=_TIMEOUT
-            )
+            self._http = httpx.Client(transport=transport, base_url="http://slipway", headers=headers, timeout=_TIMEOUT)
         else:
             headers["Authorization"] = f"Bearer {target.token}"
             self._http = httpx.Client(base_url=target.url, headers=headers, timeout=_TIMEOUT)
@@ -165,9 +163,7 @@ class Transport:
         """Open one answer for reading; every failure comes out as a SlipwayError."""
         what = f"{method} {path}"
         try:
-            with self._http.stream(
-                method, "/api/v1" + path, params=params, json=body, headers=headers
-            ) as response:
+            with self._http.stream(method, "/api/v1" + path, params=params, json=body, headers=headers) as response:
                 if not response.is_success:
                     raise _refusal(response, what)
                 yield response

@@ -30,13 +30,14 @@ class GridMagics(Magics):
     """Holds the magic; ``connect`` makes the client that a cell uses."""
 
     def __init__(self, shell: Any, connect: Callable[[], Client] = Client) -> None:
-        super().__init__(shell)  # type: ignore[no-untyped-call]
+        super().__init__(shell)
         self._connect = connect
 
-    @no_var_expand  # type: ignore[untyped-decorator]
-    @cell_magic  # type: ignore[untyped-decorator]
+    @no_var_expand
+    @cell_magic
     def grid(self, line: str, cell: str) -> JobHandle | None:
         """Run the cell as a batch job in this session's environment; ``%%grid --help`` tells the options."""
+        assert self.shell is not None  # noqa: S101 - IPython gives it to every magic
         names = self.shell.user_ns
         try:
             options = parse_options(line)
@@ -69,7 +70,9 @@ class GridMagics(Magics):
             request_id=str(uuid.uuid4()),
         )
         size = megabytes(sum(map(len, files.values())))
-        asked = [text for text in (f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit) if text]
+        asked = [
+            text for text in (f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit) if text
+        ]
         screen.line(f"job {options.name} {record.id} submitted: {', '.join([*asked, size + ' sent'])}")
         return JobHandle(self._connect(), record)
 
@@ -119,7 +122,7 @@ def _refuse_other_python(environment: Environment) -> None:
     there = ".".join(environment.python.split(".")[:2])
     if there and there != here:
         raise InvalidError(
-            f"environment {environment.short} has Python {there}, this notebook {here}: values cannot travel between them",
+            f"environment {environment.short} has Python {there}, this notebook {here}: values cannot travel",
             field="environment",
             remedy="use an environment with the same Python, or submit a script with: slipway submit",
         )

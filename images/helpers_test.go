@@ -62,7 +62,7 @@ func (f *fixture) lines(skip func(string) bool) map[string]string {
 func (f *fixture) source() Source {
 	return Source{
 		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: "sha256:0123"},
-		Config: ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x`\nnew", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
+		Config: ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }
 

@@ -31,6 +31,8 @@ func (r Request) validate() error {
 		return errs.Bad("key", r.Key, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
 	case r.Name != "" && !namePattern.MatchString(r.Name):
 		return errs.Bad("name", r.Name, "use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")
+	case r.Name == "sha256":
+		return errs.Bad("name", r.Name, "choose another: digests begin so")
 	case r.Tag != "" && r.Name == "":
 		return errs.Bad("tag", r.Tag, "give a name with it, or leave the tag out")
 	case r.Tag != "" && !tagPattern.MatchString(r.Tag):

@@ -119,7 +119,7 @@ func (l *Library) Get(owner, ref string) (Environment, error) {
 	}
 	name, tag, tagged := strings.Cut(ref, ":")
 	for _, e := range all {
-		if ref != "" && (e.Digest == ref || e.Name == name && (!tagged || e.Tag == tag)) {
+		if e.Digest == ref || name != "" && e.Name == name && (!tagged || e.Tag == tag) {
 			return e, nil
 		}
 	}

@@ -97,9 +97,10 @@ func quoteAll(words []string) string {
 	return b.String()
 }
 
-// quote makes one shell word of any string without a zero byte.
+// quote makes one shell word of any string without a zero byte. Within double quotes, as the interpreter that Apptainer
+// reads env/*.sh with keeps the backslash of an escaped single quote.
 func quote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(s) + `"`
 }
 
 // writeRuntime makes .singularity.d in the topmost layer, hiding any that layers below have. The layer's own times stay.

@@ -1,0 +1,239 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
+	"slipway/internal/testenv"
+)
+
+func fakeFrozen(digit string) frozen {
+	return frozen{Digest: digestPrefix + strings.Repeat(digit, 64), Size: 1, Base: Base{"b", "sha256:1"}}
+}
+
+func put(t *testing.T, l *Library, owner, name, tag, note, digit string) Environment {
+	t.Helper()
+	e, err := l.enter(Request{Owner: owner, Name: name, Tag: tag, Note: note, Key: "s"}, fakeFrozen(digit))
+	must(t, err)
+	return e
+}
+
+func TestGet(t *testing.T) {
+	l := newLibrary(t)
+	put(t, l, "alice", "ana", "v1", "", "1")
+	put(t, l, "alice", "ana", "v2", "", "2")
+	put(t, l, "alice", "ana", "v1", "", "3") // v1 moves on
+	put(t, l, "alice", "333333", "", "", "4")
+	put(t, l, "alice", "", "", "", "5")
+	put(t, l, "Alice", "secret", "", "", "9")
+	must(t, os.WriteFile(l.path("records", "alice", strings.Repeat("6", 64)+".json"), []byte("{"), 0o600))
+	for _, tc := range []struct {
+		ref, digit string
+		kind       errs.Kind
+	}{
+		{"ana", "3", 0}, {"ana:v1", "3", 0}, {"ana:v2", "2", 0}, {"111111", "1", 0}, {digestPrefix + strings.Repeat("1", 64), "1", 0},
+		{digestPrefix + "222222", "2", 0}, {"333333", "4", 0}, {"3333333", "3", 0}, {"55555555", "5", 0},
+		{"11111", "", errs.NotFound}, {"ana:v3", "", errs.NotFound}, {"", "", errs.NotFound}, {":", "", errs.NotFound}, {"none", "", errs.NotFound},
+		{"secret", "", errs.NotFound}, {"999999", "", errs.NotFound}, {digestPrefix + strings.Repeat("9", 64), "", errs.NotFound},
+		{"../Alice/999999", "", errs.NotFound}, {"666666", "", errs.NotFound},
+	} {
+		e, err := l.Get("alice", tc.ref)
+		if tc.digit == "" {
+			if !errs.Is(err, tc.kind) {
+				t.Errorf("Get(%q) = %s, %v", tc.ref, e.Digest, err)
+			}
+			continue
+		}
+		if err != nil || e.Digest != digestPrefix+strings.Repeat(tc.digit, 64) {
+			t.Errorf("Get(%q) = %s, %v; want %s...", tc.ref, e.Digest, err, tc.digit)
+		}
+	}
+	if all, err := l.List("alice"); err != nil || len(all) != 5 || all[0].Digest != fakeFrozen("5").Digest {
+		t.Errorf("List = %d environments, %v", len(all), err)
+	}
+	if all, err := l.List("nobody"); err != nil || len(all) != 0 {
+		t.Errorf("List(nobody) = %v, %v", all, err)
+	}
+}
+
+func TestAmbiguousPrefixIsRefused(t *testing.T) {
+	l := newLibrary(t)
+	for _, last := range []string{"a", "b"} {
+		f := frozen{Digest: digestPrefix + strings.Repeat("7", 63) + last}
+		_, err := l.enter(Request{Owner: "alice", Key: "s"}, f)
+		must(t, err)
+	}
+	if _, err := l.Get("alice", "777777"); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more digits") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSecondNameOfADigestIsAnotherEntry(t *testing.T) {
+	l := newLibrary(t)
+	first := put(t, l, "alice", "ana", "v1", "", "1")
+	if again := put(t, l, "alice", "ana", "v1", "", "1"); again.Created != first.Created {
+		t.Error("an equal freeze wrote a new record")
+	}
+	put(t, l, "alice", "ana", "v1", "better note", "1")
+	put(t, l, "alice", "other", "", "", "1")
+	put(t, l, "alice", "ana", "v1", "", "2")
+	put(t, l, "alice", "ana", "v1", "", "1") // back again
+	if e, err := l.Get("alice", "ana:v1"); err != nil || e.Digest != first.Digest {
+		t.Errorf("ana:v1 is %s, %v: the last freeze of that name made %s", e.Digest, err, first.Digest)
+	}
+	if all, _ := l.List("alice"); len(all) != 5 {
+		t.Errorf("%d entries", len(all))
+	}
+}
+
+func TestEscapeIsInjectiveAlsoWithoutCase(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	owners := []string{"alice", "Alice", "ALICE", "a=6cice", "..", ".", "../alice", "a/b", "a=2fb", "é", "e\u0301", long, long + "x", strings.Repeat("a", 200), strings.Repeat("a", 201), "~" + escape(long)[1:], "\x00", " "}
+	seen := map[string]string{}
+	for _, owner := range owners {
+		file := strings.ToLower(escape(owner))
+		if old, taken := seen[file]; taken {
+			t.Errorf("%q and %q share the file name %q", old, owner, file)
+		}
+		seen[file] = owner
+		if len(file) > 250 || strings.ContainsAny(file, "/.\x00") {
+			t.Errorf("%q has the file name %q", owner, file)
+		}
+	}
+}
+
+func TestAnotherOwnersRecordIsNotBelieved(t *testing.T) {
+	l := newLibrary(t)
+	put(t, l, "bob", "ana", "", "", "1")
+	must(t, os.Rename(l.path("records", "bob"), l.path("records", "alice")))
+	if all, err := l.List("alice"); err != nil || len(all) != 0 {
+		t.Errorf("List = %v, %v", all, err)
+	}
+}
+
+func TestRequestIsChecked(t *testing.T) {
+	source := Source{Layers: []string{"/l"}, Upper: "/u", Base: Base{Digest: "sha256:1"}}
+	good := Request{Owner: "alice", Key: "s1", Name: "ana", Tag: "v1", Note: "a\nnote", Source: source}
+	must(t, good.validate())
+	for _, tc := range []struct {
+		name, want string
+		change     func(*Request)
+	}{
+		{"owner", "owner: ", func(r *Request) { r.Owner = "" }},
+		{"owner not UTF-8", "owner: ", func(r *Request) { r.Owner = "\xff" }},
+		{"owner too long", "1 to 255", func(r *Request) { r.Owner = strings.Repeat("é", 256) }},
+		{"key", "key: ", func(r *Request) { r.Key = "" }},
+		{"name", `name: "Ana" is not valid: use 1 to 64 of`, func(r *Request) { r.Name = "Ana" }},
+		{"name with path", "name: ", func(r *Request) { r.Name = "../x" }},
+		{"name like a digest", "digests begin so", func(r *Request) { r.Name = "sha256" }},
+		{"name with line", "name: ", func(r *Request) { r.Name = "x\n" }},
+		{"tag", "tag: ", func(r *Request) { r.Tag = "a b" }},
+		{"tag alone", "give a name with it", func(r *Request) { r.Name = "" }},
+		{"note too long", "shorten it to 1000", func(r *Request) { r.Note = strings.Repeat("x", 1001) }},
+		{"note with escape", "note: ", func(r *Request) { r.Note = "\x1b[2J" }},
+		{"upper", "upper directory", func(r *Request) { r.Source.Upper = "" }},
+		{"layers", "no layers", func(r *Request) { r.Source.Layers = nil }},
+		{"too many layers", "at most 128", func(r *Request) { r.Source.Layers = make([]string, 129) }},
+		{"base", "digest is missing", func(r *Request) { r.Source.Base = Base{} }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := good
+			tc.change(&r)
+			if err := r.validate(); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("err = %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir := filepath.Join(t.TempDir(), "a library")
+	l := openLibrary(t, Config{Dir: dir})
+	put(t, l, "alice", "ana", "", "", "1")
+	point := l.path("work", "freeze-1", "mount")
+	must(t, os.MkdirAll(point, 0o700), write(l.path("work", "freeze-1", "image.sif"), "half"))
+	must(t, write(l.path("records", "alice", temporary+"1"), "half"))
+	must(t, unix.Mount("test", point, "tmpfs", 0, ""), unix.Mount("test", point, "tmpfs", 0, ""))
+	if _, err := Open(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}); !errs.Is(err, errs.Conflict) {
+		t.Fatalf("a second process opened the library: %v", err)
+	}
+	must(t, l.Close())
+
+	l = openLibrary(t, Config{Dir: dir})
+	noLeftovers(t, l)
+	if all, err := l.List("alice"); err != nil || len(all) != 1 {
+		t.Errorf("List = %v, %v", all, err)
+	}
+	if files, _ := os.ReadDir(l.path("records", "alice")); len(files) != 1 {
+		t.Errorf("%d files in the records", len(files))
+	}
+}
+
+func TestOpenRefusesBadRules(t *testing.T) {
+	for _, rule := range []string{"", "/", "relative", "/a/../b", "/a//b", "/a/", "/[", "/a/[b"} {
+		_, err := Open(Config{Dir: t.TempDir(), Strip: []string{rule}, Logger: slog.New(slog.DiscardHandler)})
+		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "strip: ") {
+			t.Errorf("rule %q: %v", rule, err)
+		}
+	}
+	if _, err := Open(Config{Logger: slog.New(slog.DiscardHandler)}); !errs.Is(err, errs.Invalid) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	l := newLibrary(t)
+	content := "not really a SIF"
+	const digest = "sha256:8ee2ff3c5ffec27fa0be4e10ae44a6b0d7a59f2a05eb4e7e4d7bb5a6a2c6d1f0"
+	must(t, os.WriteFile(l.blob(digest), []byte(content), 0o644))
+	if err := l.Verify(t.Context(), digest); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged environment: %v", err)
+	}
+	for _, d := range []string{"", "x", "sha256:", "sha256:../../lock", digestPrefix + strings.Repeat("0", 64)} {
+		if err := l.Verify(t.Context(), d); !errs.Is(err, errs.NotFound) {
+			t.Errorf("Verify(%q) = %v", d, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Verify(ctx, digest); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestStripRules(t *testing.T) {
+	s, err := newStripper([]string{"/opt/*/cache", "/opt/?/x", "/data"})
+	must(t, err)
+	for path, want := range map[string]bool{
+		"home/alice": true, "home/.hidden": true, "home": false, "homes/alice": false, "opt/a/cache": true, "opt/a/b/cache": false,
+		"opt/a/x": true, "opt/ab/x": false, "data": true, "root/.ssh": true, "root/.sshx": false, "var/log/apt": false, "var/log/apt/term.log": true,
+		"home/a\nb": true, "run/\xff": true, "root/.ipython/profile_default/history.sqlite-journal": true,
+	} {
+		rules, stripped := s.top(), false
+		for part := range strings.SplitSeq(path, "/") {
+			if stripped, rules = rules.enter(part); stripped {
+				break
+			}
+		}
+		if stripped != want {
+			t.Errorf("%q stripped: %v", path, stripped)
+		}
+	}
+}
+
+func TestCreatedIsNow(t *testing.T) {
+	before := time.Now()
+	if e := put(t, newLibrary(t), "alice", "a", "", "", "1"); e.Created.Before(before.Add(-time.Second)) || e.Created.After(time.Now()) {
+		t.Errorf("created %v", e.Created)
+	}
+}

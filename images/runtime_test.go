@@ -1,0 +1,61 @@
+package images
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzQuote lets a real shell read what quote wrote.
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "plain", "it's", `"$HOME" \ back\`, "a\nb", "`x`", "$(x)", "*", "~", "!"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.Contains(s, "\x00") {
+			return
+		}
+		out, err := exec.Command("/bin/sh", "-c", "printf %s "+quote(s)+"; echo .").Output()
+		if err != nil || string(out) != s+".\n" {
+			t.Errorf("the shell reads %q as %q, %v", s, out, err)
+		}
+	})
+}
+
+func TestExportsLeaveTheCallersValues(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "env.sh")
+	must(t, os.WriteFile(file, []byte(exports([]string{
+		"PATH=/image:/usr/bin:/bin", "SET=image", "UNSET=image", "HOME=/image", "UID=0", "BAD-NAME=x", "x y=z", "novalue", "EMPTY=", "=x", "A=b=c",
+	})), 0o600))
+	cmd := exec.Command("/bin/sh", "-ec", ". "+quote(file)+`; echo "$PATH,$SET,$UNSET,$HOME,${EMPTY-none},$A"`)
+	cmd.Env = []string{"PATH=/bin", "SET=caller", "HOME=/caller"}
+	out, err := cmd.CombinedOutput()
+	if want := "/image:/usr/bin:/bin,caller,image,/caller,,b=c\n"; err != nil || string(out) != want {
+		t.Errorf("out %q, %v; want %q", out, err, want)
+	}
+}
+
+func TestRunscript(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config ImageConfig
+		args   []string
+		want   string
+	}{
+		"entrypoint and cmd":       {ImageConfig{Entrypoint: []string{"/bin/echo", "a b"}, Cmd: []string{"c"}}, nil, "a b c\n"},
+		"entrypoint and arguments": {ImageConfig{Entrypoint: []string{"/bin/echo", "$x"}, Cmd: []string{"c"}}, []string{"d e"}, "$x d e\n"},
+		"cmd":                      {ImageConfig{Cmd: []string{"/bin/echo", "c"}}, nil, "c\n"},
+		"only arguments":           {ImageConfig{Cmd: []string{"false"}}, []string{"/bin/echo", "d"}, "d\n"},
+		"nothing":                  {ImageConfig{}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "runscript")
+			must(t, os.WriteFile(file, []byte(runscript(tc.config)), 0o600))
+			out, err := exec.Command("/bin/sh", append([]string{file}, tc.args...)...).CombinedOutput()
+			if err != nil || string(out) != tc.want {
+				t.Errorf("out %q, %v; want %q", out, err, tc.want)
+			}
+		})
+	}
+}

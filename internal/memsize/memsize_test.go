@@ -1,0 +1,47 @@
+package memsize
+
+import "testing"
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want int64 // 0: refused
+	}{
+		{"2G", 2 << 30}, {"2g", 2 << 30}, {"2GiB", 2 << 30}, {"2GB", 2 << 30}, {" 2G ", 2 << 30}, {"1.5G", 3 << 29},
+		{"512M", 512 << 20}, {"4096", 4096}, {"7B", 7}, {"1K", 1024}, {"1T", 1 << 40}, {"0.5K", 512},
+		{"", 0}, {"G", 0}, {"-2G", 0}, {"+2G", 0}, {"0", 0}, {"0G", 0}, {"2X", 0}, {"2GG", 0}, {"2I", 0}, {"2 G", 0}, {"1e3", 0}, {"0x10", 0},
+		{"NaN", 0}, {"Inf", 0}, {"1.2.3G", 0}, {"99999999T", 0}, {"999999999999999999999999", 0}, {"0.1", 0}, {"2KM", 0}, {"2G; rm", 0},
+	} {
+		got, err := Parse(tc.in)
+		if (err != nil) != (tc.want == 0) || got != tc.want {
+			t.Errorf("Parse(%q) = %d, %v; want %d", tc.in, got, err, tc.want)
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for n, want := range map[int64]string{2 << 30: "2G", 3 << 29: "1536M", 1000: "1000", 1 << 40: "1T", 1 << 50: "1024T", 0: "0"} {
+		if got := Format(n); got != want {
+			t.Errorf("Format(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"2G", "1.5GiB", "x", "9223372036854775807", "0.000001T"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := Parse(s)
+		if err != nil {
+			return
+		}
+		if n < 1 {
+			t.Fatalf("Parse(%q) = %d", s, n)
+		}
+		// Beyond 2^53 a float no longer holds each whole number.
+		if again, err := Parse(Format(n)); n < 1<<53 && (err != nil || again != n) {
+			t.Fatalf("Parse(Format(%d)) = %d, %v", n, again, err)
+		}
+	})
+}

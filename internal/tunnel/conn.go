@@ -1,0 +1,155 @@
+package tunnel
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"slipway/internal/errs"
+)
+
+// Conn is one stream. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends both directions and wakes
+// readers, CloseWrite ends one, and the loss of the link is an error and not an end of file.
+type Conn struct {
+	stream *yamux.Stream
+	mux    *mux
+	id     string // the workload's
+
+	mu      sync.Mutex
+	closed  bool
+	ended   bool // the peer has sent all it will send
+	refused bool // the peer reads no more
+}
+
+// WorkloadID names the workload at the other end; empty on the agent's side.
+func (c *Conn) WorkloadID() string { return c.id }
+
+// Read reads what the peer sent.
+func (c *Conn) Read(b []byte) (int, error) {
+	if c.isClosed() {
+		return 0, net.ErrClosed
+	}
+	n, err := c.stream.Read(b)
+	if err == nil {
+		return n, nil
+	}
+	return n, c.explain(err)
+}
+
+// Write sends b.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.stream.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	return n, c.explain(err)
+}
+
+// WriteTo copies to w what the peer sends, in pieces that suit the tunnel.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{c}, make([]byte, copyBuffer))
+}
+
+// ReadFrom sends what r gives, in pieces that suit the tunnel.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, make([]byte, copyBuffer))
+}
+
+// CloseWrite tells the peer that nothing follows; reading goes on.
+func (c *Conn) CloseWrite() error { return c.stream.Close() }
+
+// Close ends the stream. What the peer still sends is not read: it is told so, and its writes fail.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	ended := c.ended
+	_ = c.stream.SetReadDeadline(time.Unix(1, 0))
+	_ = c.stream.SetWriteDeadline(time.Unix(1, 0))
+	c.mu.Unlock()
+	err := c.stream.Close()
+	c.mux.forget(c, !ended)
+	return err
+}
+
+func (c *Conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// refuse makes writes fail: the peer will not read them.
+func (c *Conn) refuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = true
+	_ = c.stream.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline bounds Read.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	return c.stream.SetReadDeadline(t)
+}
+
+// SetWriteDeadline bounds Write.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if c.refused {
+		return nil
+	}
+	return c.stream.SetWriteDeadline(t)
+}
+
+// LocalAddr gives the link's address here.
+func (c *Conn) LocalAddr() net.Addr { return c.stream.LocalAddr() }
+
+// RemoteAddr gives the link's address there.
+func (c *Conn) RemoteAddr() net.Addr { return c.stream.RemoteAddr() }
+
+// explain turns the multiplexer's errors into those that net promises.
+func (c *Conn) explain(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.mux.session.IsClosed():
+		return lost()
+	case errors.Is(err, io.EOF):
+		c.ended = true
+		return io.EOF
+	case c.refused, errors.Is(err, yamux.ErrConnectionReset):
+		return syscall.ECONNRESET
+	case errors.Is(err, yamux.ErrTimeout):
+		return os.ErrDeadlineExceeded
+	case errors.Is(err, yamux.ErrStreamClosed):
+		return syscall.EPIPE
+	default:
+		return err
+	}
+}
+
+func lost() error { return errs.New(errs.Unavailable, "the link to the workload was lost") }

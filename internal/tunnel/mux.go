@@ -1,0 +1,240 @@
+package tunnel
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"slipway/internal/errs"
+)
+
+// handler takes a stream that the peer opened; ctx ends with the link.
+type handler func(ctx context.Context, door Door, c *Conn)
+
+// mux is one live link. serve owns its goroutines.
+type mux struct {
+	session *yamux.Session
+	id      string
+	log     *slog.Logger
+	accept  handler // takes a stream of the peer's, in a goroutine that the link's end awaits
+	resets  chan uint32
+
+	mu     sync.Mutex
+	conns  map[uint32]*Conn
+	theirs map[uint32]bool
+	done   bool
+	work   sync.WaitGroup
+}
+
+// newMux takes a greeted connection over.
+func newMux(c net.Conn, id string, agent bool, log *slog.Logger, accept handler) (*mux, error) {
+	m := &mux{id: id, log: log, accept: accept, resets: make(chan uint32, allStreams),
+		conns: map[uint32]*Conn{}, theirs: map[uint32]bool{}}
+	side := yamux.Server
+	if agent {
+		side = yamux.Client
+	}
+	var err error
+	m.session, err = side(newGuard(c), muxConfig(quiet{log}))
+	return m, err
+}
+
+// serve takes the peer's streams until the link ends, and then waits for all that it started.
+func (m *mux) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, m.close)
+	defer stop()
+	m.spawn(m.sendResets)
+	for {
+		s, err := m.session.AcceptStream()
+		if err != nil {
+			break
+		}
+		if !m.admit(ctx, s) {
+			break
+		}
+	}
+	m.close()
+	cancel()
+	m.mu.Lock()
+	m.done = true
+	m.mu.Unlock()
+	m.work.Wait()
+}
+
+func (m *mux) close() { _ = m.session.Close() }
+
+// spawn runs f unless the link is done with.
+func (m *mux) spawn(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done {
+		return false
+	}
+	m.work.Go(f)
+	return true
+}
+
+// admit takes one stream of the peer's. It reports false when the peer has so many that the link must go.
+func (m *mux) admit(ctx context.Context, s *yamux.Stream) bool {
+	if n := m.session.NumStreams(); n > allStreams {
+		m.log.Warn("link dropped: the agent opens streams without end", "workload", m.id, "streams", n)
+		return false
+	}
+	c, ok := m.enroll(s, true)
+	if !ok {
+		m.log.Warn("stream refused: the agent has too many open", "workload", m.id, "limit", peerStreams)
+		_ = c.Close()
+		return true
+	}
+	return m.spawn(func() { m.receive(ctx, c) })
+}
+
+func (m *mux) enroll(s *yamux.Stream, theirs bool) (*Conn, bool) {
+	c := &Conn{stream: s, mux: m, id: m.id}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if theirs && len(m.theirs) >= peerStreams {
+		return c, false
+	}
+	m.conns[s.StreamID()] = c
+	if theirs {
+		m.theirs[s.StreamID()] = true
+	}
+	return c, true
+}
+
+// forget is called once for each closed stream; unread says that the peer may still be sending.
+func (m *mux) forget(c *Conn, unread bool) {
+	n := c.stream.StreamID()
+	m.mu.Lock()
+	delete(m.conns, n)
+	delete(m.theirs, n)
+	m.mu.Unlock()
+	if !unread {
+		return
+	}
+	select {
+	case m.resets <- n:
+	default: // the stream then goes when halfOpenTime is over
+	}
+}
+
+// receive reads a stream's door and hands the stream on.
+func (m *mux) receive(ctx context.Context, c *Conn) {
+	_ = c.SetReadDeadline(time.Now().Add(handshakeTime))
+	var b [1]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	if Door(b[0]) == doorReset {
+		m.readResets(c)
+		return
+	}
+	m.accept(ctx, Door(b[0]), c)
+}
+
+// open opens a stream. The multiplexer knows no context, so it is asked from a goroutine that can be left behind.
+func (m *mux) open(ctx context.Context, door Door) (*Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	got := make(chan *Conn, 1)
+	fail := make(chan error, 1)
+	started := m.spawn(func() {
+		c, err := m.dial(door)
+		if err != nil {
+			fail <- err
+			return
+		}
+		got <- c
+	})
+	if !started {
+		return nil, lost()
+	}
+	select {
+	case c := <-got:
+		return c, nil
+	case err := <-fail:
+		return nil, err
+	case <-ctx.Done():
+		m.spawn(func() {
+			select {
+			case c := <-got:
+				_ = c.Close()
+			case <-fail:
+			}
+		})
+		return nil, ctx.Err()
+	}
+}
+
+func (m *mux) dial(door Door) (*Conn, error) {
+	m.mu.Lock()
+	own := len(m.conns) - len(m.theirs)
+	m.mu.Unlock()
+	if own >= ownStreams {
+		return nil, errs.New(errs.Unavailable, "the workload has %d connections open", own).With("close some, then try again")
+	}
+	s, err := m.session.OpenStream()
+	if err != nil {
+		return nil, errs.New(errs.Unavailable, "open a stream to the workload: %w", err)
+	}
+	c, _ := m.enroll(s, false)
+	if _, err := c.Write([]byte{byte(door)}); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("open a stream to the workload: %w", err)
+	}
+	return c, nil
+}
+
+// sendResets tells the peer which of its streams are read no more, so that it stops sending.
+func (m *mux) sendResets() {
+	c, err := m.dial(doorReset)
+	if err != nil {
+		return
+	}
+	for {
+		select {
+		case n := <-m.resets:
+			if _, err := c.Write(binary.BigEndian.AppendUint32(nil, n)); err != nil {
+				return
+			}
+		case <-m.session.CloseChan():
+			return
+		}
+	}
+}
+
+func (m *mux) readResets(c *Conn) {
+	var b [4]byte
+	for {
+		if _, err := io.ReadFull(c, b[:]); err != nil {
+			_ = c.Close()
+			return
+		}
+		m.mu.Lock()
+		target := m.conns[binary.BigEndian.Uint32(b[:])]
+		m.mu.Unlock()
+		if target != nil && target != c {
+			target.refuse()
+		}
+	}
+}
+
+// quiet takes the multiplexer's own log: a hostile peer can make it as long as it likes.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Print(v ...any)            { q.log.Debug(fmt.Sprint(v...)) }
+func (q quiet) Printf(f string, v ...any) { q.log.Debug(fmt.Sprintf(f, v...)) }
+func (q quiet) Println(v ...any)          { q.log.Debug(fmt.Sprintln(v...)) }

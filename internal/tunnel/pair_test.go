@@ -1,0 +1,61 @@
+package tunnel
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// pair is a service and one agent, joined by a unix socket.
+type pair struct {
+	id, socket string
+	links      *Links
+	uplink     *Uplink
+	stop       func() // ends the service
+}
+
+func newPair(t testing.TB, doors map[Door]func(context.Context, net.Conn)) *pair {
+	t.Helper()
+	p := &pair{id: "s-0123456789abcdef", socket: filepath.Join(socketDir(t), "service.sock")}
+	p.serve(t, nil)
+	p.uplink = NewUplink(UplinkConfig{Dial: p.dial, Doors: doors, Logger: slog.New(slog.DiscardHandler)})
+	run(t, p.uplink.Run)
+	p.wait(t)
+	return p
+}
+
+// serve starts a service on the pair's socket.
+func (p *pair) serve(t testing.TB, changed func(string, bool)) {
+	t.Helper()
+	p.links = New(Config{Logger: slog.New(slog.DiscardHandler), Changed: changed})
+	if err := p.links.Open(p.id, p.socket, os.Getuid()); err != nil {
+		t.Fatal(err)
+	}
+	p.stop = run(t, p.links.Run)
+}
+
+func (p *pair) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", p.socket)
+}
+
+func (p *pair) wait(t testing.TB) {
+	t.Helper()
+	if err := p.links.Wait(t.Context(), p.id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs f until the test ends or stop is called, and waits for it.
+func run(t testing.TB, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { _ = f(ctx) })
+	stop = func() { cancel(); done.Wait() }
+	t.Cleanup(stop)
+	return stop
+}

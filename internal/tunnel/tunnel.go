@@ -1,0 +1,55 @@
+// Package tunnel is the one connection between the service and the agent of a workload. The agent always dials: on the same
+// host a unix socket that the service listens on, in a directory that the workload can only read. Many streams share the
+// connection; each begins with one byte, its Door, that says what it is for.
+//
+// Promises: a connection that dies takes its streams with it, and they end with an error, never with a clean end of file; a
+// peer that floods, stalls or sends garbage costs its own link and nobody else's; silence of less than a minute (a paused
+// container) does not drop a link; a service that was killed only has to listen again, the agent dials until it does.
+// The package must not know what is said on the streams.
+package tunnel
+
+import (
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Door is what a stream is for.
+type Door byte
+
+// The doors. The service opens DoorControl and DoorApp, the agent DoorAPI and DoorHub.
+const (
+	DoorControl Door = 'c' // the agent's control interface
+	DoorApp     Door = 'a' // raw bytes to and from the app's port
+	DoorAPI     Door = 's' // the service's API, as this workload
+	DoorHub     Door = 'h' // the Hub's API, as this workload
+	doorReset   Door = 'r' // each side opens one: the numbers of streams whose rest it will not read
+)
+
+const (
+	hello = "slipway link 1\n" // each side sends it first; the number is the version of all that follows
+
+	handshakeTime = 10 * time.Second // for the hello, and for the door of a new stream
+	keepAlive     = 30 * time.Second
+	stallTime     = 90 * time.Second // silence and blocked writes that are borne: a freeze pauses containers for seconds
+	halfOpenTime  = 15 * time.Minute // how long a stream may live on after one side has closed it
+	pace          = 50 * time.Millisecond
+
+	window      = 1 << 20 // most bytes of one stream that wait for its reader; fastest through a unix socket, and 128 MB for all that a hostile agent can open
+	peerStreams = 128     // most streams that the peer may have open
+	ownStreams  = 512     // most streams that this side may have open
+	allStreams  = peerStreams + ownStreams + 256
+	copyBuffer  = 256 << 10
+)
+
+func muxConfig(log yamux.Logger) *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.AcceptBacklog = peerStreams
+	c.KeepAliveInterval = keepAlive
+	c.ConnectionWriteTimeout = stallTime
+	c.StreamOpenTimeout = stallTime
+	c.StreamCloseTimeout = halfOpenTime
+	c.MaxStreamWindowSize = window
+	c.LogOutput, c.Logger = nil, log
+	return c
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ class Transport:
         else:
             headers["Authorization"] = f"Bearer {target.token}"
             self._http = httpx.Client(base_url=target.url, headers=headers, timeout=_TIMEOUT)
+        weakref.finalize(self, self._http.close)  # a job that a notebook forgets leaves no socket open
 
     def close(self) -> None:
         """Close all connections; a stream that another thread reads ends with an error there."""

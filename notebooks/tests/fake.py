@@ -1,0 +1,462 @@
+"""A Slipway service for tests: the API's contract over real HTTP, with faults on demand.
+
+Jobs really run: the fake executes their argv in a directory with their files, as the service would.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socketserver
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Doc = dict[str, Any]
+TOKEN = "sesame-0123"
+
+
+class Fault(Exception):
+    """An error answer."""
+
+    def __init__(self, code: str, status: int, message: str, **extra: str) -> None:
+        super().__init__(message)
+        self.status, self.doc = status, {"error": {"code": code, "message": message, **extra}}
+
+
+class Drop(Exception):
+    """The connection breaks here, without the end of the answer."""
+
+
+class Job:
+    """One job and its process."""
+
+    def __init__(self, doc: Doc, body: Doc, directory: Path) -> None:
+        self.doc, self.body, self.directory = doc, body, directory
+        self.log = b""
+        self.events: list[Doc] = []
+        self.inputs = set(body["files"])
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def event(self, message: str, percent: int = -1, **extra: bool) -> None:
+        self.events.append({"seq": len(self.events) + 1, "percent": percent, "message": message, **extra})
+
+    def run(self) -> None:
+        for name, data in self.body["files"].items():
+            (self.directory / name).write_bytes(base64.b64decode(data))
+        self.event("queued")
+        env = {**os.environ, **self.body["env"]}
+        self.process = subprocess.Popen(
+            self.body["argv"], cwd=self.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        self.doc.update(state="running", phase="running")
+        self.event("running", 50)
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            while chunk := os.read(output.fileno(), 65536):
+                self.log += chunk
+        code = self.process.wait()
+        canceled = bool(self.doc.get("canceling"))
+        state = "canceled" if canceled else "done" if code == 0 else "failed"
+        reason = "" if code == 0 else f"the payload ended with exit code {code}"
+        self.doc["outcome"] = {"exit_code": code, "reason": reason, "failed": code != 0, "canceled": canceled}
+        self.doc.update(state=state, phase="stopped")
+        self.event(state, 100, final=True, failed=code != 0)
+
+    def files(self) -> list[Path]:
+        return sorted(p for p in self.directory.iterdir() if p.is_file() and p.name not in self.inputs)
+
+
+class FakeService:
+    """State, faults and what was asked; ``url`` and ``socket`` are where it answers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lock = threading.RLock()
+        self.jobs: dict[str, Job] = {}
+        self.requests: dict[str, str] = {}
+        self.sessions: dict[str, Doc] = {}
+        self.session_events: dict[tuple[str, str], list[Doc]] = {}
+        self.environments: list[Doc] = []
+        self.freezes = 0
+        self.freeze_stream: list[tuple[str, Doc]] | None = None
+        self.in_session = "s-self"
+        self.asked: list[tuple[str, str]] = []
+        self.headers: list[dict[str, str]] = []
+        self.faults: list[tuple[str, Callable[[], None]]] = []
+        self.drop_events_after = 0
+        self.drop_log_after = 0
+        self.end_log_after = 0
+        self.auto_start = True
+        self.start_failure: Doc | None = None
+        self.bad_json = False
+        self.stopped_calls: list[str] = []
+        self._servers: list[socketserver.BaseServer] = []
+        self.socket = str(directory / "api.sock")
+        self.port = 0
+        self.up()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def up(self) -> None:
+        """Start answering, at the same addresses as before."""
+        handler = type("Handler", (_Handler,), {"fake": self})
+        tcp = _TCP(("127.0.0.1", self.port), handler)
+        self.port = tcp.server_address[1]
+        Path(self.socket).unlink(missing_ok=True)
+        self._servers = [tcp, _Unix(self.socket, handler)]
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def down(self) -> None:
+        """Stop answering; the state stays."""
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+        self._servers = []
+
+    def fail(self, path: str, *faults: Exception | float) -> None:
+        """Let the next requests whose path contains ``path`` fail, one by one, or be slow by seconds."""
+        for fault in faults:
+            self.faults.append((path, _raiser(fault)))
+
+    def fault(self, path: str) -> None:
+        with self.lock:
+            for item in self.faults:
+                if item[0] in path:
+                    self.faults.remove(item)
+                    break
+            else:
+                return
+        item[1]()
+
+    def count(self, method: str, part: str) -> int:
+        return sum(1 for verb, path in self.asked if verb == method and part in path)
+
+    def session(self, **doc: Any) -> Doc:
+        """Put a session there."""
+        full = {"id": f"s-{len(self.sessions) + 1}", "kind": "lab", "phase": "running", "outcome": None, **doc}
+        self.sessions[full["id"]] = full
+        return full
+
+    def step(self, session: Doc, message: str, percent: int = -1, **extra: bool) -> None:
+        """Add an event to a session's start."""
+        events = self.session_events.setdefault((session["id"], session["launch"]), [])
+        events.append({"seq": len(events) + 1, "percent": percent, "message": message, **extra})
+
+    def wait_jobs(self) -> None:
+        """Wait until no job runs."""
+        while any(job.doc["state"] in ("pending", "running") for job in self.jobs.values()):
+            time.sleep(0.01)
+
+
+def _raiser(fault: Exception | float) -> Callable[[], None]:
+    def act() -> None:
+        if isinstance(fault, Exception):
+            raise fault
+        time.sleep(fault)
+
+    return act
+
+
+def unavailable(status: int = 503) -> Fault:
+    return Fault("unavailable", status, "the store is being opened")
+
+
+class _TCP(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 100
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: broken connections are what is tested."""
+
+
+class _Unix(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    fake: FakeService
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+    def address_string(self) -> str:
+        return "client"
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def do_DELETE(self) -> None:
+        self._answer("DELETE")
+
+    def _answer(self, method: str) -> None:
+        split = urlsplit(self.path)
+        self.query = {key: value[0] for key, value in parse_qs(split.query, keep_blank_values=True).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        self.body = json.loads(self.rfile.read(length)) if length else {}
+        with self.fake.lock:
+            self.fake.asked.append((method, self.path))
+            self.fake.headers.append(dict(self.headers))
+        try:
+            self.fake.fault(f"{method} {split.path}")
+            self._route(method, [unquote(part) for part in split.path.strip("/").split("/")])
+        except Fault as fault:
+            self._json(fault.doc, fault.status)
+        except (Drop, BrokenPipeError, ConnectionError):
+            self.close_connection = True
+            self.connection.close()
+
+    def _route(self, method: str, parts: list[str]) -> None:
+        if parts[:2] != ["api", "v1"]:
+            self._json({"version": "x"})  # the session itself, as the Hub's probe sees it
+            return
+        if isinstance(self.client_address, tuple) and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            raise Fault("unauthorized", 401, "nobody is known by this token")
+        name = f"{method.lower()}_{parts[2].replace('-', '_')}"
+        action = getattr(self, name, None)
+        if action is None:
+            raise Fault("not_found", 404, f"no route {self.path}")
+        if self.fake.bad_json:
+            self._bytes(b'{"half": ', "application/json")
+            return
+        action(*parts[3:])
+
+    # --- answers
+
+    def _json(self, doc: object, status: int = 200) -> None:
+        self._bytes(json.dumps(doc).encode(), "application/json", status)
+
+    def _bytes(self, data: bytes, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, chunks: Iterator[bytes], kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for chunk in chunks:
+            if chunk:
+                self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _events(self, events: list[Doc]) -> None:
+        self._stream(self._event_chunks(events), "text/event-stream")
+
+    def _event_chunks(self, events: list[Doc]) -> Iterator[bytes]:
+        at = int(self.headers.get("Last-Event-ID") or 0)
+        sent = 0
+        yield b": hello\n\n"
+        while True:
+            while at < len(events):
+                event = events[at]
+                raw = f"id: {event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
+                yield raw[:7]  # cut anywhere
+                yield raw[7:]
+                at, sent = at + 1, sent + 1
+                if event.get("final"):
+                    return
+                if self.fake.drop_events_after and sent >= self.fake.drop_events_after:
+                    raise Drop
+            time.sleep(0.01)
+
+    # --- the caller
+
+    def get_me(self) -> None:
+        self._json({"user": "alice", "hub": "main", "admin": False, "session": self.fake.in_session})
+
+    def get_profiles(self) -> None:
+        image = {"name": "py", "title": "Python"}
+        self._json([{"name": "small", "title": "Small", "images": [image], "cpus": 1, "default": True, "new": 1}])
+
+    def get_spawn_form(self) -> None:
+        self._bytes(f"<select name=profile><!-- {self.query['user']} --></select>".encode(), "text/html")
+
+    # --- sessions
+
+    def _session(self, id: str) -> Doc:  # noqa: A002
+        session = self.fake.sessions.get(self.fake.in_session if id == "self" else id)
+        if session is None:
+            raise Fault("not_found", 404, f"there is no session {id}")
+        return session
+
+    def get_sessions(self, id: str = "", what: str = "") -> None:  # noqa: A002
+        if not id:
+            self._json({"sessions": [doc for doc in self.fake.sessions.values() if self._asked_for(doc)]})
+        elif what == "events":
+            self._session(id)
+            self._events(self.fake.session_events.setdefault((id, self.query.get("launch", "")), []))
+        elif what == "log":
+            self._bytes(b"one\ntwo\n", "text/plain")
+        else:
+            if what == "wait":
+                self._wait(id)
+            self._json(self._session(id))
+
+    def _wait(self, id: str) -> None:  # noqa: A002
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end and self._session(id)["phase"] not in ("running", "stopped"):
+            time.sleep(0.01)
+
+    def _asked_for(self, doc: Doc) -> bool:
+        return all(doc.get(key) == value for key, value in self.query.items() if key in ("user", "name"))
+
+    def post_sessions(self, id: str = "", what: str = "") -> None:  # noqa: A002
+        if what == "stop":
+            session = self._session(id)
+            self.fake.stopped_calls.append(id)
+            session.update(phase="stopped", outcome={"exit_code": 0, "reason": "stopped"})
+            self._json(session)
+        elif what == "freeze":
+            self._session(id) if id != "self" else None
+            self._stream(self._freeze(), "text/event-stream")
+        else:
+            self._json(self._start(), 202)
+
+    def _start(self) -> Doc:
+        body, fake = self.body, self.fake
+        with fake.lock:
+            same = [s for s in fake.sessions.values() if (s["user"], s["name"]) == (body["user"], body["server_name"])]
+            if same and same[0]["launch"] == body["launch"]:
+                return same[0]
+            session = same[0] if same else fake.session()
+            session.update(
+                user=body["user"], name=body["server_name"], launch=body["launch"], phase="starting", outcome=None,
+                request=body, waiting="for a slice",
+            )  # fmt: skip
+        fake.step(session, "leasing", 10)
+        fake.step(session, "starting container", 40)
+        if fake.start_failure:
+            session.update(phase="stopped", outcome=fake.start_failure)
+            fake.step(session, "failed", 100, final=True, failed=True)
+        elif fake.auto_start:
+            session["phase"] = "running"
+            fake.step(session, "ready", 100, final=True)
+        return session
+
+    def delete_sessions(self, id: str = "") -> None:  # noqa: A002
+        gone = [key for key, doc in self.fake.sessions.items() if (key == id if id else self._asked_for(doc))]
+        for key in gone:
+            del self.fake.sessions[key]
+        self.send_response(204)
+        self.end_headers()
+
+    def _freeze(self) -> Iterator[bytes]:
+        self.fake.freezes += 1
+        for name, doc in self.fake.freeze_stream or self._frozen():
+            if name == "drop":
+                raise Drop
+            yield f"event: {name}\ndata: {json.dumps(doc)}\n\n".encode()
+
+    def _frozen(self) -> list[tuple[str, Doc]]:
+        environment = {"digest": "sha256:" + "ab" * 32, "size": 2_500_000_000, "unchanged": bool(self.fake.environments)}
+        self.fake.environments.append(environment)
+        step = {"stage": "squash", "percent": 40, "bytes": 1_000_000, "message": "squashing"}
+        return [("progress", step), ("done", environment)]
+
+    def get_environments(self, ref: str = "") -> None:
+        if ref and ref != "gpu:1":
+            raise Fault("not_found", 404, f"there is no environment {ref}", field="environment", remedy="see slipway envs")
+        named = {"digest": "sha256:" + "cd" * 32, "name": "gpu", "tag": "1", "python": "{}.{}".format(*os.sys.version_info)}  # type: ignore[attr-defined]
+        self._json(named if ref else {"environments": [named]})
+
+    # --- jobs
+
+    def _job(self, id: str) -> Job:  # noqa: A002
+        if id not in self.fake.jobs:
+            raise Fault("not_found", 404, f"there is no job {id}")
+        return self.fake.jobs[id]
+
+    def get_jobs(self, id: str = "", what: str = "", name: str = "") -> None:  # noqa: A002
+        if not id:
+            self._json({"jobs": [job.doc for job in self.fake.jobs.values()]})
+            return
+        job = self._job(id)
+        if what == "events":
+            self._events(job.events)
+        elif what == "log":
+            self._stream(self._log(job), "text/plain")
+        elif what == "files" and name:
+            found = [path for path in job.files() if path.name == name]
+            if not found:
+                raise Fault("not_found", 404, f"job {id} has no file {name}")
+            self._bytes(found[0].read_bytes(), "application/octet-stream")
+        elif what == "files":
+            self._json({"files": [{"name": path.name, "size": path.stat().st_size} for path in job.files()]})
+        else:
+            self._json(job.doc)
+
+    def _log(self, job: Job) -> Iterator[bytes]:
+        at, begun = int(self.query.get("from", 0)), int(self.query.get("from", 0))
+        follow = self.query.get("follow") == "1"
+        while True:
+            ended = job.doc["state"] not in ("pending", "running")
+            limit = self.fake.drop_log_after or self.fake.end_log_after
+            stop = min(len(job.log), begun + limit) if follow and limit else len(job.log)
+            yield job.log[at:stop]
+            at = stop
+            if follow and limit and at - begun >= limit:
+                if self.fake.drop_log_after:
+                    raise Drop
+                return
+            if not follow or ended:
+                return
+            time.sleep(0.01)
+
+    def post_jobs(self, id: str = "", what: str = "") -> None:  # noqa: A002
+        if what == "cancel":
+            job = self._job(id)
+            job.doc["canceling"] = True
+            if job.process:
+                job.process.kill()
+            self._json(job.doc, 202)
+            return
+        with self.fake.lock:
+            known = self.fake.requests.get(self.body["request_id"])
+            job = self.fake.jobs[known] if known else self._submit()
+        if self.fake.faults and self.fake.faults[0][0] == "after submit":
+            self.fake.fault("after submit")
+        self._json(job.doc, 202)
+
+    def _submit(self) -> Job:
+        id = f"j-{len(self.fake.jobs) + 1}"  # noqa: A001
+        keys = ("name", "environment", "cpus", "memory", "time_limit", "backend")
+        doc = {"id": id, "kind": "job", "user": "alice", "state": "pending", "phase": "pending", "outcome": None}
+        doc.update({key: self.body[key] for key in keys if key in self.body})
+        job = Job(doc, self.body, Path(tempfile.mkdtemp(dir=self.fake.directory)))
+        self.fake.jobs[id] = job
+        self.fake.requests[self.body["request_id"]] = id
+        threading.Thread(target=job.run, daemon=True).start()
+        return job
+
+    def delete_jobs(self, id: str) -> None:  # noqa: A002
+        del self.fake.jobs[id]
+        self.send_response(204)
+        self.end_headers()
+
+
+def launch_id() -> str:
+    return cast(str, uuid.uuid4().hex)

@@ -1,0 +1,293 @@
+"""The client over both ways to the service, and through its faults."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from fake import TOKEN, Drop, FakeService, Fault, unavailable
+
+import slipway
+from slipway import Client, Environment, FreezeStep, Job, MissingError, Session, SlipwayError, Target, UnavailableError
+from slipway._errors import TABLE, from_body, from_status
+from slipway._transport import find_target
+
+TESTDATA = ROOT / "hubapi" / "testdata"
+
+
+def submit(client: Client, code: str, **more: object) -> Job:
+    options = {"environment": "sha256:1", "argv": [sys.executable, "-u", "-c", code], "name": "t", **more}
+    return client.submit(**options)  # type: ignore[arg-type]
+
+
+def read(client: Client, job: Job, start: int = 0, follow: bool = True) -> bytes:
+    return b"".join(client.job_log(job.id, start=start, follow=follow))
+
+
+# --- where the service is
+
+
+def test_target_prefers_the_session_socket(tmp_path: Path) -> None:
+    socket, token = tmp_path / "sock", tmp_path / "token"
+    socket.touch()
+    token.write_text("t2\n")
+    outside = {"SLIPWAY_URL": "http://x/", "SLIPWAY_TOKEN": "t"}
+    none = str(tmp_path / "none")
+    assert find_target({"SLIPWAY_SOCKET": "/s", **outside}, none) == Target(socket="/s")
+    assert find_target(outside, str(socket)) == Target(socket=str(socket))
+    assert find_target(outside, none) == Target(url="http://x", token="t")
+    by_file = {"SLIPWAY_URL": "http://x", "SLIPWAY_TOKEN_FILE": str(token)}
+    assert find_target(by_file, none) == Target(url="http://x", token="t2")
+
+
+@pytest.mark.parametrize("env", [{}, {"SLIPWAY_URL": "http://x"}, {"SLIPWAY_TOKEN": "t"}])
+def test_no_target_says_what_to_set(env: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(MissingError) as caught:
+        find_target(env, str(tmp_path / "none"))
+    assert "SLIPWAY_TOKEN" in str(caught.value)
+    assert "SLIPWAY_URL" in str(caught.value)
+
+
+def test_the_token_is_never_shown() -> None:
+    target = Target(url="http://x", token="sesame")
+    assert "sesame" not in repr(target)
+    assert "sesame" not in repr(Client(target))
+
+
+# --- errors
+
+
+def test_table_is_the_services() -> None:
+    path = TESTDATA / "errors.json"
+    if not path.exists():
+        pytest.skip("the shared table is not there")
+    rows = {row["code"]: row["status"] for row in json.loads(path.read_text())}
+    assert {code: kind.status for code, kind in TABLE.items()} == rows
+
+
+@pytest.mark.parametrize("code", TABLE)
+def test_every_code_has_its_exception(code: str) -> None:
+    error = from_body({"error": {"code": code, "message": "no", "field": "memory", "remedy": "at most 8G"}})
+    assert type(error) is TABLE[code]
+    assert error is not None
+    assert (error.code, error.field, str(error)) == (code, "memory", "no: at most 8G")
+
+
+def test_unknown_codes_and_foreign_answers() -> None:
+    newer = from_body({"error": {"code": "too_new", "message": "no"}})
+    assert isinstance(newer, slipway.InternalError)
+    assert newer.code == "too_new"
+    assert from_body({"detail": "x"}) is None
+    assert from_body([1]) is None
+    assert isinstance(from_status(502, "GET /x"), UnavailableError)
+    assert isinstance(from_status(404, "GET /x"), slipway.NotFoundError)
+    assert isinstance(from_status(418, "GET /x"), slipway.InternalError)
+
+
+def test_a_refusal_carries_field_and_remedy(client: Client) -> None:
+    with pytest.raises(slipway.NotFoundError) as caught:
+        client.environment("nope")
+    assert caught.value.field == "environment"
+    assert caught.value.remedy == "see slipway envs"
+
+
+def test_a_wrong_token_is_refused(service: FakeService) -> None:
+    with Client(Target(url=service.url, token="wrong")) as client, pytest.raises(slipway.UnauthorizedError):
+        client.me()
+
+
+def test_an_answer_that_is_no_json(client: Client, service: FakeService) -> None:
+    service.bad_json = True
+    with pytest.raises(slipway.InternalError, match="not a JSON object"):
+        client.me()
+
+
+# --- every route
+
+
+def test_reading_routes(client: Client, service: FakeService) -> None:
+    service.session(user="alice", name="", launch="l")
+    service.in_session = "s-1"
+    assert client.me().session == "s-1"
+    assert client.profiles()[0].images[0].title == "Python"
+    assert [session.id for session in client.sessions(name="")] == ["s-1"]
+    assert client.sessions(name="other") == []
+    assert client.session().id == "s-1"
+    assert client.wait_session("s-1").phase == "running"
+    assert client.session_log() == "one\ntwo\n"
+    assert client.environments()[0].tag == "1"
+    assert client.environment("gpu:1").short == "cd" * 6
+    assert client.stop_session("s-1").ended
+    client.discard_session("s-1")
+    assert service.sessions == {}
+
+
+def test_a_job_from_submit_to_delete(client: Client) -> None:
+    job = submit(client, "open('out.txt','w').write('x'); print('hi')", cpus=2, memory="1G")
+    assert read(client, job) == b"hi\n"
+    events = list(client.job_events(job.id))
+    assert [event.message for event in events] == ["queued", "running", "done"]
+    assert events[-1].final
+    done = client.job(job.id)
+    assert (done.state, done.cpus, done.memory) == ("done", 2, "1G")
+    assert done.outcome is not None
+    assert done.outcome.exit_code == 0
+    assert [(file.name, file.size) for file in client.job_files(job.id)] == [("out.txt", 1)]
+    assert client.job_file(job.id, "out.txt") == b"x"
+    assert [job.id for job in client.jobs()] == [job.id]
+    client.delete_job(job.id)
+    assert client.jobs() == []
+
+
+def test_cancel(client: Client) -> None:
+    job = submit(client, "import time; print('up'); time.sleep(60)")
+    next(client.job_log(job.id, follow=True))
+    client.cancel_job(job.id)
+    assert list(client.job_events(job.id))[-1].failed
+    assert client.job(job.id).state == "canceled"
+
+
+def test_files_too_large_are_refused_here(client: Client, service: FakeService) -> None:
+    with pytest.raises(SlipwayError, match="at most 64 MB"):
+        submit(client, "", files={"a": b"x" * 40_000_000, "b": b"x" * 30_000_000})
+    assert service.asked == []
+
+
+# --- faults
+
+
+def test_requests_outlast_short_faults(client: Client, service: FakeService, notices: list[str]) -> None:
+    service.fail("GET /api/v1/me", unavailable(), Drop(), Fault("unavailable", 502, "gateway"), 0.1)
+    assert client.me().user == "alice"
+    assert len(notices) == 1
+    assert "trying again for up to 5 s" in notices[0]
+
+
+def test_patience_ends(service: FakeService, notices: list[str]) -> None:
+    service.down()
+    with Client(Target(socket=service.socket), patience=0.5, notice=notices.append) as client:
+        begun = time.monotonic()
+        with pytest.raises(UnavailableError, match="does not answer"):
+            client.me()
+        assert time.monotonic() - begun < 3
+    assert len(notices) == 1
+
+
+def test_other_errors_are_not_repeated(client: Client, service: FakeService) -> None:
+    service.fail("/me", Fault("no_capacity", 503, "all slices are taken"))
+    with pytest.raises(slipway.NoCapacityError):
+        client.me()
+    assert service.count("GET", "/me") == 1
+
+
+def test_a_job_is_submitted_once(client: Client, service: FakeService) -> None:
+    service.fail("after submit", Drop(), unavailable())
+    job = submit(client, "print(1)")
+    assert service.count("POST", "/jobs") == 3
+    assert list(service.jobs) == [job.id]
+
+
+def test_events_go_on_where_they_broke(client: Client, service: FakeService) -> None:
+    service.drop_events_after = 1
+    job = submit(client, "pass")
+    assert [event.message for event in client.job_events(job.id)] == ["queued", "running", "done"]
+    assert service.count("GET", "/events") == 3
+    assert "2" in [headers.get("Last-Event-ID") for headers in service.headers]
+
+
+@pytest.mark.parametrize("fault", ["drop_log_after", "end_log_after"])
+def test_the_log_goes_on_at_its_byte(client: Client, service: FakeService, fault: str) -> None:
+    setattr(service, fault, 700)
+    job = submit(client, "print('é' * 1000)")
+    assert read(client, job).decode() == "é" * 1000 + "\n"
+    assert service.count("GET", "/log") >= 2
+    assert read(client, job, start=1998, follow=False).decode() == "é\n"
+
+
+def test_a_restart_of_the_service_while_watching(client: Client, service: FakeService) -> None:
+    job = submit(client, "import time\nfor i in range(8): print(i); time.sleep(0.1)")
+
+    def restart() -> None:
+        time.sleep(0.25)
+        service.down()
+        time.sleep(0.4)
+        service.up()
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    assert read(client, job) == b"0\n1\n2\n3\n4\n5\n6\n7\n"
+    thread.join()
+
+
+def test_freeze_tells_its_steps(client: Client) -> None:
+    steps: list[FreezeStep] = []
+    environment = client.freeze(progress=steps.append)
+    assert [(step.stage, step.percent, step.bytes) for step in steps] == [("squash", 40, 1_000_000)]
+    assert not environment.unchanged
+    assert client.freeze().unchanged
+
+
+def test_freeze_is_asked_for_again(client: Client, service: FakeService) -> None:
+    service.freeze_stream = [("progress", {"stage": "a"}), ("drop", {})]
+    threading.Timer(0.3, lambda: setattr(service, "freeze_stream", None)).start()
+    service.fail("freeze", 0.0, Fault("conflict", 409, "a freeze of this session is running"))
+    assert client.freeze().digest.startswith("sha256:ab")
+    assert service.freezes >= 2
+
+
+def test_freeze_shows_its_error(client: Client, service: FakeService) -> None:
+    service.freeze_stream = [("error", {"error": {"code": "no_space", "message": "disk full", "remedy": "delete"}})]
+    with pytest.raises(slipway.NoSpaceError, match="disk full: delete"):
+        client.freeze()
+    service.fail("freeze", Fault("conflict", 409, "the session has stopped"))
+    with pytest.raises(slipway.ConflictError):
+        client.freeze()
+
+
+# --- the shared examples
+
+
+@pytest.mark.parametrize("kind", [Session, Job, Environment])
+def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environment]) -> None:
+    key = "digest" if kind is Environment else "id"
+    made = kind.from_json({key: "x", "brand_new": {"a": 1}, "outcome": None})
+    assert getattr(made, key) == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("session.json", Session), ("job.json", Job), ("environment.json", Environment)]
+)
+def test_shared_example(name: str, kind: type[Session | Job | Environment]) -> None:
+    path = TESTDATA / name
+    if not path.exists():
+        pytest.skip("the shared example is not there")
+    doc = json.loads(path.read_text())
+    made = kind.from_json(doc)
+    for key, value in doc.items():
+        if hasattr(made, key) and isinstance(value, str | int | float) and value != "":
+            assert getattr(made, key) == value, key
+
+
+def test_shared_error() -> None:
+    path = TESTDATA / "error.json"
+    if not path.exists():
+        pytest.skip("the shared example is not there")
+    doc = json.loads(path.read_text())
+    error = from_body(doc)
+    assert error is not None
+    assert {key: getattr(error, key) for key in doc["error"]} == doc["error"]
+
+
+def test_module_functions(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIPWAY_SOCKET", service.socket)
+    with Client() as client:
+        job = submit(client, "print(1)")
+    assert slipway.job(job.id).wait(10).state == "done"
+    assert [handle.id for handle in slipway.jobs()] == [job.id]
+    assert slipway.environments()[0].name == "gpu"
+    assert TOKEN not in repr(slipway.jobs())

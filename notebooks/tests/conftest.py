@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake import TOKEN, FakeService
 
+from fake import TOKEN, FakeService
 from slipway import Client, Target
 
 ROOT = Path(__file__).parents[2]

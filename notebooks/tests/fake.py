@@ -10,14 +10,14 @@ import json
 import os
 import socketserver
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 Doc = dict[str, Any]
@@ -89,6 +89,7 @@ class FakeService:
         self.freezes = 0
         self.freeze_stream: list[tuple[str, Doc]] | None = None
         self.in_session = "s-self"
+        self.python = "{}.{}.{}".format(*sys.version_info)
         self.asked: list[tuple[str, str]] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[tuple[str, Callable[[], None]]] = []
@@ -193,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fake: FakeService
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 
     def address_string(self) -> str:
@@ -297,13 +298,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- sessions
 
-    def _session(self, id: str) -> Doc:  # noqa: A002
+    def _session(self, id: str) -> Doc:
         session = self.fake.sessions.get(self.fake.in_session if id == "self" else id)
         if session is None:
             raise Fault("not_found", 404, f"there is no session {id}")
         return session
 
-    def get_sessions(self, id: str = "", what: str = "") -> None:  # noqa: A002
+    def get_sessions(self, id: str = "", what: str = "") -> None:
         if not id:
             self._json({"sessions": [doc for doc in self.fake.sessions.values() if self._asked_for(doc)]})
         elif what == "events":
@@ -316,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._wait(id)
             self._json(self._session(id))
 
-    def _wait(self, id: str) -> None:  # noqa: A002
+    def _wait(self, id: str) -> None:
         end = time.monotonic() + 0.5
         while time.monotonic() < end and self._session(id)["phase"] not in ("running", "stopped"):
             time.sleep(0.01)
@@ -324,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked_for(self, doc: Doc) -> bool:
         return all(doc.get(key) == value for key, value in self.query.items() if key in ("user", "name"))
 
-    def post_sessions(self, id: str = "", what: str = "") -> None:  # noqa: A002
+    def post_sessions(self, id: str = "", what: str = "") -> None:
         if what == "stop":
             session = self._session(id)
             self.fake.stopped_calls.append(id)
@@ -357,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
             fake.step(session, "ready", 100, final=True)
         return session
 
-    def delete_sessions(self, id: str = "") -> None:  # noqa: A002
+    def delete_sessions(self, id: str = "") -> None:
         gone = [key for key, doc in self.fake.sessions.items() if (key == id if id else self._asked_for(doc))]
         for key in gone:
             del self.fake.sessions[key]
@@ -372,25 +373,36 @@ class _Handler(BaseHTTPRequestHandler):
             yield f"event: {name}\ndata: {json.dumps(doc)}\n\n".encode()
 
     def _frozen(self) -> list[tuple[str, Doc]]:
-        environment = {"digest": "sha256:" + "ab" * 32, "size": 2_500_000_000, "unchanged": bool(self.fake.environments)}
+        environment = {
+            "digest": "sha256:" + "ab" * 32,
+            "size": 2_500_000_000,
+            "unchanged": bool(self.fake.environments),
+        }
         self.fake.environments.append(environment)
         step = {"stage": "squash", "percent": 40, "bytes": 1_000_000, "message": "squashing"}
         return [("progress", step), ("done", environment)]
 
     def get_environments(self, ref: str = "") -> None:
         if ref and ref != "gpu:1":
-            raise Fault("not_found", 404, f"there is no environment {ref}", field="environment", remedy="see slipway envs")
-        named = {"digest": "sha256:" + "cd" * 32, "name": "gpu", "tag": "1", "python": "{}.{}".format(*os.sys.version_info)}  # type: ignore[attr-defined]
+            raise Fault(
+                "not_found", 404, f"there is no environment {ref}", field="environment", remedy="see slipway envs"
+            )
+        named = {
+            "digest": "sha256:" + "cd" * 32,
+            "name": "gpu",
+            "tag": "1",
+            "python": "{}.{}".format(*os.sys.version_info),
+        }
         self._json(named if ref else {"environments": [named]})
 
     # --- jobs
 
-    def _job(self, id: str) -> Job:  # noqa: A002
+    def _job(self, id: str) -> Job:
         if id not in self.fake.jobs:
             raise Fault("not_found", 404, f"there is no job {id}")
         return self.fake.jobs[id]
 
-    def get_jobs(self, id: str = "", what: str = "", name: str = "") -> None:  # noqa: A002
+    def get_jobs(self, id: str = "", what: str = "", name: str = "") -> None:
         if not id:
             self._json({"jobs": [job.doc for job in self.fake.jobs.values()]})
             return
@@ -426,7 +438,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             time.sleep(0.01)
 
-    def post_jobs(self, id: str = "", what: str = "") -> None:  # noqa: A002
+    def post_jobs(self, id: str = "", what: str = "") -> None:
         if what == "cancel":
             job = self._job(id)
             job.doc["canceling"] = True
@@ -452,11 +464,7 @@ class _Handler(BaseHTTPRequestHandler):
         threading.Thread(target=job.run, daemon=True).start()
         return job
 
-    def delete_jobs(self, id: str) -> None:  # noqa: A002
+    def delete_jobs(self, id: str) -> None:
         del self.fake.jobs[id]
         self.send_response(204)
         self.end_headers()
-
-
-def launch_id() -> str:
-    return cast(str, uuid.uuid4().hex)

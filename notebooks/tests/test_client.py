@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from fake import TOKEN, Drop, FakeService, Fault, unavailable
 
 import slipway
+from conftest import ROOT
+from fake import TOKEN, Drop, FakeService, Fault, unavailable
 from slipway import Client, Environment, FreezeStep, Job, MissingError, Session, SlipwayError, Target, UnavailableError
 from slipway._errors import TABLE, from_body, from_status
 from slipway._transport import find_target

@@ -11,24 +11,52 @@ _RATE = 0.2
 
 
 class Screen:
-    """Writes lines, the payload's raw output, and one line that changes in place. ``quiet`` keeps only output."""
+    """Writes lines, the payload's raw output, and one line that changes in place. ``quiet`` keeps only output.
+
+    A line of our own never cuts a line of the payload: it waits until that is complete, or for the end.
+    """
 
     def __init__(self, shell: Any, *, quiet: bool = False) -> None:
         self._in_notebook = getattr(shell, "kernel", None) is not None
         self._quiet = quiet
         self._at_line_start = True
+        self._waiting: list[str] = []
 
     def line(self, text: str) -> None:
         """Write a line of our own, set apart from the payload's."""
+        if self._quiet:
+            return
+        self._waiting.append(f"▸ {text}\n")
+        if self._at_line_start:
+            self._release()
+
+    def end(self, text: str) -> None:
+        """Write the last line."""
         if not self._quiet:
             self.urgent(text)
 
     def urgent(self, text: str) -> None:
-        """Write a line even when quiet."""
-        self.output(("" if self._at_line_start else "\n") + f"▸ {text}\n")
+        """Write a line now, even when quiet, and what has waited before it."""
+        if not self._at_line_start:
+            self.output("\n")
+        self._waiting.append(f"▸ {text}\n")
+        self._release()
 
     def output(self, text: str) -> None:
         """Write the payload's output as it is."""
+        whole, newline, rest = text.rpartition("\n")
+        if newline:
+            self._write(whole + newline)
+            self._release()
+        if rest:
+            self._write(rest)
+
+    def _release(self) -> None:
+        text, self._waiting = "".join(self._waiting), []
+        if text:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         self._at_line_start = text.endswith("\n")

@@ -103,6 +103,7 @@ class Transport:
         notice: Callable[[str], None] = say,
     ) -> None:
         self.target = target
+        self._closed = False
         self._limit = patience
         self._notice = notice
         headers = {"Accept-Encoding": "identity"}
@@ -115,7 +116,8 @@ class Transport:
         weakref.finalize(self, self._http.close)  # a job that a notebook forgets leaves no socket open
 
     def close(self) -> None:
-        """Close all connections; a stream that another thread reads ends with an error there."""
+        """Close all connections; a stream that another thread reads ends there, with an error."""
+        self._closed = True
         self._http.close()
 
     def patience(self) -> Patience:
@@ -171,7 +173,11 @@ class Transport:
                 yield response
         except httpx.InvalidURL as error:
             raise InternalError(f"{what}: {error}") from error
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, RuntimeError) as error:
+            if self._closed:
+                raise SlipwayError("the client is closed", code="closed") from error
+            if isinstance(error, RuntimeError):
+                raise
             raise UnavailableError(
                 f"the Slipway service at {self.target.socket or self.target.url} does not answer "
                 f"({type(error).__name__}: {error})"

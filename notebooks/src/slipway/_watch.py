@@ -37,7 +37,7 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> N
             ) from None
     outcome = job.outcome
     code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
-    screen.line(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
+    screen.end(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
 
 
 def _show(kind: str, text: str, screen: Screen) -> None:
@@ -77,8 +77,6 @@ def _read(source: Iterator[Item], items: queue.Queue[Item], stop: threading.Even
                 return
     except SlipwayError as error:
         _put(items, ("failed", f"the job runs on, but its stream is lost: {error}"), stop)
-    except RuntimeError:  # httpx: the watching has ended and closed the client
-        return
     finally:
         _put(items, ("end", ""), stop)
 

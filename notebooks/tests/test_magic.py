@@ -1,0 +1,349 @@
+"""%%grid in a real IPython, its jobs in real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import slipway
+from fake import FakeService, Fault
+from slipway import GridError, InvalidError, MissingError, ResultError
+from slipway._watch import WatchInterrupted
+
+
+class Notebook:
+    """Runs cells as a notebook does."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell, self.names = shell, shell.user_ns
+        self.out = ""
+        self.value: Any = None
+
+    def run(self, cell: str) -> BaseException | None:
+        with capture_output(display=False) as captured:
+            run_cell: Any = self.shell.run_cell
+            done = run_cell(cell, store_history=False)
+        self.out, self.value = captured.stdout, done.result
+        error: BaseException | None = done.error_before_exec or done.error_in_exec
+        return error
+
+    def grid(self, line: str, cell: str) -> str:
+        error = self.run(f"%%grid {line}\n{cell}")
+        assert error is None, f"{error}\n{self.out}"
+        return self.out
+
+    def refused(self, line: str, cell: str) -> Any:
+        error = self.run(f"%%grid {line}\n{cell}")
+        assert error is not None, self.out
+        return error
+
+
+@pytest.fixture
+def notebook(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    monkeypatch.setenv("SLIPWAY_SOCKET", service.socket)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.run_line_magic("load_ext", "slipway")
+    yield Notebook(shell)
+    service.wait_jobs()
+    InteractiveShell.clear_instance()
+
+
+# --- the whole way
+
+
+def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, service: FakeService) -> None:
+    out = notebook.grid(
+        "--name first --cpus 2 --mem 1G --time 1h", "import os\nprint('hé', os.getpid())\nresult = 6 * 7"
+    )
+    assert notebook.names["result"] == 42
+    assert notebook.names["_job"].id == "j-1"
+    lines = out.splitlines()
+    assert lines[0] == "▸ freezing: squashing 40 % 1.0 MB"
+    assert lines[1].startswith("▸ environment abababababab frozen now, 2500.0 MB (")
+    assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1G, 1h, ")
+    assert "▸ running" in lines
+    assert any(line.startswith("hé ") for line in lines)
+    assert lines[-1].startswith("▸ first done, exit code 0, ")
+    asked = service.jobs["j-1"].body
+    assert asked["argv"] == [sys.executable, "runner.py"]
+    assert asked["environment"] == "sha256:" + "ab" * 32
+    assert (asked["cpus"], asked["memory"], asked["time_limit"]) == (2, "1G", "1h")
+    assert sorted(asked["files"]) == ["cell.py", "runner.py"]
+
+
+def test_the_second_time_the_environment_is_unchanged(notebook: Notebook) -> None:
+    notebook.grid("", "pass")
+    assert "environment abababababab unchanged" in notebook.grid("", "pass")
+
+
+def test_env_is_not_frozen(notebook: Notebook, service: FakeService) -> None:
+    out = notebook.grid("--env gpu:1 --to local", "result = 1")
+    assert "▸ environment cdcdcdcdcdcd gpu" in out
+    assert service.freezes == 0
+    assert service.jobs["j-1"].body["backend"] == "local"
+
+
+def test_in_takes_values_and_functions_along(notebook: Notebook) -> None:
+    notebook.run("k = 3\ndef f(x): return k * x")
+    notebook.names["data"] = 5
+    notebook.grid("--in f,data --in k", "result = f(data) + k")
+    assert notebook.names["result"] == 18
+
+
+def test_a_stale_result_does_not_stay(notebook: Notebook) -> None:
+    notebook.names["result"] = "old"
+    notebook.grid("", "pass")
+    assert notebook.names["result"] is None
+
+
+def test_quiet_shows_only_the_output(notebook: Notebook) -> None:
+    assert notebook.grid("--quiet", "print('hi')") == "hi\n"
+
+
+def test_detach_gives_the_job(notebook: Notebook) -> None:
+    notebook.grid("--detach --name later", "open('o.txt', 'w').write('x')\nprint('hi')\nresult = 1")
+    job = notebook.value
+    assert job is notebook.names["_job"]
+    assert repr(job).startswith("<job later j-1: ")
+    assert job.result() == 1
+    assert (job.log(), job.state, job.outcome.exit_code) == ("hi\n", "done", 0)
+    assert [file.name for file in job.files] == ["o.txt"]
+    assert job.files[0].read() == b"x"
+    assert slipway.job("j-1").result() == 1
+
+
+def test_output_comes_while_the_cell_runs(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, str]] = []
+    monkeypatch.setattr("slipway._show.Screen.output", lambda self, text: seen.append((time.monotonic(), text)))
+    notebook.grid("", "import time\nprint('one')\ntime.sleep(0.7)\nprint('two')")
+    at = {text: when for when, text in seen}
+    assert at["two\n"] - at["one\n"] > 0.4
+
+
+def test_output_without_a_newline_keeps_our_lines_apart(notebook: Notebook) -> None:
+    out = notebook.grid("", "import sys; sys.stdout.write('50 %')")
+    assert "50 %\n▸ " in out
+
+
+def test_help(notebook: Notebook, service: FakeService) -> None:
+    out = notebook.grid("--help", "nonsense(")
+    assert "--mem 2G" in out
+    assert "values of the notebook to take along" in out
+    assert service.asked == []
+
+
+# --- refused before anything is submitted
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "words"),
+    [
+        ("", "x = (", "was never closed"),
+        ("", "!ls", "not in a job"),
+        ("", "await x", "outside function"),
+        ("", "# nothing", "the cell is empty"),
+        ("", "print(y)", "uses y"),
+        ("", "def f():\n    return y + z\n", "uses y, z"),
+        ("--in y", "print(y)", "the notebook has no y"),
+        ("--in a-b", "pass", "not a name"),
+        ("--cpus many", "pass", "--cpus many"),
+        ("--cpus 0", "pass", "--cpus 0"),
+        ("--mem lots", "pass", "--mem lots"),
+        ("--time soon", "pass", "--time soon"),
+        ("--nme x", "pass", "--nme"),
+        ("--name 'x", "pass", "close the quote"),
+        ("", "result = (i for i in range(3))", "a generator"),
+        ("", "result = open('x')", "an open file"),
+    ],
+)
+def test_refused(notebook: Notebook, service: FakeService, line: str, cell: str, words: str) -> None:
+    assert words in str(notebook.refused(line, cell))
+    assert service.asked == []
+
+
+def test_remedies_know_the_notebook(notebook: Notebook) -> None:
+    notebook.run("import math as m\nimport json\ndata = 1")
+    error = notebook.refused("", "print(m.pi, json, data, nowhere)")
+    assert isinstance(error, InvalidError)
+    assert error.remedy == (
+        "import json in the cell; import math as m in the cell; pass data with --in data; define nowhere in the cell"
+    )
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import os.path, json as j\nfrom math import pi\nprint(os, j, pi, __name__)",
+        "xs = [a * b for a in range(3) for b in range(a)]\nprint({k: v for k, v in enumerate(xs)})",
+        "class A:\n    n = 1\n    def f(self, *a, **k): return self, a, k, A, __class__",
+        "def f():\n    global g\n    g = 1\nf()\nprint(g)",
+        "try:\n    pass\nexcept ValueError as e:\n    print(e)\nwith open('/dev/null') as h:\n    h.read()",
+        "print(n := 3, n)\nfor i, (p, q) in []: print(i, p, q)\nlater = lambda: defined_below\ndefined_below = 1",
+        "from math import *\nprint(sin(1))",
+        "match [1]:\n    case [x, *r]: print(x, r)\nx: int = 1\nresult: list[int] = [x]",
+        "async def f():\n    async for i in g(): yield i\nasync def g(): yield 1",
+    ],
+)
+def test_good_cells_are_not_refused(notebook: Notebook, cell: str) -> None:
+    notebook.grid("", cell)
+
+
+def test_syntax_errors_count_lines_as_the_editor_does(notebook: Notebook) -> None:
+    error = notebook.refused("", "x = 1\ny = = 2")
+    assert isinstance(error, SyntaxError)
+    assert error.lineno == 3
+
+
+def test_unpicklable_inputs_are_named(notebook: Notebook, service: FakeService) -> None:
+    notebook.run("import threading\nfine = 1\nlock = threading.Lock()")
+    error = notebook.refused("--in fine,lock", "print(fine, lock)")
+    assert str(error).startswith("--in lock: a value of type lock cannot be pickled")
+    assert service.asked == []
+
+
+def test_lambda_without_cloudpickle(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slipway._check.has_cloudpickle", lambda: False)
+    assert "a lambda" in str(notebook.refused("", "result = lambda: 1"))
+    notebook.run("f = lambda: 1")
+    assert "%pip install cloudpickle" in str(notebook.refused("--in f", "f()"))
+
+
+def test_outside_a_session_env_is_needed(notebook: Notebook, service: FakeService) -> None:
+    service.in_session = ""
+    assert isinstance(notebook.refused("", "pass"), MissingError)
+    notebook.grid("--env gpu:1", "pass")
+
+
+def test_another_python_is_refused(notebook: Notebook, service: FakeService) -> None:
+    service.python = "3.99.1"
+    assert "has Python 3.99, this notebook" in str(notebook.refused("--env gpu:1", "pass"))
+    assert service.jobs == {}
+
+
+def test_the_services_refusal_is_shown(notebook: Notebook, service: FakeService) -> None:
+    service.fail(
+        "POST /api/v1/jobs", Fault("invalid", 422, "memory: 1T is too much", field="memory", remedy="at most 8G")
+    )
+    assert str(notebook.refused("--mem 1T", "pass")) == "memory: 1T is too much: at most 8G"
+
+
+# --- what goes wrong later
+
+
+def test_a_payload_that_raises(notebook: Notebook) -> None:
+    error = notebook.refused("--name fit", "def f(x):\n    return 1 / x\nf(0)")
+    assert isinstance(error, GridError)
+    assert error.exit_code == 1
+    assert 'File "<grid cell fit>", line 3, in f\n    return 1 / x' in error.traceback
+    shown = "\n".join(error._render_traceback_())
+    assert shown.endswith(
+        "GridError: job fit (j-1) failed with exit code 1: the cell raised ZeroDivisionError: division by zero"
+    )
+    assert "_job.py" not in notebook.out  # of our own frames nothing is shown
+    assert notebook.names["_job"].state == "failed"
+
+
+def test_exit_codes_are_kept(notebook: Notebook) -> None:
+    error = notebook.refused("", "import sys; sys.exit(3)")
+    assert error.exit_code == 3
+    assert "failed with exit code 3: the cell called exit" in str(error)
+
+
+def test_a_killed_payload(notebook: Notebook) -> None:
+    error = notebook.refused("", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert "the payload ended with exit code -9" in str(error)
+
+
+def test_a_result_that_cannot_be_pickled(notebook: Notebook) -> None:
+    error = notebook.refused("", "import threading\nresult = [threading.Lock()]")
+    assert "result is of type list and cannot be sent back" in error.traceback
+
+
+def test_a_result_that_cannot_be_read_here(notebook: Notebook, service: FakeService) -> None:
+    cell = "import sys, types\nm = types.ModuleType('only_there'); sys.modules['only_there'] = m\n"
+    cell += "class T: pass\nT.__module__ = 'only_there'; m.T = T\nresult = T()"
+    error = notebook.refused("", cell)
+    assert isinstance(error, ResultError)
+    assert "%pip install only_there" in error.remedy
+
+
+def test_a_lost_result_file(notebook: Notebook, service: FakeService) -> None:
+    notebook.grid("", "result = 1")
+    job = service.jobs["j-1"]
+    (job.directory / "slipway-result.pkl").unlink()
+    with pytest.raises(ResultError, match="is gone"):
+        slipway.job("j-1").result()
+
+
+def test_streams_that_break_are_mended(notebook: Notebook, service: FakeService) -> None:
+    service.drop_events_after, service.drop_log_after = 1, 5
+    out = notebook.grid("", "for i in range(3): print('line', i)\nresult = 1")
+    assert [line for line in out.splitlines() if line.startswith("line")] == ["line 0", "line 1", "line 2"]
+    assert out.count("▸ running") == 1
+
+
+def test_an_interrupt_stops_the_watching_only(notebook: Notebook, service: FakeService) -> None:
+    def interrupt() -> None:
+        while not any(job.log for job in service.jobs.values()):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    error = notebook.refused("", "import time\nprint('up')\ntime.sleep(1.5)\nresult = 'still'")
+    thread.join()
+    assert isinstance(error, WatchInterrupted)
+    assert "job j-1 runs on" in str(error)
+    assert "slipway.job('j-1')" in str(error)
+    assert service.jobs["j-1"].doc["state"] == "running"
+    assert slipway.job("j-1").result() == "still"
+
+
+def test_cancel(notebook: Notebook) -> None:
+    notebook.grid("--detach", "import time; time.sleep(60)")
+    job = notebook.value
+    while job.state != "running":
+        time.sleep(0.01)
+    with pytest.raises(TimeoutError, match="it runs on"):
+        job.wait(0.1)
+    with pytest.raises(GridError, match="was cancelled"):
+        job.cancel().result()
+    assert job.cancel().state == "canceled"
+
+
+def test_files_are_saved(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.grid("", "open('h.txt', 'w').write('x')")
+    file = notebook.names["_job"].files[0]
+    assert file.save(tmp_path) == tmp_path / "h.txt"
+    assert (tmp_path / "h.txt").read_text() == "x"
+
+
+def test_in_a_kernel_the_freeze_is_one_line_that_changes(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bundle: dict[str, str], raw: bool) -> None:
+            shown[-1] = bundle["text/plain"]
+
+    def display(bundle: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        shown.append(bundle["text/plain"])
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
+    out = notebook.grid("", "pass")
+    assert len(shown) == 1
+    assert shown[0].startswith("▸ environment abababababab frozen now")
+    assert "environment" not in out

@@ -1,0 +1,191 @@
+package spawnertest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"slipway/spawner"
+)
+
+// Subject is a backend under test, in a world of its own that holds nothing yet.
+type Subject struct {
+	Backend spawner.Backend
+	// Launch gives a launch of a new workload, with all that it needs on the host, whose agent obeys AgentEnv.
+	Launch func(t *testing.T) spawner.Launch
+	// Again gives a second backend over the same world, as after a restart of the service.
+	Again func(t *testing.T) spawner.Backend
+	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions.
+	Runs func(t *testing.T, id spawner.ID) int
+	// Except names cases that do not apply, each with the reason.
+	Except map[string]string
+}
+
+// exitCode is that of an agent that ends by itself.
+const exitCode = 7
+
+// grace is what the suite leaves a workload to end, and slack what killing and clearing may take above it.
+const (
+	grace = time.Second
+	slack = 15 * time.Second
+)
+
+// Run puts a backend through the suite. fresh is called for each case.
+func Run(t *testing.T, fresh func(t *testing.T) Subject) {
+	cases := cases()
+	for name := range fresh(t).Except {
+		if cases[name] == nil {
+			t.Errorf("exception %q is no case of the suite", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			s := fresh(t)
+			if reason := s.Except[name]; reason != "" {
+				t.Logf("does not apply: %s", reason)
+				return
+			}
+			cases[name](t, harness{s})
+		})
+	}
+}
+
+// harness is a Subject with the words in which the cases are told.
+type harness struct{ Subject }
+
+// launch gives a new launch whose agent is to behave in the given way; the workload is cleared away after the test.
+func (h harness) launch(t *testing.T, order string) spawner.Launch {
+	t.Helper()
+	l := h.Launch(t)
+	if l.Report == nil {
+		l.Report = func(string, int) {}
+	}
+	l.Spec.Env = maps.Clone(l.Spec.Env)
+	if l.Spec.Env == nil {
+		l.Spec.Env = map[string]string{}
+	}
+	if order != "" {
+		l.Spec.Env[AgentEnv] = order
+	}
+	t.Cleanup(func() { h.clear(t, l.ID) })
+	return l
+}
+
+// clear leaves nothing of a workload, whatever the test did.
+func (h harness) clear(t *testing.T, id spawner.ID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if err := h.Backend.Stop(ctx, id, 0); err != nil {
+		t.Errorf("clear: stop %s: %v", id, err)
+	}
+	if err := h.Backend.Remove(ctx, id); err != nil {
+		t.Errorf("clear: remove %s: %v", id, err)
+	}
+}
+
+// up gives a workload that runs.
+func (h harness) up(t *testing.T, order string) spawner.Launch {
+	t.Helper()
+	l := h.launch(t, order)
+	h.start(t, l)
+	return l
+}
+
+func (h harness) start(t *testing.T, l spawner.Launch) {
+	t.Helper()
+	if err := h.Backend.Start(t.Context(), l); err != nil {
+		t.Fatalf("Start(%s) = %v", l.ID, err)
+	}
+}
+
+func (h harness) stop(t *testing.T, id spawner.ID) {
+	t.Helper()
+	if err := h.Backend.Stop(t.Context(), id, grace); err != nil {
+		t.Fatalf("Stop(%s) = %v", id, err)
+	}
+}
+
+func (h harness) remove(t *testing.T, id spawner.ID) {
+	t.Helper()
+	if err := h.Backend.Remove(t.Context(), id); err != nil {
+		t.Fatalf("Remove(%s) = %v", id, err)
+	}
+}
+
+// sees checks what a look at the workload shows.
+func (h harness) sees(t *testing.T, id spawner.ID, want ...spawner.Existence) spawner.Observation {
+	t.Helper()
+	o, err := h.Backend.Observe(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Observe(%s): %v", id, err)
+	}
+	if !slices.Contains(want, o.Existence) {
+		t.Fatalf("Observe(%s) = %+v, want one of %v", id, o, want)
+	}
+	return o
+}
+
+// ended checks that a workload has been stopped: a session keeps its changes, of a job nothing needs to be left.
+func (h harness) ended(t *testing.T, l spawner.Launch) {
+	t.Helper()
+	if l.Kind == spawner.Job {
+		h.sees(t, l.ID, spawner.Exited, spawner.Absent)
+		return
+	}
+	h.sees(t, l.ID, spawner.Exited)
+}
+
+// await looks until the workload does not run any more.
+func (h harness) await(t *testing.T, id spawner.ID) spawner.Observation {
+	t.Helper()
+	var seen spawner.Observation
+	h.until(t, "the workload has ended", func() bool {
+		seen = h.sees(t, id, spawner.Up, spawner.Exited, spawner.Absent)
+		return seen.Existence != spawner.Up
+	})
+	return seen
+}
+
+// ran waits until the session's own storage tells of n starts. What the agent does after its start takes a moment.
+func (h harness) ran(t *testing.T, id spawner.ID, n int) {
+	t.Helper()
+	h.until(t, "the changes show the right number of starts", func() bool {
+		got := h.Runs(t, id)
+		if got > n {
+			t.Fatalf("the changes of %s show %d starts, want %d", id, got, n)
+		}
+		return got == n
+	})
+}
+
+// until looks again and again until ok, and fails the test if that takes too long.
+func (h harness) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := time.NewTimer(slack)
+	defer limit.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("after %v it is not so that %s", slack, what)
+		}
+	}
+}
+
+// lists checks that the backend holds exactly these workloads.
+func (h harness) lists(t *testing.T, b spawner.Backend, want ...spawner.ID) {
+	t.Helper()
+	got, err := b.List(t.Context())
+	if err != nil {
+		t.Fatalf("List() = %v", err)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("List() = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,113 @@
+package images
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
+	"slipway/internal/testenv"
+)
+
+// TestSwappedLinksNeverLeadOutside exchanges a directory and a file with links to the host's while they are copied.
+func TestSwappedLinksNeverLeadOutside(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir := t.TempDir()
+	at := func(p string) string { return filepath.Join(dir, p) }
+	must(t, write(at("host/f"), "of the host"), write(at("upper/d/f"), "the user's"), write(at("upper/f"), "the user's"))
+	must(t, os.Symlink(at("host"), at("upper/link-d")), os.Symlink(at("host/f"), at("upper/link-f")))
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				unix.Renameat2(unix.AT_FDCWD, at("upper/d"), unix.AT_FDCWD, at("upper/link-d"), unix.RENAME_EXCHANGE)
+				unix.Renameat2(unix.AT_FDCWD, at("upper/f"), unix.AT_FDCWD, at("upper/link-f"), unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	strip, err := newStripper(nil)
+	must(t, err)
+	copied := 0
+	for range 1000 {
+		if _, err := scanUpper(t.Context(), at("upper"), strip, &meter{}); err != nil {
+			t.Errorf("scan: %v", err)
+		}
+		if snapshotLeaks(t, at("upper"), strip) {
+			copied++
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if copied == 0 {
+		t.Error("no snapshot came about")
+	}
+}
+
+// snapshotLeaks fails the test when a snapshot holds what is the host's, and says whether there is one.
+func snapshotLeaks(t *testing.T, upper string, strip *stripper) bool {
+	t.Helper()
+	copied, err := os.MkdirTemp(t.TempDir(), "copy")
+	must(t, err)
+	dst, err := openDir(copied)
+	must(t, err)
+	defer dst.Close()
+	_, err = snapshot(t.Context(), upper, dst, strip, &meter{})
+	must(t, filepath.WalkDir(copied, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte("host")) {
+			t.Errorf("%s holds a file of the host", path)
+		}
+		return err
+	}), os.RemoveAll(copied))
+	return err == nil
+}
+
+func TestDeepTrees(t *testing.T) {
+	for name, tc := range map[string]struct {
+		depth int
+		want  string
+	}{"deep": {1500, ""}, "too deep": {2500, "can be packed"}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nastyBase)
+			must(t, nest(f.upper, tc.depth))
+			l := newLibrary(t)
+			e, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "s1", Source: f.source()})
+			if tc.want == "" && (err != nil || e.Manifest.Files < int64(tc.depth)) {
+				t.Errorf("%d files, %v", e.Manifest.Files, err)
+			}
+			if tc.want != "" && (!errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("err = %v", err)
+			}
+			noLeftovers(t, l)
+		})
+	}
+}
+
+// nest makes directories below one another, deeper than any path can name.
+func nest(root string, depth int) error {
+	fd, err := unix.Open(root, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range depth {
+		if err != nil {
+			return err
+		}
+		err = unix.Mkdirat(fd, "d", 0o755)
+		next, openErr := unix.Openat(fd, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		err = errors.Join(err, openErr, unix.Close(fd))
+		fd = next
+	}
+	return errors.Join(err, unix.Close(fd))
+}

@@ -216,3 +216,23 @@ func TestSocketOfALiveProcessIsSkipped(t *testing.T) {
 		t.Errorf("skipped = %q", e.Manifest.Skipped)
 	}
 }
+
+func TestRuntimeDirectoryIsMadeAnew(t *testing.T) {
+	f := newFixture(t, nastyBase, func(root string) error {
+		return errors.Join(write(filepath.Join(root, runtimeDir, "env/50-old.sh"), "exit 1"), write(filepath.Join(root, "environment/mine"), "a directory of the user's"))
+	})
+	must(t, write(filepath.Join(f.upper, runtimeDir, "runscript"), "of an earlier freeze"))
+	l := newLibrary(t)
+	e := freeze(t, l, f, nil)
+	root := mountSIF(t, l.Path(e))
+	files, err := os.ReadDir(filepath.Join(root, runtimeDir, "env"))
+	if err != nil || len(files) != 3 {
+		t.Errorf("env holds %v, %v", files, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(root, runtimeDir, "runscript")); err != nil || strings.Contains(string(data), "earlier") {
+		t.Errorf("runscript is %q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "environment/mine")); err != nil || slices.Contains(e.Manifest.Added, "/environment") {
+		t.Errorf("the user's /environment: %v; added %q", err, e.Manifest.Added)
+	}
+}

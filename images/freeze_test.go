@@ -146,11 +146,17 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	s := session{paused: func(ctx context.Context) error { <-joined; return nil }}
 	var wg sync.WaitGroup
 	stages := make([][]Stage, 2)
+	packed := make([]float64, 2)
 	envs := make([]Environment, 2)
 	for i := range 2 {
 		req := Request{Owner: "alice", Key: "s1", Name: []string{"", "second"}[i], Source: f.source()}
 		s.attach(&req.Source)
-		req.Progress = func(p Progress) { stages[i] = append(stages[i], p.Stage) }
+		req.Progress = func(p Progress) {
+			stages[i] = append(stages[i], p.Stage)
+			if p.Stage == Packing {
+				packed[i] = p.Percent
+			}
+		}
 		wg.Go(func() {
 			e, err := l.Freeze(t.Context(), req)
 			if err != nil {
@@ -171,7 +177,10 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	if envs[0].Digest == "" || envs[0].Digest != envs[1].Digest {
 		t.Errorf("digests %q and %q", envs[0].Digest, envs[1].Digest)
 	}
-	for _, got := range stages {
+	for i, got := range stages {
+		if packed[i] != 100 {
+			t.Errorf("caller %d saw the packing end at %v %%", i, packed[i])
+		}
 		if want := []Stage{Scanning, Copying, Packing, Writing, Done}; !slices.Equal(slices.Compact(got), want) {
 			t.Errorf("stages %v, want %v", got, want)
 		}

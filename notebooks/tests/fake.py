@@ -6,8 +6,10 @@ Jobs really run: the fake executes their argv in a directory with their files, a
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import socket
 import socketserver
 import subprocess
 import sys
@@ -90,6 +92,7 @@ class FakeService:
         self.freeze_stream: list[tuple[str, Doc]] | None = None
         self.in_session = "s-self"
         self.python = "{}.{}.{}".format(*sys.version_info)
+        self.connections: set[socket.socket] = set()
         self.asked: list[tuple[str, str]] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[tuple[str, Callable[[], None]]] = []
@@ -125,6 +128,11 @@ class FakeService:
             server.shutdown()
             server.server_close()
         self._servers = []
+        with self.lock:
+            open_connections, self.connections = self.connections, set()
+        for connection in open_connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def fail(self, path: str, *faults: Exception | float) -> None:
         """Let the next requests whose path contains ``path`` fail, one by one, or be slow by seconds."""
@@ -193,6 +201,16 @@ class _Unix(socketserver.ThreadingUnixStreamServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fake: FakeService
+
+    def setup(self) -> None:
+        super().setup()
+        with self.fake.lock:
+            self.fake.connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.fake.lock:
+            self.fake.connections.discard(self.connection)
+        super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
@@ -391,7 +409,7 @@ class _Handler(BaseHTTPRequestHandler):
             "digest": "sha256:" + "cd" * 32,
             "name": "gpu",
             "tag": "1",
-            "python": "{}.{}".format(*os.sys.version_info),
+            "python": self.fake.python,
         }
         self._json(named if ref else {"environments": [named]})
 

@@ -66,7 +66,7 @@ class AsyncService:
                                 return
             except UnavailableError:
                 pass
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.3)
 
     @asynccontextmanager
     async def _open(

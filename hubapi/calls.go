@@ -1,0 +1,135 @@
+package hubapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+// Me says who the service takes the caller for.
+func (c *Client) Me(ctx context.Context) (Me, error) {
+	return fetch[Me](ctx, c, http.MethodGet, "/me", nil)
+}
+
+// Profiles lists what the site offers.
+func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
+	return fetch[[]Profile](ctx, c, http.MethodGet, "/profiles", nil)
+}
+
+// SpawnForm gives the form fragment for the Hub's spawn page.
+func (c *Client) SpawnForm(ctx context.Context, user string) (string, error) {
+	return c.text(ctx, query("/spawn-form", "user", user))
+}
+
+// StartSession starts a session, for a hub's Spawner.
+func (c *Client) StartSession(ctx context.Context, r SessionRequest) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodPost, "/sessions", r)
+}
+
+// Sessions lists the sessions that the caller may see; a user and a name, unless empty, choose among them.
+func (c *Client) Sessions(ctx context.Context, user, name string) ([]Session, error) {
+	list, err := fetch[Sessions](ctx, c, http.MethodGet, query("/sessions", "user", user, "name", name), nil)
+	return list.Sessions, err
+}
+
+// Session gives a session; Self is the one that the caller runs in.
+func (c *Client) Session(ctx context.Context, id string) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodGet, path("sessions", id), nil)
+}
+
+// WaitSession waits up to 20 s for a session's start to come to its end, and gives the session as it is then.
+func (c *Client) WaitSession(ctx context.Context, id, launch string) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodGet, query(path("sessions", id, "wait"), "launch", launch), nil)
+}
+
+// StopSession stops a session and returns when it is stopped. Its changes are kept.
+func (c *Client) StopSession(ctx context.Context, id string) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "stop"), nil)
+}
+
+// RemoveSession discards a session with the changes that it kept.
+func (c *Client) RemoveSession(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, path("sessions", id), nil, nil)
+}
+
+// RemoveSessionsOf discards all sessions of one server name of a user, for a hub's Spawner.
+func (c *Client) RemoveSessionsOf(ctx context.Context, user, name string) error {
+	return c.call(ctx, http.MethodDelete, query("/sessions", "user", user)+"&name="+url.QueryEscape(name), nil, nil)
+}
+
+// SessionLog gives the last lines of a session's output.
+func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, error) {
+	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
+}
+
+// Environments lists the caller's environments.
+func (c *Client) Environments(ctx context.Context) ([]Environment, error) {
+	list, err := fetch[Environments](ctx, c, http.MethodGet, "/environments", nil)
+	return list.Environments, err
+}
+
+// Environment finds an environment by digest, unique prefix of it, name or name:tag.
+func (c *Client) Environment(ctx context.Context, ref string) (Environment, error) {
+	return fetch[Environment](ctx, c, http.MethodGet, path("environments", ref), nil)
+}
+
+// Submit submits a job.
+func (c *Client) Submit(ctx context.Context, r JobRequest) (Job, error) {
+	return fetch[Job](ctx, c, http.MethodPost, "/jobs", r)
+}
+
+// Jobs lists the caller's jobs.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
+	list, err := fetch[Jobs](ctx, c, http.MethodGet, "/jobs", nil)
+	return list.Jobs, err
+}
+
+// Job gives a job.
+func (c *Client) Job(ctx context.Context, id string) (Job, error) {
+	return fetch[Job](ctx, c, http.MethodGet, path("jobs", id), nil)
+}
+
+// CancelJob cancels a job. It returns at once.
+func (c *Client) CancelJob(ctx context.Context, id string) (Job, error) {
+	return fetch[Job](ctx, c, http.MethodPost, path("jobs", id, "cancel"), nil)
+}
+
+// RemoveJob removes an ended job's record and files.
+func (c *Client) RemoveJob(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, path("jobs", id), nil, nil)
+}
+
+// JobFiles lists the files that a job has left.
+func (c *Client) JobFiles(ctx context.Context, id string) ([]File, error) {
+	list, err := fetch[Files](ctx, c, http.MethodGet, path("jobs", id, "files"), nil)
+	return list.Files, err
+}
+
+// JobFile copies a file that a job has left to w. A file cut short is an error.
+func (c *Client) JobFile(ctx context.Context, id, name string, w io.Writer) error {
+	what := path("jobs", id, "files", name)
+	resp, err := c.open(ctx, http.MethodGet, what, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("fetch file %s of %s: %w", name, id, err)
+	}
+	return nil
+}
+
+func (c *Client) text(ctx context.Context, path string) (string, error) {
+	resp, err := c.open(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	if err != nil {
+		return "", garbled(path, err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,192 @@
+package hubapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// ClientConfig says where the service is. Exactly one of Socket and URL is set.
+type ClientConfig struct {
+	Socket string // an agent's api.sock: the caller is known by it, and Token must be empty
+	URL    string // such as "https://hub.example.org/slipway"
+	Token  Token
+}
+
+// Token is a bearer token. It cannot be printed; convert it to string where it leaves.
+type Token string
+
+// String gives a mask.
+func (Token) String() string { return "[token]" }
+
+// GoString gives a mask.
+func (Token) GoString() string { return "[token]" }
+
+// MarshalText gives a mask.
+func (Token) MarshalText() ([]byte, error) { return []byte("[token]"), nil }
+
+// Client speaks to one service as one caller. Its errors are of the kinds of internal/errs. It is safe for concurrent use.
+type Client struct {
+	http  *http.Client
+	base  string
+	where string // for messages
+	token Token
+	pause func(context.Context, int) error // between two tries of a stream
+}
+
+const (
+	answerLimit = 64 << 20 // of a JSON answer
+	refusal     = 64 << 10 // of an error's body
+)
+
+// NewClient makes a client. It does not connect yet.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, pause: backOff}
+	switch {
+	case cfg.Socket != "" && cfg.URL == "":
+		dialer := net.Dialer{Timeout: 5 * time.Second}
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", cfg.Socket)
+		}
+		c.base, c.where = "http://slipway", cfg.Socket
+	case cfg.Socket == "" && cfg.URL != "":
+		u, err := url.Parse(cfg.URL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return nil, errs.Bad("url", cfg.URL, "an address such as https://hub.example.org:8090")
+		}
+		c.base = strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
+		c.where = c.base
+	default:
+		return nil, errs.New(errs.Missing, "the service's address is not known").With("set SLIPWAY_URL and SLIPWAY_TOKEN, or run inside a session")
+	}
+	return c, nil
+}
+
+// noRedirect keeps the token from following a redirect to another host.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// backOff waits before try n, from 0, of a broken stream.
+func backOff(ctx context.Context, n int) error {
+	t := time.NewTimer(min(100*time.Millisecond<<min(n, 5), 2*time.Second))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// open makes a request and gives the answer's open body if it is a success.
+func (c *Client) open(ctx context.Context, method, path string, in any, header http.Header) (*http.Response, error) {
+	what := method + " " + path
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: encode the request: %w", what, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+Base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+string(c.token))
+	}
+	resp, err := c.http.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+	case err != nil:
+		return nil, unreachable(what, c.where, cause(err))
+	case resp.StatusCode/100 == 2:
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, refusal))
+	if err != nil {
+		return nil, unreachable(what, c.where, err)
+	}
+	return nil, decodeError(resp.StatusCode, b)
+}
+
+// cause takes away the method and address that net/http puts around an error: the caller says them better.
+func cause(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// call makes a request and decodes its answer into out, unless out is nil.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	resp, err := c.open(ctx, method, path, in, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, answerLimit))
+		return err
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, answerLimit)).Decode(out); err != nil {
+		return garbled(method+" "+path, err)
+	}
+	return nil
+}
+
+// fetch makes a request whose answer is one JSON value of T.
+func fetch[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {
+	var out T
+	err := c.call(ctx, method, path, in, &out)
+	return out, err
+}
+
+// query writes a path's query, leaving out what is empty.
+func query(path string, pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// path joins words to a path; each word is escaped whole.
+func path(words ...string) string {
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(w))
+	}
+	return b.String()
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,66 @@
+package hubapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"slipway/internal/errs"
+)
+
+// ErrorBody is the body of every answer that is not a success.
+type ErrorBody struct {
+	Error ErrorDetail `json:"error"`
+}
+
+// ErrorDetail is an error as its receiver needs it.
+type ErrorDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Err gives the error of the body's kind.
+func (b ErrorBody) Err() error {
+	d := b.Error
+	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy}
+}
+
+// decodeError makes an error of a refusal. A body that is not ours (a proxy's page) is judged by its status.
+func decodeError(status int, body []byte) error {
+	var b ErrorBody
+	if json.Unmarshal(body, &b) == nil && b.Error.Code != "" {
+		return b.Err()
+	}
+	kind := kindOfStatus(status)
+	e := errs.New(kind, "the answer is %d %s, and not from Slipway", status, http.StatusText(status))
+	if kind == errs.Unavailable {
+		return e.With("try again in a moment")
+	}
+	return e.With("check that the URL is that of a Slipway service")
+}
+
+func kindOfStatus(status int) errs.Kind {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return errs.Unavailable
+	}
+	for _, r := range errs.Table() {
+		if r.Status == status {
+			return r.Kind
+		}
+	}
+	return errs.Internal
+}
+
+// unreachable is the error of a request that got no answer.
+func unreachable(what, where string, err error) error {
+	return errs.New(errs.Unavailable, "%s: the service at %s does not answer: %w", what, where, err).
+		With("check that it runs and that the address is right")
+}
+
+// garbled is the error of an answer that cannot be read.
+func garbled(what string, err error) error {
+	return fmt.Errorf("%s: read the answer: %w", what, err)
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+)
+
+// refuse answers with an error.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	body := s.errorBody(r, err)
+	kind := errs.ByCode(body.Error.Code)
+	if kind == errs.Unauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if kind == errs.Unavailable || kind == errs.NoCapacity {
+		w.Header().Set("Retry-After", "2")
+	}
+	writeJSON(w, errs.RowOf(kind).Status, body)
+}
+
+// errorBody says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.
+func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
+	e, ok := errors.AsType[*errs.Error](err)
+	if errors.Is(err, context.Canceled) && (!ok || e.Kind == errs.Internal) {
+		ok, e = true, errs.New(errs.Unavailable, "the service is ending").With("try again in a moment")
+	}
+	if !ok || e.Kind == errs.Internal {
+		id := traceOf(r.Context()).id
+		s.log.Error("internal error", "request", id, "error", err)
+		return hubapi.ErrorBody{Error: hubapi.ErrorDetail{
+			Code: errs.RowOf(errs.Internal).Code, Message: "something went wrong inside Slipway; the service's log has it under request " + id,
+			Remedy: "tell your administrator the request's number",
+		}}
+	}
+	message := err.Error()
+	if e.Remedy != "" {
+		message = strings.TrimSuffix(message, ": "+e.Remedy)
+	}
+	return hubapi.ErrorBody{Error: hubapi.ErrorDetail{Code: errs.RowOf(e.Kind).Code, Message: message, Field: e.Field, Remedy: e.Remedy}}
+}

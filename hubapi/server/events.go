@@ -1,0 +1,123 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"slipway/spawner"
+)
+
+// keepAlive is how often a stream says that it lives: proxies cut what is silent for long.
+const keepAlive = 8 * time.Second
+
+// sse is a text/event-stream. Its methods are safe for concurrent use.
+type sse struct {
+	cancel context.CancelFunc
+	beat   sync.WaitGroup
+
+	mu sync.Mutex // guards w
+	w  http.ResponseWriter
+	c  *http.ResponseController
+}
+
+// startSSE begins the answer and keeps it alive until ctx or end.
+func startSSE(ctx context.Context, w http.ResponseWriter) *sse {
+	ctx, cancel := context.WithCancel(ctx)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	s := &sse{cancel: cancel, w: w, c: http.NewResponseController(w)}
+	s.write([]byte(": events\n\n"))
+	s.beat.Go(func() { s.keepAlive(ctx) })
+	return s
+}
+
+func (s *sse) keepAlive(ctx context.Context) {
+	t := time.NewTicker(keepAlive)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			s.write([]byte(": alive\n\n"))
+		}
+	}
+}
+
+// end stops the keep-alives. Nothing may be sent after it.
+func (s *sse) end() {
+	s.cancel()
+	s.beat.Wait()
+}
+
+// send sends one event; without a name or with a number of 0 these are left out.
+func (s *sse) send(name string, id int64, data any) {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return // the wire types always have a JSON form
+	}
+	var b bytes.Buffer
+	if name != "" {
+		b.WriteString("event: " + name + "\n")
+	}
+	if id != 0 {
+		b.WriteString("id: " + strconv.FormatInt(id, 10) + "\n")
+	}
+	b.WriteString("data: ")
+	b.Write(body)
+	b.WriteString("\n\n")
+	s.write(b.Bytes())
+}
+
+// write ignores errors: a reader who has gone ends the request's context, which ends whoever sends.
+func (s *sse) write(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.w.Write(b)
+	_ = s.c.Flush()
+}
+
+func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
+	return s.events(w, r, false)
+}
+
+func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) error {
+	return s.events(w, r, true)
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request, job bool) error {
+	found, err := s.find(r, job)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.stream(r.Context())
+	defer cancel()
+	steps, err := s.cfg.Engine.Events(ctx, callerOf(r.Context()), found.ID, r.URL.Query().Get("launch"), lastEvent(r))
+	if err != nil {
+		return err
+	}
+	out := startSSE(ctx, w)
+	defer out.end()
+	steps(func(e spawner.Event) bool {
+		out.send("", e.Seq, wireEvent(e))
+		return ctx.Err() == nil
+	})
+	return nil
+}
+
+// lastEvent gives the number behind which a reader resumes. What is no number of ours means from the beginning.
+func lastEvent(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

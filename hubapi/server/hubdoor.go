@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+type hubKey struct{}
+
+// newHubDoor makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
+// reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the workload's token.
+func (s *Server) newHubDoor() http.Handler {
+	forward := &httputil.ReverseProxy{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true, ResponseHeaderTimeout: time.Minute,
+		},
+		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			api, _ := p.In.Context().Value(hubKey{}).(*url.URL)
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = api.Scheme, api.Host, api.Host
+			p.Out.URL.RawQuery = p.In.URL.RawQuery
+			p.Out.Header.Del("X-Real-Ip")
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			s.refuse(w, r, errs.New(errs.Unavailable, "the Hub does not answer: %w", err).With("try again in a moment"))
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api, err := s.hubOf(r)
+		if err == nil {
+			err = allowed(r, api)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hubKey{}, api)))
+	})
+}
+
+// hubOf gives the address of the Hub of the workload that asks.
+func (s *Server) hubOf(r *http.Request) (*url.URL, error) {
+	w, err := s.workload(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	traceOf(r.Context()).caller = string(w.ID)
+	for _, h := range s.cfg.Hubs {
+		if h.Name == w.Hub {
+			return h.APIURL, nil
+		}
+	}
+	return nil, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
+}
+
+// allowed refuses what is not a plain request for a path below the API.
+func allowed(r *http.Request, api *url.URL) error {
+	base := strings.TrimRight(api.EscapedPath(), "/") + "/"
+	if r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Opaque != "" || r.Header.Get("Upgrade") != "" ||
+		!strings.HasPrefix(r.URL.EscapedPath(), base) || climbs(r.URL.EscapedPath()) {
+		return errs.New(errs.Forbidden, "only the Hub's REST API below %s can be reached from here", base)
+	}
+	return nil
+}
+
+// climbs reports whether a path has a dot segment, however often it is escaped: nobody knows how often those behind us unescape.
+func climbs(escaped string) bool {
+	for {
+		for _, segment := range strings.FieldsFunc(escaped, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if segment == "." || segment == ".." {
+				return true
+			}
+		}
+		decoded, err := url.PathUnescape(escaped)
+		if err != nil || decoded == escaped {
+			return false
+		}
+		escaped = decoded
+	}
+}

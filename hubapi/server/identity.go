@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+type callerKey struct{}
+
+// callerOf gives who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
+// Caller may do nothing.
+func callerOf(ctx context.Context) spawner.Caller {
+	c, _ := ctx.Value(callerKey{}).(spawner.Caller)
+	return c
+}
+
+// identify is the one place that finds out who is calling.
+func (s *Server) identify(find func(*http.Request) (spawner.Caller, error)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c, err := find(r)
+			if err != nil {
+				s.refuse(w, r, err)
+				return
+			}
+			traceOf(r.Context()).caller = callerName(c)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		})
+	}
+}
+
+func callerName(c spawner.Caller) string {
+	switch {
+	case c.Spawner:
+		return "spawner of " + c.Hub
+	case c.Workload != "":
+		return string(c.Workload)
+	default:
+		return fmt.Sprintf("%s of %s", c.User, c.Hub)
+	}
+}
+
+// byToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
+func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
+	token, err := bearer(r.Header.Get("Authorization"))
+	if err != nil {
+		return spawner.Caller{}, err
+	}
+	for _, h := range s.cfg.Hubs {
+		if h.SpawnerToken.Equal(token) {
+			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
+		}
+	}
+	return s.byHub(r.Context(), token)
+}
+
+// byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token: else it would
+// seem that the token is wrong.
+func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error) {
+	var first error
+	for _, h := range s.cfg.Hubs {
+		id, err := h.Identify(ctx, token)
+		if err == nil {
+			return spawner.Caller{User: spawner.User(id.Name), Hub: h.Name, Admin: slices.Contains(s.cfg.Admins, id.Name)}, nil
+		}
+		if first == nil || errs.Is(first, errs.Unauthorized) {
+			first = err
+		}
+	}
+	if first == nil {
+		first = errs.New(errs.Unauthorized, "no hub is configured that could vouch for the token")
+	}
+	return spawner.Caller{}, first
+}
+
+// byAgent knows a workload by the connection of its agent. It acts as its owner.
+func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
+	w, err := s.workload(r.Context())
+	if err != nil {
+		return spawner.Caller{}, err
+	}
+	return spawner.Caller{User: w.Owner, Hub: w.Hub, Workload: w.ID}, nil
+}
+
+// service is who the server is when it looks up a workload for itself.
+func service() spawner.Caller { return spawner.Caller{User: "slipway", Admin: true} }
+
+// workload gives the workload through whose agent the request came.
+func (s *Server) workload(ctx context.Context) (spawner.Workload, error) {
+	id := workloadOf(ctx)
+	if id == "" {
+		return spawner.Workload{}, errs.New(errs.Unauthorized, "the connection belongs to no session or job")
+	}
+	w, err := s.cfg.Engine.Get(ctx, service(), id)
+	if errs.Is(err, errs.NotFound) {
+		return spawner.Workload{}, errs.New(errs.Unauthorized, "the session or job %s is not known any more", id)
+	}
+	return w, err
+}
+
+// tokenRemedy says how a user comes to a token.
+const tokenRemedy = "send `Authorization: Bearer <token>` with a token of your Hub (its menu: Token)"
+
+// tokenLimit is the most bytes of a token.
+const tokenLimit = 4096
+
+// bearer takes the token out of an Authorization header: "Bearer T", or as JupyterHub has it "token T".
+func bearer(header string) (string, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	known := strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "token")
+	switch {
+	case header == "":
+		return "", errs.New(errs.Unauthorized, "nobody is known to be calling").With(tokenRemedy)
+	case !known || token == "" || len(token) > tokenLimit || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errs.New(errs.Unauthorized, "the Authorization header holds no token").With(tokenRemedy)
+	}
+	return token, nil
+}

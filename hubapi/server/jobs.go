@@ -1,0 +1,150 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+func (s *Server) submitJob(r *http.Request, req hubapi.JobRequest) (hubapi.Job, error) {
+	total := 0
+	for _, content := range req.Files {
+		total += len(content)
+	}
+	if total > jobFilesLimit {
+		return hubapi.Job{}, errs.Bad("files", fmt.Sprintf("%d bytes", total), "at most 64 MiB in all; put more into your home and read it from there")
+	}
+	res, limit, err := s.cfg.Jobs.Resolve(req.CPUs, req.Memory, req.TimeLimit)
+	if err != nil {
+		return hubapi.Job{}, err
+	}
+	c := callerOf(r.Context())
+	w, err := s.cfg.Engine.SubmitJob(r.Context(), c, spawner.JobRequest{
+		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
+		Backend: req.Backend, RequestID: req.RequestID, Session: c.Workload,
+	})
+	return s.wireJob(w), err
+}
+
+func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
+	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
+	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
+	for _, w := range all {
+		if w.Kind == spawner.Job {
+			list.Jobs = append(list.Jobs, s.wireJob(w))
+		}
+	}
+	return list, err
+}
+
+func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {
+	w, err := s.find(r, true)
+	return s.wireJob(w), err
+}
+
+func (s *Server) cancelJob(r *http.Request, _ none) (hubapi.Job, error) {
+	w, err := s.find(r, true)
+	if err == nil {
+		w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID)
+	}
+	return s.wireJob(w), err
+}
+
+func (s *Server) removeJob(r *http.Request, _ none) (none, error) {
+	w, err := s.find(r, true)
+	if err != nil {
+		return none{}, err
+	}
+	if w.Phase.Active() {
+		return none{}, errs.New(errs.Conflict, "job %s has not ended", w.ID).With("cancel it first")
+	}
+	return none{}, s.remove(r, w.ID)
+}
+
+func (s *Server) jobFiles(r *http.Request, _ none) (hubapi.Files, error) {
+	list := hubapi.Files{Files: []hubapi.File{}}
+	w, err := s.find(r, true)
+	if err != nil {
+		return list, err
+	}
+	files, err := s.cfg.Engine.Files(r.Context(), callerOf(r.Context()), w.ID)
+	for _, f := range files {
+		list.Files = append(list.Files, hubapi.File{Name: f.Name, Size: f.Size})
+	}
+	return list, err
+}
+
+func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
+	job, err := s.find(r, true)
+	if err != nil {
+		return err
+	}
+	name, err := param(r, "name")
+	if err != nil {
+		return err
+	}
+	f, size, err := s.cfg.Engine.File(r.Context(), callerOf(r.Context()), job.ID, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	if _, err := io.Copy(w, f); err != nil {
+		panic(http.ErrAbortHandler) // the reader must not take half a file for a whole one
+	}
+	return nil
+}
+
+// jobLog streams a job's output as it is written.
+func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
+	job, err := s.find(r, true)
+	if err != nil {
+		return err
+	}
+	from, err := whole(r, "from", 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	follow, err := whole(r, "follow", 0, 1)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.stream(r.Context())
+	defer cancel()
+	log, err := s.cfg.Engine.Log(ctx, callerOf(r.Context()), job.ID, from, follow == 1)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	asText(w)
+	w.WriteHeader(http.StatusOK)
+	flushed := flusher{w, http.NewResponseController(w)}
+	_ = flushed.c.Flush() // the headers tell the reader that the job exists
+	if _, err := io.Copy(flushed, log); err != nil {
+		panic(http.ErrAbortHandler) // the reader goes on where it broke
+	}
+	return nil
+}
+
+// flusher sends on what is written at once.
+type flusher struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+// Write writes and flushes.
+func (f flusher) Write(b []byte) (int, error) {
+	n, err := f.w.Write(b)
+	if err == nil {
+		err = f.c.Flush()
+	}
+	return n, err
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// proxyBuffer is what a copy moves at once: with the usual 32 KiB a large download costs a quarter more.
+const proxyBuffer = 128 << 10
+
+// buffers is a pool of copy buffers.
+type buffers struct{ pool sync.Pool }
+
+// Get gives a buffer.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return *p
+	}
+	return make([]byte, proxyBuffer)
+}
+
+// Put takes a buffer back.
+func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
+
+// errDial marks an error of opening a connection, when nothing has been sent yet.
+var errDial = errors.New("the session cannot be reached")
+
+// newProxy makes the session proxy: what is no route of the service's own goes to the session whose prefix the path has.
+func (s *Server) newProxy() http.Handler {
+	transport := &http.Transport{
+		// The host is the session's id, so that each session has a pool of connections of its own. A link that drops ends its
+		// connections, which takes them out of the pool.
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			id, _, _ := strings.Cut(addr, ":")
+			c, err := s.cfg.Dial(ctx, spawner.ID(id))
+			if err != nil {
+				return nil, errors.Join(errDial, err)
+			}
+			return c, nil
+		},
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
+		ReadBufferSize: proxyBuffer, WriteBufferSize: 64 << 10,
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.toSession(w, r, forward) })
+}
+
+type targetKey struct{}
+
+// toSession finds the session and forwards to it.
+func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	id, ok := s.cfg.Engine.Route(r.URL.Path)
+	if !ok || r.Method == http.MethodConnect {
+		s.noSession(w, r)
+		return
+	}
+	found, err := s.cfg.Engine.Get(r.Context(), service(), id)
+	if err != nil || !strings.HasPrefix(r.URL.Path, found.Spec.Prefix) {
+		webui.NoSession(w, r)
+		return
+	}
+	traceOf(r.Context()).caller = "visitor of " + string(id)
+	if found.Phase != spawner.Running {
+		webui.NotUp(w, r, string(found.Phase))
+		return
+	}
+	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, id)))
+}
+
+// noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers do.
+func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
+	with := r.URL.Path + "/"
+	if id, ok := s.cfg.Engine.Route(with); ok && r.Method == http.MethodGet {
+		if found, err := s.cfg.Engine.Get(r.Context(), service(), id); err == nil && found.Spec.Prefix == with {
+			to := url.URL{Path: with, RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, to.String(), http.StatusFound)
+			return
+		}
+	}
+	webui.NoSession(w, r)
+}
+
+// rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers, path and
+// query byte by byte.
+func rewrite(p *httputil.ProxyRequest) {
+	id, _ := p.In.Context().Value(targetKey{}).(spawner.ID)
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", string(id)
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
+	p.Out.Host = p.In.Host
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = v
+		}
+	}
+}
+
+// proxyFailed answers in place of a session that cannot.
+func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the visitor has gone
+	}
+	s.log.Debug("session proxy", "request", traceOf(r.Context()).id, "error", err)
+	if errors.Is(err, errDial) {
+		webui.NotUp(w, r, "not connected")
+		return
+	}
+	webui.Gone(w, r)
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+)
+
+// Public serves the Hub, users, and through the session proxy everything else. No middleware here may clean a path: names in it
+// are escaped, and empty segments have a meaning.
+func (s *Server) Public() http.Handler {
+	r := chi.NewRouter()
+	r.Use(s.watch, s.recover)
+	r.Get("/healthz", s.health)
+	r.Get("/readyz", s.readyz)
+	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)
+	r.Route(hubapi.Base, func(r chi.Router) {
+		r.Use(s.identify(s.byToken))
+		s.api(r)
+	})
+	r.NotFound(s.proxy.ServeHTTP)
+	r.MethodNotAllowed(s.notAllowed)
+	return r
+}
+
+// AgentAPI serves the API to programs inside workloads. Connections carry their workload (ConnContext).
+func (s *Server) AgentAPI() http.Handler {
+	r := chi.NewRouter()
+	r.Use(s.watch, s.recover)
+	r.Route(hubapi.Base, func(r chi.Router) {
+		r.Use(s.identify(s.byAgent))
+		s.api(r)
+	})
+	r.NotFound(s.noRoute)
+	r.MethodNotAllowed(s.notAllowed)
+	return r
+}
+
+// AgentHub lets workloads reach their Hub's REST API, and nothing else.
+func (s *Server) AgentHub() http.Handler {
+	return chi.Chain(s.watch, s.recover).Handler(s.newHubDoor())
+}
+
+// api has every route of the native API.
+func (s *Server) api(r chi.Router) {
+	r.NotFound(s.noRoute)
+	r.Get("/me", serve(s, 200, s.me))
+	r.Get("/profiles", serve(s, 200, s.profiles))
+	r.Get("/spawn-form", s.plain(s.spawnForm))
+
+	r.Get("/sessions", serve(s, 200, s.listSessions))
+	r.Post("/sessions", serve(s, 202, s.startSession))
+	r.Delete("/sessions", serve(s, 204, s.removeSessionsOf))
+	r.Get("/sessions/{id}", serve(s, 200, s.session))
+	r.Delete("/sessions/{id}", serve(s, 204, s.removeSession))
+	r.Get("/sessions/{id}/wait", serve(s, 200, s.waitSession))
+	r.Post("/sessions/{id}/stop", serve(s, 200, s.stopSession))
+	r.Get("/sessions/{id}/events", s.plain(s.sessionEvents))
+	r.Get("/sessions/{id}/log", s.plain(s.sessionLog))
+	r.Post("/sessions/{id}/freeze", s.plain(s.freeze))
+
+	r.Get("/environments", serve(s, 200, s.listEnvironments))
+	r.Get("/environments/{ref}", serve(s, 200, s.environment))
+
+	r.Get("/jobs", serve(s, 200, s.listJobs))
+	r.Post("/jobs", serve(s, 202, s.submitJob))
+	r.Get("/jobs/{id}", serve(s, 200, s.job))
+	r.Delete("/jobs/{id}", serve(s, 204, s.removeJob))
+	r.Post("/jobs/{id}/cancel", serve(s, 202, s.cancelJob))
+	r.Get("/jobs/{id}/events", s.plain(s.jobEvents))
+	r.Get("/jobs/{id}/log", s.plain(s.jobLog))
+	r.Get("/jobs/{id}/files", serve(s, 200, s.jobFiles))
+	r.Get("/jobs/{id}/files/{name}", s.plain(s.jobFile))
+}
+
+func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {
+	s.refuse(w, r, errs.New(errs.NotFound, "there is no such route in %s", hubapi.Base))
+}
+
+func (s *Server) notAllowed(w http.ResponseWriter, r *http.Request) {
+	s.refuse(w, r, errs.New(errs.NotFound, "the route does not take %s", r.Method))
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+)
+
+// none is the request or answer of a route that has none.
+type none struct{}
+
+// bodyLimits are the most bytes of a request's body; a job's holds its files in base64.
+const (
+	bodyLimit     = 1 << 20
+	jobLimit      = 96 << 20
+	bodyTime      = 2 * time.Minute
+	jobFilesLimit = 64 << 20
+)
+
+// serve makes a handler of a function from a request to an answer, both JSON.
+func serve[Req, Resp any](s *Server, status int, do func(r *http.Request, req Req) (Resp, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var req Req
+		if _, empty := any(req).(none); !empty {
+			if err := decode(w, r, &req); err != nil {
+				s.refuse(w, r, err)
+				return
+			}
+		}
+		resp, err := do(r, req)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		writeJSON(w, status, resp)
+	}
+}
+
+// plain makes a handler of a function that writes its own answer. It returns an error only if it has written nothing.
+func (s *Server) plain(do func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := do(w, r); err != nil {
+			s.refuse(w, r, err)
+		}
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	if _, empty := body.(none); empty {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the reader has gone: nobody is left to tell
+}
+
+// decode reads a request's body strictly: one JSON object with known fields of the right types, and nothing behind it.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	limit := int64(bodyLimit)
+	if _, job := into.(*hubapi.JobRequest); job {
+		limit = jobLimit
+	}
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	return decodeJSON(http.MaxBytesReader(w, r.Body, limit), into)
+}
+
+func decodeJSON(body io.Reader, into any) error {
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return badBody(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errs.New(errs.Invalid, "something follows the JSON object in the body").With("send one object")
+	}
+	return nil
+}
+
+// badBody says what is wrong with a body in the words of the API.
+func badBody(err error) error {
+	if big, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errs.Bad("body", "too large", fmt.Sprintf("at most %d MiB", big.Limit>>20))
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := wrong.Field
+		if field == "" {
+			field = "body"
+		}
+		return errs.Bad(field, wrong.Value, "a "+jsonName(wrong.Type.Kind().String()))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if name, err := strconv.Unquote(name); err == nil {
+			return &errs.Error{Kind: errs.Invalid, Field: name, Message: fmt.Sprintf("%.80q: there is no such field", name), Remedy: "leave it out"}
+		}
+	}
+	return errs.New(errs.Invalid, "the body is not the JSON that this route takes: %w", err).With("send one JSON object")
+}
+
+// jsonName gives JSON's word for a kind of Go's.
+func jsonName(kind string) string {
+	switch kind {
+	case "struct", "map":
+		return "JSON object"
+	case "slice", "array":
+		return "list"
+	case "int", "int64", "float64":
+		return "number"
+	default:
+		return kind
+	}
+}
+
+// param gives a word of the path, unescaped. The router splits the escaped path when the two differ.
+func param(r *http.Request, name string) (string, error) {
+	v := chi.URLParam(r, name)
+	if r.URL.RawPath == "" {
+		return v, nil
+	}
+	u, err := url.PathUnescape(v)
+	if err != nil {
+		return "", errs.Bad(name, v, "a URL-escaped word")
+	}
+	return u, nil
+}
+
+// whole reads a whole number of a query; otherwise is what an absent one means.
+func whole(r *http.Request, name string, otherwise, most int64) (int64, error) {
+	v := r.URL.Query().Get(name)
+	if v == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0, errs.Bad(name, v, fmt.Sprintf("a whole number from 0 to %d", most))
+	}
+	return n, nil
+}

@@ -1,0 +1,195 @@
+// Package server serves Slipway's HTTP: the native API of package hubapi, the session proxy, and the two doors through which
+// workloads reach the service and their Hub.
+//
+// A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. The package
+// promises that no token, query or body reaches the log, that an internal error shows its reader a request id only, and that a
+// clean shutdown ends every stream.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/hubapi/hub"
+	"slipway/internal/agent/control"
+	"slipway/internal/metrics"
+	"slipway/internal/secret"
+	"slipway/spawner"
+)
+
+// Engine is what the server needs of spawner.Manager, which has the contract of each method.
+type Engine interface {
+	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
+	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
+	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)
+	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
+	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
+	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
+	Waiting(w spawner.Workload) string
+	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
+	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
+	Files(ctx context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error)
+	File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error)
+	Route(path string) (spawner.ID, bool)
+	Ready() error
+}
+
+// Environments are the environments that callers may use.
+type Environments interface {
+	Environments(ctx context.Context, c spawner.Caller) ([]hubapi.Environment, error)
+	Environment(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
+}
+
+// Hub is a JupyterHub that vouches for users.
+type Hub struct {
+	Name         string
+	APIURL       *url.URL    // of its REST API; its path is all that workloads may reach
+	SpawnerToken secret.Text // what its Spawner presents
+	// Identify finds the user of a Hub token: hub.Client's method.
+	Identify func(ctx context.Context, token string) (hub.Identity, error)
+}
+
+// Check is a part that the service needs to be ready.
+type Check struct {
+	Name  string
+	Check func(ctx context.Context) error
+}
+
+// Config is what a Server needs. All fields without a stated default are required.
+type Config struct {
+	Engine    Engine
+	Catalogue spawner.Catalogue
+	Jobs      spawner.JobPolicy
+	Hubs      []Hub
+	Admins    []string // users who may see and stop everybody's workloads
+	// Dial opens a connection to the app of a running session.
+	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
+	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
+	// same again joins it. Its progress may be told from any goroutine until it returns.
+	Environments Environments
+	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
+	Checks       []Check          // for /readyz; nil: the engine alone
+	Metrics      *metrics.Metrics // nil: no /metrics
+	Logger       *slog.Logger
+}
+
+// Listeners are where a Server serves. Nil ones are not served.
+type Listeners struct {
+	Public   net.Listener // Hub, users and the Hub's proxy
+	AgentAPI net.Listener // connections with a method WorkloadID() string: the API as that workload
+	AgentHub net.Listener // likewise: that workload's Hub
+}
+
+// Server is the service's HTTP.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	ready   *readiness
+	proxy   http.Handler
+	closing context.Context // ends when the streams are to end
+	close   context.CancelFunc
+	busy    sync.WaitGroup // requests in progress, also hijacked ones
+}
+
+// New makes a Server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks)}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.proxy = s.newProxy()
+	return s
+}
+
+// drain is how long requests in progress may go on at the end.
+const drain = 5 * time.Second
+
+// Run serves until ctx ends; then streams end, and other requests have seconds to come to theirs. It returns when no handler
+// runs any more. A Server runs once.
+func (s *Server) Run(ctx context.Context, l Listeners) error {
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	failed := make(chan error, 3)
+	var servers []*http.Server
+	var serving sync.WaitGroup
+	start := func(l net.Listener, h http.Handler) {
+		if l == nil {
+			return
+		}
+		srv := s.httpServer(base, h)
+		servers = append(servers, srv)
+		serving.Go(func() { failed <- srv.Serve(l) })
+	}
+	start(l.Public, s.Public())
+	start(l.AgentAPI, s.AgentAPI())
+	start(l.AgentHub, s.AgentHub())
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.close()
+	patience, cancel := context.WithTimeout(base, drain)
+	defer cancel()
+	var ending sync.WaitGroup
+	for _, srv := range servers {
+		ending.Go(func() {
+			if srv.Shutdown(patience) != nil {
+				_ = srv.Close()
+			}
+		})
+	}
+	ending.Wait()
+	cut()
+	serving.Wait()
+	s.busy.Wait()
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: ConnContext,
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+type workloadKey struct{}
+
+// ConnContext keeps the workload's id of a connection that came through an agent, for http.Server.ConnContext.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if w, ok := c.(interface{ WorkloadID() string }); ok {
+		return context.WithValue(ctx, workloadKey{}, spawner.ID(w.WorkloadID()))
+	}
+	return ctx
+}
+
+// workloadOf gives the workload through whose agent a request came.
+func workloadOf(ctx context.Context) spawner.ID {
+	id, _ := ctx.Value(workloadKey{}).(spawner.ID)
+	return id
+}
+
+// stream gives a context that also ends when the server does.
+func (s *Server) stream(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func newRequestID() string { return rand.Text()[:12] }

@@ -1,0 +1,221 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+const (
+	waitTime   = 20 * time.Second // of a long poll
+	stopTime   = 2 * time.Minute
+	removeTime = 20 * time.Second
+	tailLimit  = 10_000 // lines
+)
+
+func (s *Server) me(r *http.Request, _ none) (hubapi.Me, error) {
+	c := callerOf(r.Context())
+	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
+}
+
+func (s *Server) profiles(*http.Request, none) ([]hubapi.Profile, error) {
+	return wireProfiles(s.cfg.Catalogue), nil
+}
+
+func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
+	var page bytes.Buffer
+	if err := webui.SpawnForm(&page, s.cfg.Catalogue); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = page.WriteTo(w)
+	return nil
+}
+
+// find gives the workload that the path names, if it is of the kind that the route is for.
+func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
+	name, err := param(r, "id")
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	c, id := callerOf(r.Context()), spawner.ID(name)
+	if id == hubapi.Self {
+		if id = c.Workload; id == "" {
+			return spawner.Workload{}, errs.Bad("id", hubapi.Self, "an id: only programs in a session have a self")
+		}
+	}
+	w, err := s.cfg.Engine.Get(r.Context(), c, id)
+	if err == nil && (w.Kind == spawner.Job) != job {
+		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).With("sessions are below /sessions, jobs below /jobs")
+	}
+	return w, err
+}
+
+func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
+	kind, spec, err := s.cfg.Catalogue.Resolve(req.Options)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	prefix, err := sessionPrefix(req.Prefix)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	spec.Argv, spec.Prefix, spec.Ready = req.Argv, prefix, req.Prefix+spec.Ready
+	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
+		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Secrets: control.Env(req.Env),
+	})
+	return s.wireSession(w), err
+}
+
+// sessionPrefix decodes the URL path of a session. It must be that of a Hub user's server, so that no session can take the
+// service's own paths.
+func sessionPrefix(escaped string) (string, error) {
+	decoded, err := url.PathUnescape(escaped)
+	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
+		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
+	for _, segment := range strings.Split(decoded, "/") {
+		bad = bad || segment == "." || segment == ".."
+	}
+	if bad {
+		return "", errs.Bad("prefix", escaped, "the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as /user/alice/")
+	}
+	return decoded, nil
+}
+
+func (s *Server) listSessions(r *http.Request, _ none) (hubapi.Sessions, error) {
+	list := hubapi.Sessions{Sessions: []hubapi.Session{}}
+	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
+	if err != nil {
+		return list, err
+	}
+	q := r.URL.Query()
+	for _, w := range all {
+		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || q.Get("name") == w.Name) {
+			list.Sessions = append(list.Sessions, s.wireSession(w))
+		}
+	}
+	return list, nil
+}
+
+func (s *Server) session(r *http.Request, _ none) (hubapi.Session, error) {
+	w, err := s.find(r, false)
+	return s.wireSession(w), err
+}
+
+// waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it is.
+func (s *Server) waitSession(r *http.Request, _ none) (hubapi.Session, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	launch := r.URL.Query().Get("launch")
+	settled := func(w spawner.Workload) bool {
+		return w.Phase == spawner.Running || !w.Phase.Active() || (launch != "" && launch != w.Launch)
+	}
+	w, err = s.await(r, w.ID, waitTime, settled)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return s.wireSession(w), err
+}
+
+// await waits for a workload, at most limit.
+func (s *Server) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
+	ctx, cancel := s.stream(r.Context())
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, limit)
+	defer cancel()
+	return s.cfg.Engine.Await(ctx, callerOf(r.Context()), id, done)
+}
+
+func (s *Server) stopSession(r *http.Request, _ none) (hubapi.Session, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	if w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID); err != nil {
+		return hubapi.Session{}, err
+	}
+	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).With("it goes on by itself; ask again in a moment")
+	}
+	return s.wireSession(w), err
+}
+
+func (s *Server) removeSession(r *http.Request, _ none) (none, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.remove(r, w.ID)
+}
+
+// remove discards a workload and waits a little until it is gone. That it goes is certain once the wish is saved.
+func (s *Server) remove(r *http.Request, id spawner.ID) error {
+	if err := s.cfg.Engine.Remove(r.Context(), callerOf(r.Context()), id); err != nil {
+		return err
+	}
+	_, err := s.await(r, id, removeTime, func(spawner.Workload) bool { return false })
+	if errs.Is(err, errs.NotFound) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// removeSessionsOf discards all sessions of one server name: the Hub has deleted the server or the user.
+func (s *Server) removeSessionsOf(r *http.Request, _ none) (none, error) {
+	c, q := callerOf(r.Context()), r.URL.Query()
+	if !c.Spawner {
+		return none{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").With("name one session by its id")
+	}
+	if q.Get("user") == "" || !q.Has("name") {
+		return none{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
+	}
+	list, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
+	if err != nil {
+		return none{}, err
+	}
+	for _, w := range list {
+		if err := s.remove(r, w.ID); err != nil && !errs.Is(err, errs.NotFound) {
+			return none{}, err
+		}
+	}
+	return none{}, nil
+}
+
+func (s *Server) sessionLog(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.find(r, false)
+	if err != nil {
+		return err
+	}
+	lines, err := whole(r, "tail", 40, tailLimit)
+	if err != nil {
+		return err
+	}
+	text, err := s.cfg.Engine.Tail(r.Context(), callerOf(r.Context()), found.ID, int(lines))
+	if err != nil {
+		return err
+	}
+	asText(w)
+	_, _ = io.WriteString(w, text)
+	return nil
+}
+
+// asText says that what follows is text and no page, whatever it holds.
+func asText(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/internal/errs"
+)
+
+// trace is what is known of a request for the log.
+type trace struct {
+	id     string
+	caller string
+}
+
+type traceKey struct{}
+
+// traceOf gives the trace of a request; an empty one outside of a request.
+func traceOf(ctx context.Context) *trace {
+	if t, ok := ctx.Value(traceKey{}).(*trace); ok {
+		return t
+	}
+	return &trace{}
+}
+
+// answer remembers the status of an answer.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the final status.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the status of an answer that names none.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap gives http.ResponseController the way to flushing and hijacking.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// watch numbers, logs and measures requests. The log has the route's pattern, never the path or the query: both may hold secrets.
+func (s *Server) watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.busy.Add(1)
+		defer s.busy.Done()
+		t := &trace{id: newRequestID()}
+		a := &answer{ResponseWriter: w}
+		began := time.Now()
+		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+		defer func() {
+			route := "session proxy" // and what no route takes
+			if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" && c.RoutePattern() != "/*" {
+				route = c.RoutePattern()
+			}
+			took := time.Since(began)
+			s.cfg.Metrics.Request(r.Method, route, a.status, took)
+			s.log.Debug("request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
+				"ms", took.Milliseconds(), "caller", t.caller)
+		}()
+		next.ServeHTTP(a, r)
+	})
+}
+
+// recover turns a panic into an internal error, so that one request cannot end the others.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if err, ok := p.(error); ok && err == http.ErrAbortHandler {
+				panic(p) // how a handler says that an answer broke off
+			}
+			s.log.Error("panic in a handler", "request", traceOf(r.Context()).id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			if a, ok := w.(*answer); ok && a.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			s.refuse(w, r, errs.New(errs.Internal, "panic"))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

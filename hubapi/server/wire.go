@@ -1,0 +1,81 @@
+package server
+
+import (
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/memsize"
+	"slipway/spawner"
+)
+
+// wire makes the wire's form of a workload.
+func (s *Server) wire(w spawner.Workload) hubapi.Workload {
+	out := hubapi.Workload{
+		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
+		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
+		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: s.cfg.Engine.Waiting(w),
+	}
+	if o := w.Outcome; o != nil {
+		out.Outcome = &hubapi.Outcome{
+			ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled,
+			At: o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU,
+		}
+	}
+	return out
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
+	return hubapi.Session{Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Prefix: w.Spec.Prefix}
+}
+
+func (s *Server) wireJob(w spawner.Workload) hubapi.Job {
+	return hubapi.Job{
+		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session), Argv: w.Spec.Argv,
+		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w),
+	}
+}
+
+// jobState says a job's phase and outcome in one word. A job has ended when its files are here, not when its payload has.
+func jobState(w spawner.Workload) hubapi.State {
+	switch {
+	case w.Phase == spawner.Running || w.Phase == spawner.Stopping:
+		return hubapi.JobRunning
+	case w.Phase.Active():
+		return hubapi.JobPending
+	case w.Outcome == nil || w.Outcome.Canceled:
+		return hubapi.JobCanceled
+	case w.Outcome.Failed:
+		return hubapi.JobFailed
+	default:
+		return hubapi.JobDone
+	}
+}
+
+func wireEvent(e spawner.Event) hubapi.Event {
+	return hubapi.Event{Seq: e.Seq, Time: e.Time.UTC(), Percent: e.Percent, Message: e.Message, Final: e.Final, Failed: e.Failed}
+}
+
+func wireProfiles(c spawner.Catalogue) []hubapi.Profile {
+	out := []hubapi.Profile{}
+	for _, p := range c.Profiles {
+		images := []hubapi.Image{}
+		for _, name := range p.Images {
+			if i, ok := c.Image(name); ok {
+				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title})
+			}
+		}
+		out = append(out, hubapi.Profile{
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
+			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), Default: p.Default,
+		})
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+// Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The Python client has the same
+// types by hand; both sides' tests read the examples in testdata, which are the contract.
+//
+// The package must not know the engine: it imports only the table of errors.
+package hubapi
+
+import (
+	"time"
+)
+
+// Base is the path below which the native API lives.
+const Base = "/api/v1"
+
+// Self names, in place of a session's id, the session that the caller runs in.
+const Self = "self"
+
+// Me says who the service takes the caller for.
+type Me struct {
+	User    string `json:"user"`
+	Hub     string `json:"hub"`
+	Admin   bool   `json:"admin"`
+	Session string `json:"session"` // the workload that the caller runs in; empty outside
+}
+
+// Image is an image that a profile offers.
+type Image struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+}
+
+// Profile is one kind of session that the site offers.
+type Profile struct {
+	Name        string  `json:"name"`
+	Title       string  `json:"title"`
+	Description string  `json:"description"`
+	Kind        string  `json:"kind"`
+	Images      []Image `json:"images"` // the first is the default
+	CPUs        float64 `json:"cpus"`
+	MaxCPUs     float64 `json:"max_cpus"`
+	Memory      string  `json:"memory"` // "2G" is 2 GiB
+	MaxMemory   string  `json:"max_memory"`
+	Default     bool    `json:"default"`
+}
+
+// Workload is what sessions and jobs have in common.
+type Workload struct {
+	ID      string     `json:"id"`
+	Kind    string     `json:"kind"`
+	User    string     `json:"user"`
+	Name    string     `json:"name"`
+	Backend string     `json:"backend"`
+	Phase   string     `json:"phase"`
+	Want    string     `json:"want"`
+	Launch  string     `json:"launch"`
+	CPUs    float64    `json:"cpus"`
+	Memory  string     `json:"memory"`
+	Created time.Time  `json:"created"`
+	Since   time.Time  `json:"since"` // when the phase began
+	Up      *time.Time `json:"up"`    // when it last began to run
+	Outcome *Outcome   `json:"outcome"`
+	Waiting string     `json:"waiting"` // why it waits, in words
+}
+
+// Session is one interactive workload.
+type Session struct {
+	Workload
+	Profile string `json:"profile"`
+	Image   string `json:"image"`
+	Prefix  string `json:"prefix"` // the URL path that is its own, decoded
+}
+
+// Job is one batch workload.
+type Job struct {
+	Workload
+	Environment string   `json:"environment"`
+	Session     string   `json:"session"`
+	Argv        []string `json:"argv"`
+	TimeLimit   string   `json:"time_limit"` // such as "1h0m0s"
+	State       State    `json:"state"`
+}
+
+// State is a job's phase and outcome in one word.
+type State string
+
+// The states of a job.
+const (
+	JobPending  State = "pending"
+	JobRunning  State = "running"
+	JobDone     State = "done"
+	JobFailed   State = "failed"
+	JobCanceled State = "canceled"
+)
+
+// Ended reports whether the job has come to its end, good or bad.
+func (s State) Ended() bool { return s == JobDone || s == JobFailed || s == JobCanceled }
+
+// Outcome is how the last start of a workload ended.
+type Outcome struct {
+	ExitCode int       `json:"exit_code"`
+	Reason   string    `json:"reason"`
+	Remedy   string    `json:"remedy"`
+	Tail     string    `json:"tail"` // the last lines of its output
+	Failed   bool      `json:"failed"`
+	Canceled bool      `json:"canceled"`
+	At       time.Time `json:"at"`
+	MaxRSS   int64     `json:"max_rss"` // bytes
+	CPU      float64   `json:"cpu"`     // seconds
+}
+
+// Environment is an immutable software environment.
+type Environment struct {
+	Digest    string    `json:"digest"`
+	Name      string    `json:"name"`
+	Tag       string    `json:"tag"`
+	Note      string    `json:"note"`
+	Created   time.Time `json:"created"`
+	Size      int64     `json:"size"` // bytes
+	Base      string    `json:"base"`
+	Session   string    `json:"session"`
+	Unchanged bool      `json:"unchanged"`
+	Packages  int       `json:"packages"`
+	Python    string    `json:"python"`
+}
+
+// Event is one step of a workload.
+type Event struct {
+	Seq     int64     `json:"seq"`
+	Time    time.Time `json:"time"`
+	Percent int       `json:"percent"` // -1: unknown
+	Message string    `json:"message"`
+	Final   bool      `json:"final"`
+	Failed  bool      `json:"failed"`
+}
+
+// Progress is one step of a freeze.
+type Progress struct {
+	Stage   string  `json:"stage"`
+	Percent float64 `json:"percent"` // of the stage; -1: unknown
+	Bytes   int64   `json:"bytes"`
+	Message string  `json:"message"`
+}
+
+// File is a file that a job has left.
+type File struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// SessionRequest asks for one start of a session. Only a hub's Spawner may ask.
+type SessionRequest struct {
+	User       string            `json:"user"`
+	ServerName string            `json:"server_name"`
+	Options    map[string]any    `json:"options"` // see Profile; empty: the default profile
+	Launch     string            `json:"launch"`  // names this start; repeating the request with the same one is harmless
+	Prefix     string            `json:"prefix"`  // as in JUPYTERHUB_SERVICE_PREFIX, URL-escaped
+	Env        map[string]string `json:"env"`     // holds secrets
+	Argv       []string          `json:"argv"`
+}
+
+// String hides the environment.
+func (r SessionRequest) String() string { return "start of a session of " + r.User }
+
+// GoString hides the environment.
+func (r SessionRequest) GoString() string { return r.String() }
+
+// JobRequest asks for one job.
+type JobRequest struct {
+	Name        string            `json:"name"`
+	Environment string            `json:"environment"` // digest, unique prefix of it, name or name:tag
+	Argv        []string          `json:"argv"`
+	Env         map[string]string `json:"env"` // public
+	Files       map[string][]byte `json:"files"`
+	CPUs        any               `json:"cpus,omitempty"`       // number or string; absent: the site's default
+	Memory      any               `json:"memory,omitempty"`     // bytes, or a string such as "2G"
+	TimeLimit   any               `json:"time_limit,omitempty"` // seconds, or a string such as "1h"
+	Backend     string            `json:"backend,omitempty"`
+	RequestID   string            `json:"request_id"` // repeating the request with the same one gives the same job
+}
+
+// FreezeRequest names the environment that a freeze is to make.
+type FreezeRequest struct {
+	Name string `json:"name"`
+	Tag  string `json:"tag"`
+	Note string `json:"note"`
+}
+
+// The lists are wrapped, so that they can grow.
+type (
+	// Sessions is a list of sessions.
+	Sessions struct {
+		Sessions []Session `json:"sessions"`
+	}
+	// Jobs is a list of jobs.
+	Jobs struct {
+		Jobs []Job `json:"jobs"`
+	}
+	// Environments is a list of environments.
+	Environments struct {
+		Environments []Environment `json:"environments"`
+	}
+	// Files is a list of files.
+	Files struct {
+		Files []File `json:"files"`
+	}
+)
+
+// The names of a freeze's events.
+const (
+	EventProgress = "progress" // data: Progress
+	EventDone     = "done"     // data: Environment
+	EventError    = "error"    // data: ErrorBody
+)

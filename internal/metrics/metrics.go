@@ -1,0 +1,156 @@
+// Package metrics shows the service to Prometheus. It promises that labels have few values: never a user, an id or a path.
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"slipway/spawner"
+)
+
+// Config is where the numbers come from.
+type Config struct {
+	Stats func() spawner.Stats
+	Links func() int // agents that are connected. Nil: not shown
+}
+
+// Metrics collects the service's numbers. A nil one does nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	freezes  *prometheus.HistogramVec
+}
+
+// New makes the service's metrics.
+func New(cfg Config) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "slipway_http_request_seconds", Help: "Duration of HTTP requests by route.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60},
+		}, []string{"method", "route", "status"}),
+		freezes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "slipway_freeze_seconds", Help: "Duration of freezes by result.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 300},
+		}, []string{"result"}),
+	}
+	m.registry.MustRegister(m.requests, m.freezes, newEngine(cfg.Stats), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if cfg.Links != nil {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "slipway_links", Help: "Agents that are connected.",
+		}, func() float64 { return float64(cfg.Links()) }))
+	}
+	return m
+}
+
+// Handler shows the metrics.
+func (m *Metrics) Handler() http.Handler {
+	if m == nil {
+		return http.NotFoundHandler()
+	}
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Request counts an HTTP request. The route is the pattern, not the path.
+func (m *Metrics) Request(method, route string, status int, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.requests.WithLabelValues(known(method), route, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// known bounds the values of a label that a stranger chooses.
+func known(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+		return method
+	default:
+		return "other"
+	}
+}
+
+// Freeze counts a freeze; code is the kind of its error.
+func (m *Metrics) Freeze(code string, ok bool, took time.Duration) {
+	if m == nil {
+		return
+	}
+	if ok {
+		code = "ok"
+	}
+	m.freezes.WithLabelValues(code).Observe(took.Seconds())
+}
+
+// engine collects the Manager's numbers when they are asked for.
+type engine struct {
+	stats     func() spawner.Stats
+	workloads *prometheus.Desc
+	capacity  *prometheus.Desc
+	use       *prometheus.Desc
+	orphans   *prometheus.Desc
+
+	mu    sync.Mutex // one collection at a time
+	start prometheus.Histogram
+}
+
+func newEngine(stats func() spawner.Stats) *engine {
+	return &engine{
+		stats:     stats,
+		workloads: prometheus.NewDesc("slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil),
+		capacity:  prometheus.NewDesc("slipway_capacity", "What a backend may give in all; absent when it is not limited.", []string{"backend", "resource"}, nil),
+		use:       prometheus.NewDesc("slipway_leased", "What workloads hold of a backend.", []string{"backend", "resource"}, nil),
+		orphans:   prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
+		start: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slipway_start_seconds", Help: "From the request of a start to the first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
+		}),
+	}
+}
+
+// Describe names what there is.
+func (e *engine) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.orphans} {
+		ch <- d
+	}
+	e.start.Describe(ch)
+}
+
+// Collect asks the Manager.
+func (e *engine) Collect(ch chan<- prometheus.Metric) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for kind, phases := range s.Workloads {
+		for phase, n := range phases {
+			gauge(e.workloads, float64(n), string(kind), string(phase))
+		}
+	}
+	for name, c := range s.Capacity {
+		each(c, func(resource string, v float64) {
+			if v > 0 {
+				gauge(e.capacity, v, name, resource)
+			}
+		})
+	}
+	for name, c := range s.Use {
+		each(c, func(resource string, v float64) { gauge(e.use, v, name, resource) })
+	}
+	gauge(e.orphans, float64(s.Orphans))
+	for _, d := range s.StartTook {
+		e.start.Observe(d.Seconds())
+	}
+	e.start.Collect(ch)
+}
+
+func each(c spawner.Capacity, do func(resource string, v float64)) {
+	do("cpus", c.CPUs)
+	do("memory_bytes", float64(c.Memory))
+	do("workloads", float64(c.Count))
+}

@@ -39,8 +39,11 @@ func (s *session) attach(src *Source) {
 	src.Resume = func(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if err := ctx.Err(); err != nil {
+			return err // an engine would not even be asked
+		}
 		s.resumes++
-		return ctx.Err()
+		return nil
 	}
 }
 

@@ -153,7 +153,7 @@ def test_cancel(client: Client) -> None:
 
 
 def test_files_too_large_are_refused_here(client: Client, service: FakeService) -> None:
-    with pytest.raises(SlipwayError, match="at most 64 MB"):
+    with pytest.raises(SlipwayError, match="are 67 MiB together, at most 64 MiB"):
         submit(client, "", files={"a": b"x" * 40_000_000, "b": b"x" * 30_000_000})
     assert service.asked == []
 

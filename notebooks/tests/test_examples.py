@@ -22,18 +22,18 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPWAY_SOCKET", service.socket)
-    book = nbformat.read(path, as_version=4)
+    book: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(book)
     InteractiveShell.clear_instance()
     shell: Any = InteractiveShell.instance(colors="nocolor")
-    shell.run_cell("import sys, types; cowsay = types.ModuleType('cowsay'); cowsay.__version__ = '6.1'")
     for cell in book.cells:
         if cell.cell_type != "code":
             continue
         assert not cell.outputs
         if cell.source.startswith("%pip"):
             continue
-        source = cell.source.replace("import cowsay,", "import types as cowsay,").replace("cowsay.__version__", "'6.1'")
+        # What the notebook installs is not here: any module with a version stands in for it.
+        source = cell.source.replace("import cowsay,", "import json as cowsay,")
         with capture_output() as captured:
             done = shell.run_cell(source)
         assert done.success, f"{cell.id}: {captured.stdout}"

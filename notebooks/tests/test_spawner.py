@@ -91,7 +91,7 @@ async def test_a_named_server_with_an_odd_user(hub: Hub, service: FakeService) -
     assert await start(hub, {}, server="two", user="has@é") in (201, 202)
     await until(lambda: hub.app.users["has@é"].spawners["two"].ready)
     asked = service.sessions["s-1"]["request"]
-    assert (asked["user"], asked["server_name"], asked["prefix"]) == ("has@é", "two", "/user/has@é/two/")
+    assert (asked["user"], asked["server_name"], asked["prefix"]) == ("has@é", "two", "/user/has@%C3%A9/two/")
 
 
 async def test_stop_and_start_again(hub: Hub, service: FakeService) -> None:
@@ -222,6 +222,15 @@ async def test_a_start_that_is_too_slow_says_what_it_waits_for(hub: Hub, service
     last = (await progress(hub))[-1]
     assert "still starting after 8 s: for a slice" in last["message"]
     assert service.stopped_calls == ["s-1"]
+
+
+async def test_a_start_that_another_has_replaced(hub: Hub, service: FakeService) -> None:
+    service.auto_start = False
+    await start(hub, {})
+    await until(lambda: "s-1" in service.sessions)
+    service.sessions["s-1"]["launch"] = "another"
+    await until(lambda: hub.spawner().pending is None)
+    assert "another start" in (await progress(hub))[-1]["message"]
 
 
 async def test_a_start_outlasts_faults_with_one_launch(hub: Hub, service: FakeService) -> None:

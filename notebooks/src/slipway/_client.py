@@ -12,7 +12,7 @@ from ._errors import ConflictError, InternalError, SlipwayError, UnavailableErro
 from ._models import Environment, Event, FreezeStep, Job, JobFile, Me, Profile, Session
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
 
-MAX_FILES = 64_000_000
+MAX_FILES = 64 << 20
 """What the files of one job may weigh together, in bytes."""
 
 
@@ -160,7 +160,7 @@ class Client:
         weight = sum(map(len, (files or {}).values()))
         if weight > MAX_FILES:
             raise SlipwayError(
-                f"the job's files are {weight / 1e6:.0f} MB together, at most {MAX_FILES / 1e6:.0f} MB can be sent",
+                f"the job's files are {weight / 2**20:.0f} MiB together, at most {MAX_FILES >> 20} MiB can be sent",
                 code="invalid",
                 field="files",
                 remedy="leave large data in your home, which jobs see at the same path, and pass the path",

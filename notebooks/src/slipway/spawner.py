@@ -21,7 +21,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from jupyterhub.spawner import Spawner
 from jupyterhub.utils import url_path_join
@@ -122,7 +121,7 @@ class SlipwaySpawner(Spawner):
             "server_name": self.name,
             "options": clean_options(self.user_options or {}),
             "launch": self.launch,
-            "prefix": unquote(self.server.base_url),
+            "prefix": self.server.base_url,
             "env": {key: str(value) for key, value in self.get_env().items() if value is not None},
             "argv": [*(self.cmd or []), *self.get_args()],
         }
@@ -136,6 +135,8 @@ class SlipwaySpawner(Spawner):
             reason = outcome.reason or f"the server ended with exit code {outcome.exit_code}"
             # Not a 5xx: those count against the Hub's consecutive_failure_limit, which ends the Hub.
             raise StartError(424, reason, outcome.remedy, outcome.tail)
+        if session.launch not in ("", self.launch):
+            raise StartError(409, "another start of this server has taken this one's place", "reload the page")
         if time.monotonic() > deadline:
             raise StartError(
                 504,
@@ -192,7 +193,7 @@ class SlipwaySpawner(Spawner):
                 raise
         doc = await self.service.json("GET", "/sessions", params=self._who())
         found = [Session.from_json(item) for item in doc.get("sessions") or []]
-        session = next((item for item in found if not item.ended), found[0] if found else None)
+        session = next((item for item in found if not item.ended), found[-1] if found else None)
         if session is not None:
             self.session_id, self.launch = session.id, session.launch
         return session

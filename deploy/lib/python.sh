@@ -35,7 +35,7 @@ build_wheel() {
     rm -rf "$out"
     mkdir -p "$out"
     SOURCE_DATE_EPOCH=1767225600 "$CACHE/hub/bin/pip" wheel --quiet --no-deps --wheel-dir "$out" \
-      "$REPO/notebooks"
+      "$REPO/notebooks" >&2
     echo "$hash" >"$out/made-from"
   fi
   ls "$out"/*.whl

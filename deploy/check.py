@@ -1,0 +1,234 @@
+"""Drive the demo as a user would, headless: log in, start a server, install a package, run a job, stop, start again.
+
+Everything goes through the Hub's own API and JupyterLab's websocket; what is checked is what a person
+would see. Each step prints its time. The exit code is 0 only if every step held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from jupyter import CheckError, Hub, Kernel, Lab
+
+USER = "slipway-check"
+# Small, pure Python, without dependencies, and not in the notebook image.
+PACKAGE, VERSION = "hepunits", "2.4.7"
+CELL = f"""%%grid --name first
+import {PACKAGE}, os, socket
+print("{PACKAGE}", {PACKAGE}.__version__, "on", socket.gethostname())
+print("apptainer", os.path.exists("/.singularity.d"))
+result = 6 * 7"""
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def show(text: str) -> None:
+    """Print one line that was seen."""
+    print(f"            {ANSI.sub('', text)}", flush=True)
+
+
+@contextlib.contextmanager
+def step(name: str) -> Iterator[None]:
+    """Print a step's name when it begins and its time when it has held."""
+    begun = time.monotonic()
+    print(f"{name} ...", flush=True)
+    yield
+    print(f"{time.monotonic() - begun:8.1f} s  {name}", flush=True)
+
+
+def expect(holds: object, claim: str) -> None:
+    """Fail the check unless the claim holds."""
+    if not holds:
+        raise CheckError(claim)
+
+
+class Check:
+    """The steps, in the order of run()."""
+
+    def __init__(self, hub: Hub, service: str, secrets: Path, slipway: str) -> None:
+        self.hub = hub
+        self.service = service
+        self.secrets = secrets
+        self.slipway = slipway
+        self.lab = Lab("", "")
+        self.token = ""
+
+    async def run(self) -> None:
+        """Do all of it and leave nothing behind, whether it holds or not."""
+        with step("removing what an interrupted check has left"):
+            await self.clean()
+        try:
+            with step("log in and see the spawn form"):
+                await self.log_in()
+            with step("start a server"):
+                await self.start()
+            async with self.kernel() as kernel:
+                await self.in_session(kernel)
+            with step("sessions, envs and jobs outside, with a token of the Hub"):
+                self.listings_outside()
+            with step("stop the server"):
+                await self.stop()
+            with step("start it again"):
+                await self.start()
+            with step(f"{PACKAGE} is still there"):
+                async with self.kernel() as kernel:
+                    found = await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__version__)")
+                    expect(found.strip() == VERSION, f"{PACKAGE} is {found!r}, not {VERSION}")
+        finally:
+            with step("clean up"):
+                await self.clean()
+
+    async def log_in(self) -> None:
+        """The user comes to be by her login; the form is the service's."""
+        page = await self.hub.spawn_form(USER, (self.secrets / "password").read_text().strip())
+        expect('name="profile"' in page, "the spawn page has no choice of profiles")
+        for value in re.findall(r'name="profile"[^>]*value="([^"]+)"', page):
+            show(f"profile {value}")
+        body = {"note": "slipway check", "expires_in": 3600}
+        self.token = (await self.hub.api("POST", f"/users/{USER}/tokens", body)).json()["token"]
+        self.lab = Lab(f"{self.hub.url}/user/{USER}", self.token)
+
+    async def start(self) -> None:
+        """Start with options, follow the progress, and open JupyterLab."""
+        begun = time.monotonic()
+        # It answers when the server is ready, or after 10 s: the progress is followed meanwhile.
+        asked = asyncio.create_task(self.hub.api("POST", f"/users/{USER}/server", {"profile": "small", "cpus": "1"}))
+        last = await self.follow(asked)
+        await asked
+        expect(last.get("ready"), f"the start failed: {last.get('message')}")
+        page = await self.lab.get("/lab")
+        expect(page.status_code == 200, f"/lab answers {page.status_code}")
+        show(f"{time.monotonic() - begun:5.1f} s  /lab answers {page.status_code}, {len(page.content)} bytes")
+
+    async def follow(self, asked: asyncio.Task[httpx.Response]) -> dict[str, Any]:
+        """Print the Hub's progress events and give the last one."""
+        begun, last = time.monotonic(), dict[str, Any]()
+        while not last:
+            try:
+                async for event in self.hub.progress(USER):
+                    last = dict(event)
+                    percent, text = last.get("progress", 0), last.get("message", "")
+                    show(f"{time.monotonic() - begun:5.1f} s  {percent:3.0f} %  {text}")
+            except CheckError:  # not spawning yet, or refused: then the request itself says why
+                if asked.done():
+                    await asked
+                if time.monotonic() - begun > 10:
+                    raise
+                await asyncio.sleep(0.01)
+        return last
+
+    @contextlib.asynccontextmanager
+    async def kernel(self) -> AsyncIterator[Kernel]:
+        """A kernel in the running server."""
+        kernel = await self.lab.kernel(show)
+        try:
+            yield kernel
+        finally:
+            kernel.close()
+
+    async def in_session(self, kernel: Kernel) -> None:
+        """What she does in her notebook."""
+        with step("a kernel runs, and the package is not there"):
+            await kernel.run("import os, socket; print('session', socket.gethostname(), 'uid', os.getuid())")
+            missing = await kernel.run(f"import {PACKAGE}", fails=True)
+            expect("ModuleNotFoundError" in missing, f"import {PACKAGE}: {missing}")
+        with step(f"%pip install {PACKAGE}"):
+            await kernel.run(f"%pip install --quiet {PACKAGE}=={VERSION}")
+            await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__file__)")
+        with step("%%grid: freeze, submit, run under Apptainer"):
+            await kernel.run("%load_ext slipway")
+            output = await kernel.run(CELL)
+            expect(f"{PACKAGE} {VERSION} on " in output, "the job's output did not arrive")
+            expect("apptainer True" in output, "the job did not run under Apptainer")
+        with step("the result is in the notebook"):
+            output = await kernel.run("print(result)")
+            expect(output.strip() == "42", f"result is {output!r}, not 42")
+        with step("%%grid again: the environment is unchanged"):
+            output = await kernel.run("%%grid --name second\nresult = 'again'")
+            expect("unchanged" in output, "an unchanged environment was frozen again")
+        with step("sessions, envs and jobs inside, without a token"):
+            for what in ("sessions", "envs", "jobs"):
+                listed = json.loads(ANSI.sub("", await kernel.run(f"!slipway {what} --json", quiet=True)))
+                self.expect_listed(what, listed)
+
+    def listings_outside(self) -> None:
+        """The same lists from this machine, with the user's token."""
+        env = {**os.environ, "SLIPWAY_URL": self.service, "SLIPWAY_TOKEN": self.token}
+        for what in ("sessions", "envs", "jobs"):
+            argv = [self.slipway, what]
+            listed = subprocess.run([*argv, "--json"], env=env, capture_output=True, text=True)  # noqa: S603
+            expect(listed.returncode == 0, f"slipway {what}: {listed.stderr}")
+            self.expect_listed(what, json.loads(listed.stdout))
+            table = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)  # noqa: S603
+            for line in table.stdout.splitlines():
+                show(line)
+
+    def expect_listed(self, what: str, listed: Any) -> None:
+        """There is one session, one environment, and two finished jobs."""
+        items = listed if isinstance(listed, list) else next(iter(listed.values()))
+        expect(len(items) == {"sessions": 1, "envs": 1, "jobs": 2}[what], f"slipway {what} lists {items}")
+        if what == "jobs":
+            names = sorted(item["name"] for item in items)
+            expect(names == ["first", "second"], f"the jobs are {names}")
+
+    async def stop(self) -> None:
+        """Stop the server and wait until the Hub says that it is stopped."""
+        await self.hub.api("DELETE", f"/users/{USER}/server", allow=(404,))
+        deadline = time.monotonic() + 120
+        while True:
+            user = (await self.hub.api("GET", f"/users/{USER}")).json()
+            if not user.get("server") and not user.get("pending"):
+                return
+            expect(time.monotonic() < deadline, f"the server is still there: {user.get('pending')}")
+            await asyncio.sleep(0.2)
+
+    async def clean(self) -> None:
+        """Remove the jobs and the user, and with her the session's changes."""
+        if (await self.hub.api("GET", f"/users/{USER}", allow=(404,))).status_code == 404:
+            return
+        if self.token:
+            await self.remove_jobs()
+        await self.stop()
+        await self.hub.api("DELETE", f"/users/{USER}")
+
+    async def remove_jobs(self) -> None:
+        """Remove the records and files of her jobs."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with httpx.AsyncClient(base_url=self.service, headers=headers, trust_env=False, timeout=60) as http:
+            listed = await http.get("/api/v1/jobs")
+            for job in listed.json().get("jobs", []) if listed.is_success else []:
+                await http.delete(f"/api/v1/jobs/{job['id']}")
+
+
+async def main() -> int:
+    """Read the arguments and run the check."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hub", required=True, help="the Hub's public address")
+    parser.add_argument("--service", required=True, help="the Slipway service's address")
+    parser.add_argument("--secrets", required=True, type=Path, help="directory with check-token and password")
+    parser.add_argument("--slipway", required=True, help="the slipway program")
+    given = parser.parse_args()
+    begun = time.monotonic()
+    async with Hub(given.hub, (given.secrets / "check-token").read_text().strip()) as hub:
+        try:
+            await Check(hub, given.service, given.secrets, given.slipway).run()
+        except (CheckError, httpx.HTTPError, OSError) as error:
+            print(f"FAILED after {time.monotonic() - begun:.1f} s: {type(error).__name__}: {error}", flush=True)
+            return 1
+    print(f"Every step held, in {time.monotonic() - begun:.1f} s.", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# What the demo's service and Hub are told: secrets, and Slipway's configuration. Everything lies in
+# STATE: hub/ (the Hub's database and the secrets, root's alone), data/ (the service's), homes/.
+
+make_dirs() {
+  # Jobs run as their users, who need the way to their homes and to nothing else.
+  install -d -m 711 "$STATE" "$STATE/homes"
+  install -d -m 700 "$STATE/hub" "$LOGS" "$RUN"
+}
+
+# make_secrets: each is made once and kept, or sessions would lose their Hub at a restart.
+make_secrets() {
+  local name
+  for name in spawner-token service-token check-token proxy-token; do
+    [[ -s $STATE/hub/$name ]] || random_hex | write_secret "$STATE/hub/$name"
+  done
+  # The demo's password is told to whoever starts it. It listens on this machine alone.
+  [[ -s $STATE/hub/password ]] || echo "${SLIPWAY_DEMO_PASSWORD:-demo}" | write_secret "$STATE/hub/password"
+}
+
+random_hex() { od -An -tx1 -N32 /dev/urandom | tr -d ' \n'; }
+
+# write_secret FILE: from standard input; no other user can read it at any moment.
+write_secret() { (umask 077 && cat >"$1.new" && mv "$1.new" "$1"); }
+
+# write_config: Slipway's configuration. Half of this machine's memory and all its processors are
+# for sessions, and as much for jobs: a demo has few of either at a time.
+write_config() {
+  local cpus memory
+  cpus=$(nproc)
+  memory=$(awk '/^MemTotal:/ { print int($2 / 2 / 1024) }' /proc/meminfo)M
+  cat >"$STATE/slipway.yaml.new" <<END
+# Written by deploy/demo. \`slipway config example\` explains every key.
+listen: 127.0.0.1:$SERVICE_PORT
+data_dir: $STATE/data
+hubs:
+  - name: demo
+    api_url: http://127.0.0.1:$HUB_API_PORT/hub/api
+    service: slipway
+    spawner_token_file: $STATE/hub/spawner-token
+users:
+  uids: 20000-29999
+  gid: 100
+  homes: $STATE/homes
+images:
+  - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$IMAGE"}
+profiles:
+  - name: small
+    title: Small
+    description: One processor, for trying things out
+    kind: lab
+    images: [notebook]
+    cpus: 1
+    max_cpus: $cpus
+    memory: 1G
+    max_memory: $memory
+    default: true
+  - name: large
+    title: Large
+    description: All of this machine's processors
+    kind: lab
+    images: [notebook]
+    cpus: $cpus
+    memory: 2G
+    max_memory: $memory
+jobs: {max_cpus: $cpus, max_memory: $memory, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h}
+docker: {cpus: $((cpus * 2)), memory: $memory, instance: $INSTANCE}
+local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}
+END
+  mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"
+}

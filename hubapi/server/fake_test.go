@@ -1,0 +1,348 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/hubapi/hub"
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/spawner"
+)
+
+// fakeEngine keeps workloads in memory and lets tests move them on. It has the Manager's rule of who may see what.
+type fakeEngine struct {
+	mu       sync.Mutex
+	work     map[spawner.ID]spawner.Workload
+	changed  chan struct{}
+	started  []spawner.SessionRequest
+	jobs     []spawner.JobRequest
+	callers  []spawner.Caller
+	log      string
+	logs     func(from int64, follow bool) io.ReadCloser // instead of log
+	steps    []spawner.Event
+	notReady error
+}
+
+var _ Engine = (*fakeEngine)(nil)
+var _ Engine = (*spawner.Manager)(nil)
+
+func newFake(list ...spawner.Workload) *fakeEngine {
+	f := &fakeEngine{work: map[spawner.ID]spawner.Workload{}, changed: make(chan struct{})}
+	for _, w := range list {
+		f.work[w.ID] = w
+	}
+	return f
+}
+
+func (f *fakeEngine) set(w spawner.Workload) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.work[w.ID] = w
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeEngine) forget(id spawner.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.work, id)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func may(c spawner.Caller, w spawner.Workload) bool {
+	switch {
+	case c.Spawner:
+		return c.Hub == w.Hub && w.Kind != spawner.Job
+	case c.Workload != "" && c.Workload[0] == 'j':
+		return c.Workload == w.ID
+	default:
+		return c.User != "" && (c.Admin && c.Workload == "" || c.User == w.Owner && c.Hub == w.Hub)
+	}
+}
+
+func (f *fakeEngine) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callers = append(f.callers, c)
+	w, ok := f.work[id]
+	if !ok || !may(c, w) {
+		return spawner.Workload{}, nil, errs.New(errs.NotFound, "there is no %q", id)
+	}
+	return w, f.changed, nil
+}
+
+func (f *fakeEngine) StartSession(_ context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
+	if !c.Spawner {
+		return spawner.Workload{}, errs.New(errs.Forbidden, "only a spawner")
+	}
+	w := spawner.Workload{ID: "s-new", Kind: r.Kind, Owner: r.User, Hub: c.Hub, Name: r.Name, Spec: r.Spec, Launch: r.Launch, Phase: spawner.Pending}
+	f.set(w)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started = append(f.started, r)
+	return w, nil
+}
+
+func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error) {
+	if c.Spawner {
+		return spawner.Workload{}, errs.New(errs.Forbidden, "only users")
+	}
+	w := spawner.Workload{ID: "j-new", Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Session: r.Session, Phase: spawner.Pending}
+	f.set(w)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = append(f.jobs, r)
+	return w, nil
+}
+
+func (f *fakeEngine) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, _, err := f.peek(c, id)
+	return w, err
+}
+
+func (f *fakeEngine) List(_ context.Context, c spawner.Caller) (list []spawner.Workload, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(f.work)) {
+		if w := f.work[id]; may(c, w) {
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+func (f *fakeEngine) SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
+	all, err := f.List(ctx, c)
+	return slices.DeleteFunc(all, func(w spawner.Workload) bool {
+		return w.Owner != user || w.Name != name || w.Kind == spawner.Job
+	}), err
+}
+
+func (f *fakeEngine) Stop(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, _, err := f.peek(c, id)
+	if err != nil {
+		return w, err
+	}
+	w.Want, w.Phase = spawner.WantStopped, spawner.Stopped
+	f.set(w)
+	return w, nil
+}
+
+func (f *fakeEngine) Remove(_ context.Context, c spawner.Caller, id spawner.ID) error {
+	if _, _, err := f.peek(c, id); err != nil {
+		return err
+	}
+	f.forget(id)
+	return nil
+}
+
+func (f *fakeEngine) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error) {
+	for {
+		w, changed, err := f.peek(c, id)
+		if err != nil || done(w) {
+			return w, err
+		}
+		select {
+		case <-ctx.Done():
+			return w, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (f *fakeEngine) Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error) {
+	if _, _, err := f.peek(c, id); err != nil {
+		return nil, err
+	}
+	return func(yield func(spawner.Event) bool) {
+		for _, e := range f.steps {
+			if e.Seq > after && (launch == "" || launch == e.Launch) && !yield(e) {
+				return
+			}
+		}
+		if n := len(f.steps); n == 0 || !f.steps[n-1].Final {
+			<-ctx.Done()
+		}
+	}, nil
+}
+
+func (f *fakeEngine) Waiting(w spawner.Workload) string {
+	if w.Phase == spawner.Pending {
+		return "number 2 in line"
+	}
+	return ""
+}
+
+func (f *fakeEngine) Log(_ context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error) {
+	if _, _, err := f.peek(c, id); err != nil {
+		return nil, err
+	}
+	if f.logs != nil {
+		return f.logs(from, follow), nil
+	}
+	return io.NopCloser(strings.NewReader(f.log[from:])), nil
+}
+
+func (f *fakeEngine) Tail(_ context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error) {
+	_, _, err := f.peek(c, id)
+	return strings.Repeat("line\n", lines), err
+}
+
+func (f *fakeEngine) Files(_ context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error) {
+	_, _, err := f.peek(c, id)
+	return []control.File{{Name: "out put.bin", Size: 5}}, err
+}
+
+func (f *fakeEngine) File(_ context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error) {
+	if _, _, err := f.peek(c, id); err != nil {
+		return nil, 0, err
+	}
+	if name != "out put.bin" {
+		return nil, 0, errs.New(errs.NotFound, "no file %q", name)
+	}
+	return io.NopCloser(bytes.NewBufferString("hello")), 5, nil
+}
+
+func (f *fakeEngine) Route(path string) (spawner.ID, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var best spawner.Workload
+	for _, w := range f.work {
+		if p := w.Spec.Prefix; p != "" && w.Phase.Active() && strings.HasPrefix(path, p) && len(p) > len(best.Spec.Prefix) {
+			best = w
+		}
+	}
+	return best.ID, best.ID != ""
+}
+
+func (f *fakeEngine) Ready() error { return f.notReady }
+
+// fakeEnvironments has one environment of one user.
+type fakeEnvironments struct{ owner spawner.User }
+
+func (f fakeEnvironments) Environments(_ context.Context, c spawner.Caller) ([]hubapi.Environment, error) {
+	if c.User != f.owner {
+		return nil, nil
+	}
+	return []hubapi.Environment{{Digest: "sha256:aabbcc", Name: "mine"}}, nil
+}
+
+func (f fakeEnvironments) Environment(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
+	if c.User != f.owner || (ref != "sha256:aabbcc" && ref != "mine:v 1") {
+		return hubapi.Environment{}, errs.New(errs.NotFound, "there is no environment %q of yours", ref)
+	}
+	return hubapi.Environment{Digest: "sha256:aabbcc", Name: "mine"}, nil
+}
+
+const spawnerToken = "the-spawner-token-of-this-test-hub"
+
+// fakeIdentify knows the tokens "alice-token", "bob-token", ...; the Hub is down for "down-token".
+func fakeIdentify(_ context.Context, token string) (hub.Identity, error) {
+	name, ok := strings.CutSuffix(token, "-token")
+	switch {
+	case token == "down-token":
+		return hub.Identity{}, errs.New(errs.Unavailable, "the Hub is down")
+	case !ok || strings.Contains(name, "-"):
+		return hub.Identity{}, errs.New(errs.Unauthorized, "unknown token")
+	}
+	return hub.Identity{Name: name}, nil
+}
+
+// harness is a server over a fake engine.
+type harness struct {
+	*Server
+	engine *fakeEngine
+	front  *httptest.Server
+	logged *bytes.Buffer
+}
+
+func lab(id spawner.ID, owner spawner.User, prefix string) spawner.Workload {
+	return spawner.Workload{ID: id, Kind: spawner.Lab, Owner: owner, Hub: "main", Phase: spawner.Running, Want: spawner.WantRunning,
+		Launch: "l1", Created: time.Unix(1, 0), Spec: spawner.Spec{Prefix: prefix, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30}}}
+}
+
+func job(id spawner.ID, owner spawner.User) spawner.Workload {
+	return spawner.Workload{ID: id, Kind: spawner.Job, Owner: owner, Hub: "main", Phase: spawner.Running, Want: spawner.WantRunning}
+}
+
+func start(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
+	t.Helper()
+	var logged bytes.Buffer
+	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
+	cfg := Config{
+		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify}}, Admins: []string{"root"},
+		Catalogue: spawner.Catalogue{
+			Images:   []spawner.ImageChoice{{Name: "notebook", Title: "Python", Ref: "slipway/notebook:1"}},
+			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
+		},
+		Jobs:         spawner.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
+		Environments: fakeEnvironments{"alice"},
+		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
+			return nil, errs.New(errs.Unavailable, "no link")
+		},
+		Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	h := &harness{Server: New(cfg), engine: engine, logged: &logged}
+	h.front = httptest.NewServer(h.Public())
+	t.Cleanup(h.front.Close)
+	t.Cleanup(h.close)
+	return h
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// client is the real client as a caller.
+func (h *harness) client(t *testing.T, token string) *hubapi.Client {
+	t.Helper()
+	c, err := hubapi.NewClient(hubapi.ClientConfig{URL: h.front.URL, Token: hubapi.Token(token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// agentConn is a connection as a tunnel gives it.
+type agentConn struct {
+	net.Conn
+	id string
+}
+
+func (a agentConn) WorkloadID() string { return a.id }
+
+type agentListener struct {
+	net.Listener
+	id string
+}
+
+func (l agentListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return agentConn{c, l.id}, err
+}

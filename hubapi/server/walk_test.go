@@ -1,0 +1,108 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/spawner"
+)
+
+// walked has, for every route of the API, a request that aims at what is alice's, made by bob. Refused routes must answer 403 or
+// 404; the others must not show anything of hers. A route that is missing here fails the test.
+var walked = map[string]struct {
+	path    string
+	body    string
+	refused bool
+}{
+	"GET /me":                     {path: "/me"},
+	"GET /profiles":               {path: "/profiles?user=alice"},
+	"GET /spawn-form":             {path: "/spawn-form?user=alice"},
+	"GET /sessions":               {path: "/sessions?user=alice"},
+	"POST /sessions":              {path: "/sessions", refused: true, body: `{"user":"alice","launch":"x","prefix":"/user/alice/","argv":["sh"],"options":{}}`},
+	"DELETE /sessions":            {path: "/sessions?user=alice&name=", refused: true},
+	"GET /sessions/{id}":          {path: "/sessions/s-alice", refused: true},
+	"DELETE /sessions/{id}":       {path: "/sessions/s-alice", refused: true},
+	"GET /sessions/{id}/wait":     {path: "/sessions/s-alice/wait", refused: true},
+	"POST /sessions/{id}/stop":    {path: "/sessions/s-alice/stop", refused: true},
+	"GET /sessions/{id}/events":   {path: "/sessions/s-alice/events", refused: true},
+	"GET /sessions/{id}/log":      {path: "/sessions/s-alice/log", refused: true},
+	"POST /sessions/{id}/freeze":  {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
+	"GET /environments":           {path: "/environments"},
+	"GET /environments/{ref}":     {path: "/environments/sha256:aabbcc", refused: true},
+	"GET /jobs":                   {path: "/jobs"},
+	"POST /jobs":                  {path: "/jobs", body: `{"environment":"sha256:aabbcc","argv":["true"]}`}, // the engine resolves the environment as bob
+	"GET /jobs/{id}":              {path: "/jobs/j-alice", refused: true},
+	"DELETE /jobs/{id}":           {path: "/jobs/j-alice", refused: true},
+	"POST /jobs/{id}/cancel":      {path: "/jobs/j-alice/cancel", refused: true},
+	"GET /jobs/{id}/events":       {path: "/jobs/j-alice/events", refused: true},
+	"GET /jobs/{id}/log":          {path: "/jobs/j-alice/log", refused: true},
+	"GET /jobs/{id}/files":        {path: "/jobs/j-alice/files", refused: true},
+	"GET /jobs/{id}/files/{name}": {path: "/jobs/j-alice/files/out%20put.bin", refused: true},
+}
+
+// outside are the routes that are nobody's.
+var outside = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
+
+func TestNoRouteGivesAnothersThings(t *testing.T) {
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), nil)
+	seen := map[string]bool{}
+	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if outside[method+" "+route] {
+			return nil
+		}
+		name := method + " " + strings.TrimPrefix(route, hubapi.Base)
+		tc, ok := walked[name]
+		if !ok {
+			t.Errorf("the walk does not know %q: add how another user's things are asked for by it", name)
+			return nil
+		}
+		seen[name] = true
+		h.walk(t, name, method, tc.path, tc.body, tc.refused)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range walked {
+		if !seen[name] {
+			t.Errorf("there is no route %q any more", name)
+		}
+	}
+	for _, c := range h.engine.callers {
+		if c.User == "alice" || c.Spawner || (c.Admin && c.User != "slipway") {
+			t.Errorf("the engine was asked as %+v", c)
+		}
+	}
+	if len(h.engine.work) < 2 || h.engine.work["s-alice"].Phase != spawner.Running || h.engine.work["j-alice"].Phase != spawner.Running {
+		t.Error("something of hers was changed")
+	}
+}
+
+func (h *harness) walk(t *testing.T, name, method, path, body string, refused bool) {
+	t.Helper()
+	for _, token := range []string{"bob-token", ""} {
+		req, _ := http.NewRequest(method, h.front.URL+hubapi.Base+path, strings.NewReader(body))
+		if token != "" {
+			req.Header.Set("Authorization", "token "+token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		switch {
+		case token == "" && resp.StatusCode != http.StatusUnauthorized:
+			t.Errorf("%s without a token: %d", name, resp.StatusCode)
+		case token != "" && refused && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound:
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		case token != "" && !refused && (resp.StatusCode >= 300 || strings.Contains(string(got), "alice")):
+			t.Errorf("%s: %d %s", name, resp.StatusCode, got)
+		}
+	}
+}

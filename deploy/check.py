@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from jupyter import CheckError, Hub, Kernel, Lab
+
+from jupyterapi import CheckError, Hub, Kernel, Lab
 
 USER = "slipway-check"
 # Small, pure Python, without dependencies, and not in the notebook image.
@@ -90,7 +91,7 @@ class Check:
                 await self.clean()
 
     async def log_in(self) -> None:
-        """The user comes to be by her login; the form is the service's."""
+        """Log in, which makes the user, and look for the service's form."""
         page = await self.hub.spawn_form(USER, (self.secrets / "password").read_text().strip())
         expect('name="profile"' in page, "the spawn page has no choice of profiles")
         for value in re.findall(r'name="profile"[^>]*value="([^"]+)"', page):
@@ -130,7 +131,7 @@ class Check:
 
     @contextlib.asynccontextmanager
     async def kernel(self) -> AsyncIterator[Kernel]:
-        """A kernel in the running server."""
+        """Start a kernel in the running server."""
         kernel = await self.lab.kernel(show)
         try:
             yield kernel
@@ -138,7 +139,7 @@ class Check:
             kernel.close()
 
     async def in_session(self, kernel: Kernel) -> None:
-        """What she does in her notebook."""
+        """Do what a user does in her notebook."""
         with step("a kernel runs, and the package is not there"):
             await kernel.run("import os, socket; print('session', socket.gethostname(), 'uid', os.getuid())")
             missing = await kernel.run(f"import {PACKAGE}", fails=True)
@@ -163,7 +164,7 @@ class Check:
                 self.expect_listed(what, listed)
 
     def listings_outside(self) -> None:
-        """The same lists from this machine, with the user's token."""
+        """List the same from this machine, with the user's token."""
         env = {**os.environ, "SLIPWAY_URL": self.service, "SLIPWAY_TOKEN": self.token}
         for what in ("sessions", "envs", "jobs"):
             argv = [self.slipway, what]
@@ -175,7 +176,7 @@ class Check:
                 show(line)
 
     def expect_listed(self, what: str, listed: Any) -> None:
-        """There is one session, one environment, and two finished jobs."""
+        """Compare a list with what this check has made."""
         items = listed if isinstance(listed, list) else next(iter(listed.values()))
         expect(len(items) == {"sessions": 1, "envs": 1, "jobs": 2}[what], f"slipway {what} lists {items}")
         if what == "jobs":

@@ -24,7 +24,7 @@ type service struct {
 	*spawner.Manager
 	t        *testing.T
 	store    *memory
-	crew     *crew
+	crew     *spawnertest.Crew
 	sessions *spawnertest.Fake
 	jobs     *spawnertest.Fake
 	config   spawner.Config
@@ -39,8 +39,8 @@ var (
 )
 
 func newService(t *testing.T) *service {
-	s := &service{t: t, store: &memory{records: map[string][]byte{}}, crew: newCrew()}
-	lifecycle := spawnertest.Config{Name: "docker", Started: s.crew.comeUp, Ended: s.crew.goDown, StartTime: time.Second}
+	s := &service{t: t, store: &memory{records: map[string][]byte{}}, crew: spawnertest.NewCrew()}
+	lifecycle := spawnertest.Config{Name: "docker", Started: s.crew.ComeUp, Ended: s.crew.GoDown, StartTime: time.Second}
 	s.sessions = spawnertest.New(lifecycle)
 	lifecycle.Name = "local"
 	s.jobs = spawnertest.New(lifecycle)
@@ -73,12 +73,9 @@ func (s *service) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.Manager = m
-	s.crew.mu.Lock()
-	s.crew.changed = func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) }
-	s.crew.mu.Unlock()
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	s.kill = func() { cancel(); <-done }
-	s.crew.redial()
+	s.crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
 }
 
 func (s *service) restart() {
@@ -155,7 +152,7 @@ func TestSessionFromStartToStopToStart(t *testing.T) {
 		if got := messages(s.events(w.ID, "one")); !slices.Equal(got, want) {
 			t.Errorf("events:\n%q, want\n%q", got, want)
 		}
-		app := s.crew.get(w.ID).app
+		app := s.crew.Hand(w.ID).App()
 		if app.Env["JUPYTERHUB_API_TOKEN"] != "hunter2-one" || !app.HTTP || app.Dir != "/home/alice" {
 			t.Errorf("the agent got %q in %s", app.Argv, app.Dir)
 		}
@@ -215,7 +212,7 @@ func TestNewLaunchReplacesAnOldOne(t *testing.T) {
 		s.reach(a.ID, spawner.Running)
 		b := s.startSession(request("alice", "", "two"))
 		s.reach(b.ID, spawner.Running)
-		if got := s.crew.get(b.ID).app.Launch; got != "two" || a.ID != b.ID {
+		if got := s.crew.Hand(b.ID).App().Launch; got != "two" || a.ID != b.ID {
 			t.Errorf("%s runs launch %s, want %s with launch two", b.ID, got, a.ID)
 		}
 	})(t)
@@ -297,18 +294,16 @@ func TestWhyAStartFailed(t *testing.T) {
 			s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Start, Err: errs.New(errs.Missing, "no image notebook").With("build it")})
 		}, "start the container: no image notebook: build it"},
 		{"the app ends at once", func(s *service) {
-			s.crew.boot = func(a *fakeAgent, _ control.App) { a.print("ModuleNotFoundError\n"); a.exit(1) }
+			s.crew.Boot(func(h *spawnertest.Hand) { h.Print("ModuleNotFoundError\n"); h.Exit(1) })
 		}, "JupyterLab ended with exit code 1"},
-		{"the app never answers", func(s *service) { s.crew.boot = func(*fakeAgent, control.App) {} }, "JupyterLab did not answer within 3m0s"},
+		{"the app never answers", func(s *service) { s.crew.Boot(func(*spawnertest.Hand) {}) }, "JupyterLab did not answer within 3m0s"},
 		{"the agent never comes up", func(s *service) {
-			s.crew.changed = func(spawner.ID, bool) {}
+			s.crew.Dial(func(spawner.ID, bool) {})
 		}, "its agent did not come up within 1m0s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, inBubble(func(t *testing.T, s *service) {
-			s.crew.mu.Lock()
 			tt.arrange(s)
-			s.crew.mu.Unlock()
 			w := s.startSession(request("alice", "", "one"))
 			events := s.events(w.ID, "one")
 			last := events[len(events)-1]
@@ -325,10 +320,7 @@ func TestWhyAStartFailed(t *testing.T) {
 
 func TestLastLinesOfAFailedStart(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.crew.boot = func(a *fakeAgent, _ control.App) {
-			a.print("first\nModuleNotFoundError: No module named 'x'\n")
-			a.exit(1)
-		}
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Print("first\nModuleNotFoundError: No module named 'x'\n"); h.Exit(1) })
 		w := s.startSession(request("alice", "", "one"))
 		w = s.reach(w.ID, spawner.Stopped)
 		if got, want := w.Outcome.Tail, "first\nModuleNotFoundError: No module named 'x'"; got != want {
@@ -373,17 +365,15 @@ func TestUnknownIsNotDead(t *testing.T) {
 func TestKilledAtEveryMoment(t *testing.T) {
 	for tenth := range 16 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {
-			s.crew.boot = func(a *fakeAgent, _ control.App) {
-				time.AfterFunc(300*time.Millisecond, func() { a.set(func(st *control.Status) { st.State = control.Ready }) })
-			}
+			s.crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(300*time.Millisecond, h.Ready) })
 			w := s.startSession(request("alice", "", "one"))
 			time.Sleep(time.Duration(tenth) * 100 * time.Millisecond)
 			s.restart()
 			again := s.startSession(request("alice", "", "one"))
 			s.reach(again.ID, spawner.Running)
 			ids, _ := s.sessions.List(t.Context())
-			if again.ID != w.ID || len(ids) != 1 || s.crew.get(w.ID).launches != 1 {
-				t.Errorf("%s became %s; containers %v; %d launches", w.ID, again.ID, ids, s.crew.get(w.ID).launches)
+			if again.ID != w.ID || len(ids) != 1 || s.crew.Hand(w.ID).Launches() != 1 {
+				t.Errorf("%s became %s; containers %v; %d launches", w.ID, again.ID, ids, s.crew.Hand(w.ID).Launches())
 			}
 			if use := s.Stats().Use["docker"]; use.Count != 1 {
 				t.Errorf("%d leases for one session", use.Count)
@@ -545,23 +535,21 @@ func (s *service) submit(c spawner.Caller, r spawner.JobRequest) spawner.Workloa
 }
 
 // payload plays a job that prints, writes a file and exits.
-func payload(code int) func(*fakeAgent, control.App) {
-	return func(a *fakeAgent, _ control.App) {
-		a.set(func(s *control.Status) { s.State = control.Ready })
-		a.print("hello\n")
+func payload(code int) func(*spawnertest.Hand) {
+	return func(h *spawnertest.Hand) {
+		h.Ready()
+		h.Print("hello\n")
 		time.AfterFunc(time.Minute, func() {
-			a.print("done\n")
-			a.mu.Lock()
-			a.files = map[string]string{"result.pkl": "42"}
-			a.mu.Unlock()
-			a.exit(code)
+			h.Print("done\n")
+			h.Leave("result.pkl", "42")
+			h.Exit(code)
 		})
 	}
 }
 
 func TestJob(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.crew.boot = payload(3)
+		s.crew.Boot(payload(3))
 		w := s.submit(alice, spawner.JobRequest{Name: "first", Environment: "ana", Argv: []string{"python", "cell.py"}, Files: map[string][]byte{"cell.py": []byte("1")}})
 		if w.Spec.Environment != "sha256:1234" {
 			t.Errorf("the job names its environment %s, want the digest", w.Spec.Environment)
@@ -603,7 +591,7 @@ func TestJob(t *testing.T) {
 func TestJobKilledAtEveryMoment(t *testing.T) {
 	for tenth := range 16 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {
-			s.crew.boot = payload(0)
+			s.crew.Boot(payload(0))
 			w := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
 			time.Sleep(time.Duration(tenth) * 100 * time.Millisecond)
 			if tenth == 15 {
@@ -622,7 +610,7 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 
 func TestJobsWaitForAPlaceAndCanBeCancelled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.crew.boot = payload(0)
+		s.crew.Boot(payload(0))
 		first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
 		time.Sleep(time.Millisecond)
 		second := s.submit(bob, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})

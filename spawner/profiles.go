@@ -80,7 +80,9 @@ func (c Catalogue) Check() error {
 
 func (p Profile) check(field string, images map[string]bool) error {
 	var all []error
-	note := func(name string, value any, remedy string) { all = append(all, errs.Bad(field+"."+name, value, remedy)) }
+	note := func(name string, value any, remedy string) {
+		all = append(all, errs.Bad(field+"."+name, value, remedy))
+	}
 	if p.Kind != Lab {
 		note("kind", p.Kind, string(Lab))
 	}

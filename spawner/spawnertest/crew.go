@@ -1,0 +1,252 @@
+package spawnertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Crew plays the agents of all workloads of a Fake: ComeUp and GoDown are its Config.Started and Config.Ended. It outlives a
+// Manager, as agents do. It is safe for concurrent use, and in a synctest bubble.
+type Crew struct {
+	mu      sync.Mutex // guards the fields below
+	hands   map[spawner.ID]*Hand
+	changed func(id spawner.ID, up bool)
+	boot    func(*Hand)
+}
+
+var _ spawner.Agents = (*Crew)(nil)
+
+// NewCrew makes a Crew whose apps are ready as soon as they are launched.
+func NewCrew() *Crew {
+	return &Crew{hands: map[spawner.ID]*Hand{}, changed: func(spawner.ID, bool) {}, boot: func(h *Hand) { h.Ready() }}
+}
+
+// Boot makes every app do f when it is launched, in place of being ready at once.
+func (c *Crew) Boot(f func(*Hand)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boot = f
+}
+
+// Dial makes all agents connect to a service, now and when they come up: changed is its Manager.LinkChanged.
+func (c *Crew) Dial(changed func(id spawner.ID, up bool)) {
+	c.mu.Lock()
+	c.changed = changed
+	ids := slices.Collect(maps.Keys(c.hands))
+	c.mu.Unlock()
+	for _, id := range ids {
+		changed(id, true)
+	}
+}
+
+// ComeUp is an agent's start: it runs and dials.
+func (c *Crew) ComeUp(l spawner.Launch) {
+	c.mu.Lock()
+	c.hands[l.ID] = &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{}}
+	changed := c.changed
+	c.mu.Unlock()
+	changed(l.ID, true)
+}
+
+// GoDown is an agent's end.
+func (c *Crew) GoDown(id spawner.ID) {
+	c.mu.Lock()
+	delete(c.hands, id)
+	changed := c.changed
+	c.mu.Unlock()
+	changed(id, false)
+}
+
+// Open listens for an agent; a Crew's need no socket.
+func (c *Crew) Open(spawner.ID, string, int) error { return nil }
+
+// Close ends listening.
+func (c *Crew) Close(spawner.ID) {}
+
+// Agent gives the service's side of an agent. Its methods fail when there is none.
+func (c *Crew) Agent(id spawner.ID) spawner.Agent {
+	if h := c.Hand(id); h != nil {
+		return h
+	}
+	return nobody{}
+}
+
+// Hand gives one agent; nil when it is not up.
+func (c *Crew) Hand(id spawner.ID) *Hand {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hands[id]
+}
+
+// Hand is one agent of a Crew, and what its app does.
+type Hand struct {
+	crew     *Crew
+	mu       sync.Mutex // guards the fields below
+	status   control.Status
+	next     chan struct{} // closed at a change of status or log
+	app      control.App
+	launches int
+	log      []byte
+	inputs   map[string]string
+	files    map[string]string
+}
+
+// App gives what was launched last.
+func (h *Hand) App() control.App {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.app
+}
+
+// Launches tells how many different launches there were.
+func (h *Hand) Launches() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.launches
+}
+
+// Input gives an input file that the service has sent.
+func (h *Hand) Input(name string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.inputs[name]
+}
+
+func (h *Hand) change(edit func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	edit()
+	h.status.Launch = h.app.Launch
+	h.status.LogSize = int64(len(h.log))
+	close(h.next)
+	h.next = make(chan struct{})
+}
+
+// Ready makes the app answer.
+func (h *Hand) Ready() { h.change(func() { h.status.State = control.Ready }) }
+
+// Print makes the app print.
+func (h *Hand) Print(text string) { h.change(func() { h.log = append(h.log, text...) }) }
+
+// Leave makes the app leave a file.
+func (h *Hand) Leave(name, content string) { h.change(func() { h.files[name] = content }) }
+
+// Exit ends the app.
+func (h *Hand) Exit(code int) {
+	h.change(func() {
+		h.status.State, h.status.ExitCode = control.Exited, code
+		for name, content := range h.files {
+			h.status.Files = append(h.status.Files, control.File{Name: name, Size: int64(len(content))})
+		}
+	})
+}
+
+// Watch tells each status.
+func (h *Hand) Watch(ctx context.Context, each func(control.Status) error) error {
+	for {
+		h.mu.Lock()
+		s, next := h.status, h.next
+		h.mu.Unlock()
+		if err := each(s); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-next:
+		}
+	}
+}
+
+// Launch launches the app once.
+func (h *Hand) Launch(_ context.Context, app control.App) error {
+	if h.App().Launch == app.Launch {
+		return nil
+	}
+	h.change(func() { h.app, h.status.State, h.launches = app, control.Starting, h.launches+1 })
+	h.crew.mu.Lock()
+	boot := h.crew.boot
+	h.crew.mu.Unlock()
+	boot(h)
+	return nil
+}
+
+// Put takes an input file.
+func (h *Hand) Put(_ context.Context, name string, size int64, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if int64(len(b)) != size {
+		return fmt.Errorf("%d bytes of %d", len(b), size)
+	}
+	h.change(func() { h.inputs[name] = string(b) })
+	return err
+}
+
+// Log reads what was printed.
+func (h *Hand) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
+	return io.NopCloser(&logReader{ctx: ctx, h: h, at: from, follow: follow}), nil
+}
+
+// logReader reads a log that may grow.
+type logReader struct {
+	ctx    context.Context // of the one request that reads
+	h      *Hand
+	at     int64
+	follow bool
+}
+
+// Read waits for more at the end of what there is.
+func (r *logReader) Read(p []byte) (int, error) {
+	for {
+		r.h.mu.Lock()
+		n := copy(p, r.h.log[min(r.at, int64(len(r.h.log))):])
+		state, next := r.h.status.State, r.h.next
+		r.h.mu.Unlock()
+		r.at += int64(n)
+		switch {
+		case n > 0:
+			return n, nil
+		case !r.follow || state == control.Exited:
+			return 0, io.EOF
+		}
+		select {
+		case <-r.ctx.Done():
+			return 0, r.ctx.Err()
+		case <-next:
+		}
+	}
+}
+
+// File reads a file that the app has left.
+func (h *Hand) File(_ context.Context, name string) (io.ReadCloser, int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	content, ok := h.files[name]
+	if !ok {
+		return nil, 0, errs.New(errs.NotFound, "no file %s", name)
+	}
+	return io.NopCloser(strings.NewReader(content)), int64(len(content)), nil
+}
+
+// End ends the agent; a Fake's stop does the rest.
+func (h *Hand) End(context.Context) error { return nil }
+
+// nobody is an agent whose link is down.
+type nobody struct{}
+
+func down() error { return errs.New(errs.Unavailable, "the link is down") }
+
+func (nobody) Watch(context.Context, func(control.Status) error) error    { return down() }
+func (nobody) Launch(context.Context, control.App) error                  { return down() }
+func (nobody) Put(context.Context, string, int64, io.Reader) error        { return down() }
+func (nobody) Log(context.Context, int64, bool) (io.ReadCloser, error)    { return nil, down() }
+func (nobody) File(context.Context, string) (io.ReadCloser, int64, error) { return nil, 0, down() }
+func (nobody) End(context.Context) error                                  { return down() }

@@ -1,0 +1,74 @@
+package spawner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// memory is a store in memory, with faults on demand. It outlives a Manager, as a disk does.
+type memory struct {
+	mu      sync.Mutex
+	records map[string][]byte
+	full    bool
+}
+
+func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return errs.New(errs.NoSpace, "the disk is full")
+	}
+	b, err := json.Marshal(value)
+	s.records[bucket+"/"+key] = b
+	return err
+}
+
+func (s *memory) Delete(_ context.Context, bucket, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.records, bucket+"/"+key)
+	return nil
+}
+
+func (s *memory) All(_ context.Context, bucket string) iter.Seq2[spawner.Record, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []spawner.Record
+	for k, v := range s.records {
+		all = append(all, spawner.Record{Key: strings.TrimPrefix(k, bucket+"/"), Value: v})
+	}
+	return func(yield func(spawner.Record, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *memory) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b bytes.Buffer
+	for _, v := range s.records {
+		b.Write(v)
+	}
+	return b.String()
+}
+
+// messages gives the texts of events.
+func messages(events []spawner.Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Message)
+	}
+	return slices.Clip(out)
+}

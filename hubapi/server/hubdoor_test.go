@@ -1,0 +1,135 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// agentServer serves h as if each connection came through the agent of id, and gives its address.
+func agentServer(t *testing.T, h http.Handler, id string) string {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.Listener = agentListener{srv.Listener, id}
+	srv.Config.ConnContext = ConnContext
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv.Listener.Addr().String()
+}
+
+// raw sends a request as it stands and gives the answer's status and body.
+func raw(t *testing.T, addr, request string) (int, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
+func TestHubDoor(t *testing.T) {
+	var seen []string
+	fakeHub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.RequestURI)
+		fmt.Fprintf(w, "hub %s %s auth=%s host=%t", r.Method, r.RequestURI, r.Header.Get("Authorization"), strings.HasPrefix(r.Host, "127.0.0.1:"))
+	}))
+	defer fakeHub.Close()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another target was reached") }))
+	defer elsewhere.Close()
+	other := elsewhere.Listener.Addr().String()
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/")), func(cfg *Config) {
+		cfg.Hubs[0].APIURL, _ = url.Parse(fakeHub.URL + "/jh/hub/api")
+	})
+	addr := agentServer(t, h.AgentHub(), "s-alice")
+	for _, tc := range []struct {
+		line, host string
+		ok         bool
+	}{
+		{"POST /jh/hub/api/users/has%40/activity", "hub", true},
+		{"GET /jh/hub/api/oauth2/authorize?x=%2e%2e", "hub", true},
+		{"GET /jh/hub/api/user", other, true}, // the host header chooses nothing
+		{"GET /jh/hub/api//user", "hub", true},
+		{"GET /jh/hub/api", "hub", false},
+		{"GET /jh/hub/apix/user", "hub", false},
+		{"GET /jh/hub/login", "hub", false},
+		{"GET /", "hub", false},
+		{"GET /jh/hub/api/../login", "hub", false},
+		{"GET /jh/hub/api/%2e%2e/login", "hub", false},
+		{"GET /jh/hub/api/%2E./login", "hub", false},
+		{"GET /jh/hub/api/x%2f..%2f..%2flogin", "hub", false},
+		{"GET /jh/hub/api/%252e%252e/login", "hub", false},
+		{"GET /jh/hub/api/..%5clogin", "hub", false},
+		{"GET /jh/h%75b/api/user", "hub", false},
+		{"GET http://" + other + "/jh/hub/api/user", other, false},
+		{"GET http://" + other + "/", other, false},
+		{"CONNECT " + other, other, false},
+	} {
+		status, body := raw(t, addr, tc.line+" HTTP/1.1\r\nHost: "+tc.host+"\r\nAuthorization: token its-own\r\nContent-Length: 0\r\n\r\n")
+		if tc.ok && (status != 200 || !strings.HasPrefix(body, "hub "+tc.line+" auth=token its-own host=true")) {
+			t.Errorf("%s: %d %s", tc.line, status, body)
+		}
+		if !tc.ok && status != http.StatusForbidden {
+			t.Errorf("%s: %d %s, want 403", tc.line, status, body)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("the Hub was asked for %q", seen)
+	}
+	if status, _ := raw(t, addr, "GET /jh/hub/api/user HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); status != 403 {
+		t.Errorf("an upgrade: %d", status)
+	}
+}
+
+func TestHubDoorKnowsOnlyWorkloads(t *testing.T) {
+	h := start(t, newFake(), nil)
+	for _, id := range []string{"", "s-unknown"} {
+		if status, body := raw(t, agentServer(t, h.AgentHub(), id), "GET /hub/api/user HTTP/1.1\r\nHost: h\r\n\r\n"); status != 401 {
+			t.Errorf("%q: %d %s", id, status, body)
+		}
+	}
+}
+
+func TestHubDoorWhenTheHubIsDown(t *testing.T) {
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/")), nil)
+	if status, body := raw(t, agentServer(t, h.AgentHub(), "s-alice"), "GET /hub/api/user HTTP/1.1\r\nHost: h\r\n\r\n"); status != 503 || !strings.Contains(body, "the Hub does not answer") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func FuzzHubDoorPath(f *testing.F) {
+	api, _ := url.Parse("http://127.0.0.1:8081/hub/api")
+	for _, p := range []string{"/hub/api/user", "/hub/api/../x", "/hub/api/%2e%2e/x", "/hub/api/%25252e%25252e/x"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil {
+			return
+		}
+		if allowed(&http.Request{Method: "GET", URL: u, Header: http.Header{}}, api) != nil {
+			return
+		}
+		if clean := u.JoinPath(); !strings.HasPrefix(clean.Path, "/hub/api/") && clean.Path != "/hub/api" || u.Host != "" {
+			t.Fatalf("%q is let through and means %q", path, clean)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+// Package identity gives every user of a hub an account on this host: a numeric user id of her own, kept for ever, and a home.
+//
+// Promises: an id is given to one user only and never again; two users that differ in anything, case included, have two homes,
+// also on a file system that ignores case; a home is made once, private to its user, and nothing that lies in its place is
+// followed or changed.
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"slipway/internal/errs"
+	"slipway/internal/store"
+)
+
+// bucket is where the store keeps the accounts; nextKey holds the next free id. A user's key has a prefix, so no name meets it.
+const (
+	bucket  = "accounts"
+	nextKey = "next"
+)
+
+// nameLimit is the most bytes of a user's name.
+const nameLimit = 255
+
+// Config is what Accounts need.
+type Config struct {
+	Store       *store.Store
+	First, Last int    // the user ids that may be given out
+	GID         int    // the primary group of all accounts
+	Homes       string // directory of the homes
+}
+
+// Accounts gives out accounts. It is safe for concurrent use.
+type Accounts struct {
+	cfg Config
+	mu  sync.Mutex // one home is made at a time
+}
+
+// Account is one user on this host.
+type Account struct {
+	UID, GID int
+	Login    string // fit for a line of /etc/passwd
+	HomeDir  string // on this host
+	Home     string // inside workloads
+}
+
+// New makes Accounts. The directory of the homes is made when it is missing; others can pass through it and not list it.
+func New(cfg Config) (*Accounts, error) {
+	if cfg.First < 1000 || cfg.Last < cfg.First {
+		return nil, errs.Bad("users.uids", fmt.Sprintf("%d-%d", cfg.First, cfg.Last), "a range of ids from 1000 on that no other account of the host has")
+	}
+	if err := os.MkdirAll(cfg.Homes, 0o711); err != nil {
+		return nil, fmt.Errorf("make the directory of the homes: %w", err)
+	}
+	return &Accounts{cfg: cfg}, nil
+}
+
+// Account gives the account of a user, making it at the first time.
+func (a *Accounts) Account(ctx context.Context, user string) (Account, error) {
+	if err := check(user); err != nil {
+		return Account{}, err
+	}
+	uid, err := a.uid(ctx, user)
+	if err != nil {
+		return Account{}, err
+	}
+	login := loginName(user, uid)
+	account := Account{UID: uid, GID: a.cfg.GID, Login: login, Home: "/home/" + login, HomeDir: filepath.Join(a.cfg.Homes, DirName(user))}
+	return account, a.makeHome(account)
+}
+
+func check(user string) error {
+	switch {
+	case user == "":
+		return errs.Bad("user", "", "a name")
+	case len(user) > nameLimit:
+		return errs.Bad("user", user[:20]+"...", fmt.Sprintf("at most %d bytes", nameLimit))
+	case !utf8.ValidString(user) || strings.ContainsFunc(user, unicode.IsControl):
+		return errs.Bad("user", user, "valid UTF-8 without control characters")
+	}
+	return nil
+}
+
+// uid finds the user's id, or gives the next one, in one transaction.
+func (a *Accounts) uid(ctx context.Context, user string) (int, error) {
+	uid, key := 0, "user "+user
+	err := a.cfg.Store.Get(ctx, bucket, key, &uid)
+	if err == nil || !errs.Is(err, errs.NotFound) {
+		return uid, err
+	}
+	err = a.cfg.Store.Batch(ctx, func(tx *store.Tx) error {
+		if err := tx.Get(ctx, bucket, key, &uid); err == nil || !errs.Is(err, errs.NotFound) {
+			return err
+		}
+		next := a.cfg.First
+		if err := tx.Get(ctx, bucket, nextKey, &next); err != nil && !errs.Is(err, errs.NotFound) {
+			return err
+		}
+		uid = max(next, a.cfg.First)
+		if uid > a.cfg.Last {
+			return errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).With("widen users.uids in the service's configuration")
+		}
+		return errors.Join(tx.Put(ctx, bucket, key, uid), tx.Put(ctx, bucket, nextKey, uid+1))
+	})
+	return uid, err
+}
+
+var plainLogin = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+
+// numbered is how the accounts of all other names are called.
+var numbered = regexp.MustCompile(`^u[0-9]+$`)
+
+// reserved are login names that images have for themselves.
+var reserved = map[string]bool{
+	"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "lp": true, "mail": true, "news": true,
+	"uucp": true, "proxy": true, "www-data": true, "backup": true, "list": true, "irc": true, "nobody": true, "_apt": true,
+}
+
+// loginName gives the user's own name where /etc/passwd can hold it.
+func loginName(user string, uid int) string {
+	if plainLogin.MatchString(user) && !reserved[user] && !numbered.MatchString(user) {
+		return user
+	}
+	return fmt.Sprintf("u%d", uid)
+}
+
+// DirName gives the name of a user's directory: letters, digits, '-' and '_' as they are when lower case, every other byte as "=XX".
+// Names that would become too long keep their beginning and end in a hash. No two users share one, also where case is ignored.
+func DirName(user string) string {
+	var b strings.Builder
+	for i := range len(user) {
+		switch c := user[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02x", c)
+		}
+	}
+	if b.Len() <= 120 {
+		return b.String()
+	}
+	sum := sha256.Sum256([]byte(user))
+	return b.String()[:48] + "=-" + hex.EncodeToString(sum[:]) // "=-" is no escape, so no short name ends like this
+}
+
+// makeHome makes the home when it is missing, and refuses what is not a directory of that user.
+func (a *Accounts) makeHome(acc Account) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	info, err := os.Lstat(acc.HomeDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newHome(acc)
+	}
+	if err != nil {
+		return fmt.Errorf("look at the home %s: %w", acc.HomeDir, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(stat.Uid) != acc.UID {
+		return errs.New(errs.Conflict, "the home %s is not a directory of user id %d", acc.HomeDir, acc.UID).With("the administrator moves it away, or gives it to that id")
+	}
+	return nil
+}
+
+// newHome makes a home under another name first, so that it is never seen with the wrong owner.
+func newHome(acc Account) error {
+	temp, err := os.MkdirTemp(filepath.Dir(acc.HomeDir), ".new-*")
+	if err != nil {
+		return fmt.Errorf("make a home: %w", err)
+	}
+	err = errors.Join(os.Chmod(temp, 0o700), os.Chown(temp, acc.UID, acc.GID))
+	if err == nil {
+		err = os.Rename(temp, acc.HomeDir)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the home %s: %w", acc.HomeDir, err), os.Remove(temp))
+	}
+	return nil
+}

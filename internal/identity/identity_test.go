@@ -1,0 +1,142 @@
+package identity
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway/internal/errs"
+	"slipway/internal/store"
+	"slipway/internal/testenv"
+)
+
+func newAccounts(t *testing.T, last int) *Accounts {
+	t.Helper()
+	testenv.Need(t, testenv.Root)
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := store.Open(t.Context(), filepath.Join(dir, "slipway.db"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	a, err := New(Config{Store: s, First: 20000, Last: last, GID: 100, Homes: filepath.Join(dir, "homes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
+	a := newAccounts(t, 20999)
+	users := []string{"alice", "Alice", "ALICE", "has@", "user--foo", "a.b", "..", "физик", "root", "u20000", strings.Repeat("x", 200), strings.Repeat("x", 199) + "X", "=41lice"}
+	ids, homes, logins := map[int]string{}, map[string]string{}, map[string]string{}
+	for _, user := range users {
+		acc, err := a.Account(t.Context(), user)
+		if err != nil {
+			t.Fatalf("%q: %v", user, err)
+		}
+		fold := strings.ToLower(acc.HomeDir)
+		if ids[acc.UID] != "" || homes[fold] != "" || logins[acc.Login] != "" {
+			t.Errorf("%q shares %+v with %q%q%q", user, acc, ids[acc.UID], homes[fold], logins[acc.Login])
+		}
+		ids[acc.UID], homes[fold], logins[acc.Login] = user, user, user
+		if filepath.Dir(acc.HomeDir) != a.cfg.Homes {
+			t.Errorf("%q has its home at %s", user, acc.HomeDir)
+		}
+		again, err := a.Account(t.Context(), user)
+		if err != nil || again != acc {
+			t.Errorf("%q the second time: %+v, %v; want %+v", user, again, err, acc)
+		}
+	}
+}
+
+func TestHomeIsPrivate(t *testing.T) {
+	a := newAccounts(t, 20999)
+	acc, err := a.Account(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(acc.HomeDir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if acc.Login != "alice" || acc.Home != "/home/alice" || acc.UID != 20000 || acc.GID != 100 {
+		t.Errorf("account %+v", acc)
+	}
+}
+
+func TestPlantedHomeIsRefused(t *testing.T) {
+	a := newAccounts(t, 20999)
+	if err := os.Symlink("/etc", filepath.Join(a.cfg.Homes, "mallory")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(a.cfg.Homes, "bob"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"mallory", "bob"} {
+		if _, err := a.Account(t.Context(), user); !errs.Is(err, errs.Conflict) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	if info, _ := os.Stat("/etc"); info.Mode().Perm() == 0o700 {
+		t.Error("the link was followed")
+	}
+}
+
+func TestNoIDIsGivenTwice(t *testing.T) {
+	a := newAccounts(t, 20031)
+	var wg sync.WaitGroup
+	ids := make(chan int, 64)
+	for i := range 32 {
+		for range 2 { // each user asks twice at once
+			wg.Go(func() {
+				acc, err := a.Account(t.Context(), fmt.Sprintf("user%d", i))
+				if err != nil {
+					t.Error(err)
+				}
+				ids <- acc.UID
+			})
+		}
+	}
+	wg.Wait()
+	close(ids)
+	counts := map[int]int{}
+	for id := range ids {
+		counts[id]++
+	}
+	for id, n := range counts {
+		if n != 2 {
+			t.Errorf("id %d was given %d times, want to one user, twice", id, n)
+		}
+	}
+	if _, err := a.Account(t.Context(), "onemore"); !errs.Is(err, errs.OverQuota) {
+		t.Errorf("beyond the range: %v", err)
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	a := newAccounts(t, 20999)
+	for _, user := range []string{"", "a\nb", "a\x00b", "\xff", strings.Repeat("x", 256)} {
+		if _, err := a.Account(t.Context(), user); !errs.Is(err, errs.Invalid) {
+			t.Errorf("%q: %v", user, err)
+		}
+	}
+}
+
+func FuzzDirName(f *testing.F) {
+	f.Add("alice", "Alice")
+	f.Add("a=41", "aA")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := DirName(a), DirName(b)
+		if a != b && strings.EqualFold(x, y) {
+			t.Errorf("%q and %q share %q", a, b, x)
+		}
+		if a != "" && (x != filepath.Base(x) || strings.HasPrefix(x, ".") || len(x) > 200) {
+			t.Errorf("%q gives %q", a, x)
+		}
+	})
+}

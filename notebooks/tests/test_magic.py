@@ -246,12 +246,22 @@ def test_a_payload_that_raises(notebook: Notebook) -> None:
     assert isinstance(error, GridError)
     assert error.exit_code == 1
     assert 'File "<grid cell fit>", line 3, in f\n    return 1 / x' in error.traceback
-    shown = "\n".join(error._render_traceback_())
+    assert notebook.out.count(error.traceback) == 1
+    (shown,) = error._render_traceback_()
     assert shown.endswith(
         "GridError: job fit (j-1) failed with exit code 1: the cell raised ZeroDivisionError: division by zero"
     )
     assert "_job.py" not in notebook.out  # of our own frames nothing is shown
     assert notebook.names["_job"].state == "failed"
+
+
+def test_a_detached_payload_that_raises(notebook: Notebook) -> None:
+    notebook.grid("--detach", "1 / 0")
+    with pytest.raises(GridError) as caught:
+        notebook.value.result()
+    shown = caught.value._render_traceback_()
+    assert shown[0] == "Traceback (most recent call last):"
+    assert shown[-1].startswith("GridError: ")
 
 
 def test_exit_codes_are_kept(notebook: Notebook) -> None:
@@ -311,11 +321,20 @@ def test_an_interrupt_stops_the_watching_only(notebook: Notebook, service: FakeS
     assert slipway.job("j-1").result() == "still"
 
 
+def test_an_interrupt_before_the_submission(notebook: Notebook, service: FakeService) -> None:
+    service.fail("freeze", 1.0)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    assert "slipway.jobs()" in str(notebook.refused("", "pass"))
+    assert service.jobs == {}
+
+
 def test_cancel(notebook: Notebook) -> None:
     notebook.grid("--detach", "import time; time.sleep(60)")
     job = notebook.value
     while job.state != "running":
         time.sleep(0.01)
+    assert slipway.job(job.id).id == job.id
     with pytest.raises(TimeoutError, match="it runs on"):
         job.wait(0.1)
     with pytest.raises(GridError, match="was cancelled"):

@@ -29,6 +29,7 @@ class GridError(SlipwayError):
         super().__init__(message, remedy=remedy)
         self.job = job
         self.traceback = traceback
+        self.shown = False  # the page has the traceback already, at the end of the job's log
 
     @property
     def exit_code(self) -> int | None:
@@ -37,7 +38,8 @@ class GridError(SlipwayError):
         return outcome.exit_code if outcome else None
 
     def _render_traceback_(self) -> list[str]:
-        return [*self.traceback.rstrip().splitlines(), f"GridError: {self}"]
+        above = [] if self.shown else self.traceback.rstrip().splitlines()
+        return [*above, f"GridError: {self}"]
 
 
 class ResultError(SlipwayError):
@@ -202,6 +204,8 @@ class JobHandle:
 
 def megabytes(size: float) -> str:
     """Write a size as people read it."""
+    if size < 1000:
+        return f"{size:.0f} B"
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 

@@ -53,11 +53,11 @@ def find_target(env: Mapping[str, str] = os.environ, default_socket: str = SOCKE
         token = Path(path).read_text().strip()
     if url and token:
         return Target(url=url.rstrip("/"), token=token)
-    lacking = "SLIPWAY_TOKEN (a token of your Hub, or SLIPWAY_TOKEN_FILE)" if url else "SLIPWAY_URL and SLIPWAY_TOKEN"
+    lacking = "SLIPWAY_TOKEN is not set" if url else "SLIPWAY_URL and SLIPWAY_TOKEN are not set"
     raise MissingError(
-        f"this is not a Slipway session (there is no {default_socket}) and {lacking} is not set",
-        remedy="set SLIPWAY_URL to the service's address and SLIPWAY_TOKEN to a token of your Hub "
-        "with the scope access:services!service=slipway",
+        f"this is not a Slipway session (there is no {default_socket}) and {lacking}",
+        remedy="set SLIPWAY_URL to the service's address and SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE) to a token "
+        "of your Hub with the scope access:services!service=slipway",
     )
 
 

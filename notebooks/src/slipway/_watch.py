@@ -23,13 +23,17 @@ class WatchInterrupted(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> None:
-    """Show a job's steps and output until it has ended. An interrupt stops the watching, not the job."""
-    begun = time.monotonic()
+def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> bool:
+    """Show a job's steps and output until it has ended, and say whether all of it could be shown.
+
+    An interrupt stops the watching, not the job.
+    """
+    begun, whole = time.monotonic(), True
     with connect() as client:
         try:
             for kind, text in _merged(JobHandle(client, job.record)):
                 _show(kind, text, screen)
+                whole = whole and kind != "failed"
         except KeyboardInterrupt:
             raise WatchInterrupted(
                 f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
@@ -38,6 +42,7 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> N
     outcome = job.outcome
     code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
     screen.end(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
+    return whole
 
 
 def _show(kind: str, text: str, screen: Screen) -> None:
@@ -52,10 +57,9 @@ def _show(kind: str, text: str, screen: Screen) -> None:
 def _merged(job: JobHandle) -> Iterator[Item]:
     """Read both streams in threads of their own: the caller's thread must stay open to interrupts."""
     items: queue.Queue[Item] = queue.Queue(maxsize=1000)
-    stop = threading.Event()
-    readers = [
-        threading.Thread(target=_read, args=(source(job), items, stop), daemon=True) for source in (_steps, _output)
-    ]
+    stop, begun = threading.Event(), threading.Event()
+    sources = (_steps(job, begun), _output(job, begun))
+    readers = [threading.Thread(target=_read, args=(source, items, stop), daemon=True) for source in sources]
     for reader in readers:
         reader.start()
     open_streams = len(readers)
@@ -91,14 +95,19 @@ def _put(items: queue.Queue[Item], item: Item, stop: threading.Event) -> bool:
     return False
 
 
-def _steps(job: JobHandle) -> Iterator[Item]:
+def _steps(job: JobHandle, begun: threading.Event) -> Iterator[Item]:
     last = ""
     for event in job.client.job_events(job.id):
+        if event.final:
+            break  # the last line says it, with the exit code, when the whole output is there
         if event.message and event.message != last:
             last = event.message
             yield "step", event.message
+        begun.set()
+    begun.set()
 
 
-def _output(job: JobHandle) -> Iterator[Item]:
+def _output(job: JobHandle, begun: threading.Event) -> Iterator[Item]:
+    begun.wait(1.0)  # so that a job that is over at once reads in its order
     for text in job.follow():
         yield "log", text

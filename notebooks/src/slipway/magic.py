@@ -17,12 +17,12 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from . import _check
 from ._client import Client
 from ._errors import InvalidError, MissingError
-from ._job import JobHandle, megabytes
+from ._job import GridError, JobHandle, megabytes
 from ._models import Environment, FreezeStep
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._show import Screen
-from ._watch import watch
+from ._watch import WatchInterrupted, watch
 
 
 @magics_class
@@ -47,12 +47,19 @@ class GridMagics(Magics):
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
         with self._connect() as client:
-            job = self._submit(client, options, files, screen)
+            try:
+                job = self._submit(client, options, files, screen)
+            except KeyboardInterrupt:
+                raise WatchInterrupted("interrupted; slipway.jobs() tells whether the job was submitted") from None
             names["_job"] = job
             if options.detach:
                 return job
-            watch(job, screen, connect=self._connect)
-            names["result"] = job.result()
+            whole = watch(job, screen, connect=self._connect)
+            try:
+                names["result"] = job.result()
+            except GridError as error:
+                error.shown = whole
+                raise
         return None
 
     def _submit(self, client: Client, options: Options, files: dict[str, bytes], screen: Screen) -> JobHandle:

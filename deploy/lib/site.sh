@@ -43,7 +43,7 @@ users:
   gid: 100
   homes: $STATE/homes
 images:
-  - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$IMAGE"}
+  - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$NOTEBOOK_IMAGE"}
 profiles:
   - name: small
     title: Small

@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# Everything that is installed and built before Slipway can run on this host. Each step does nothing
+# when its result is there, so that a second run takes seconds.
+
+PROGRAM=$CACHE/bin/slipway
+NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
+
+# prepare: one at a time, since demos and tests share the caches. What it starts must not inherit the
+# lock: the container engine outlives this script.
+prepare() {
+  mkdir -p "$CACHE"
+  (
+    flock 9
+    prepare_all 9>&-
+  ) 9>"$CACHE/lock"
+}
+
+prepare_all() {
+  step "packages of this host" install_packages
+  step "container engine" ensure_docker
+  step "Apptainer" "$DEPLOY/apptainer/install"
+  step "Slipway program" build_program
+  step "JupyterHub and its proxy" build_hub
+  [[ -n ${BASE_IMAGE:-} ]] || step "base image" "$DEPLOY/images/base/build"
+  step "notebook image" build_image
+}
+
+install_packages() {
+  need curl=curl debootstrap=debootstrap dockerd=docker.io docker=docker.io mksquashfs=squashfs-tools \
+    git=git iptables=iptables "$CA_BUNDLE=ca-certificates"
+  (python) >/dev/null 2>&1 || apt_install python3 python3-venv
+}
+
+build_program() {
+  ensure_go
+  build_slipway "$PROGRAM"
+}
+
+build_hub() {
+  local wheel
+  venv "$CACHE/hub" "$DEPLOY/hub/requirements.txt"
+  npm_ci "$DEPLOY/hub" "$CACHE/proxy"
+  wheel=$(build_wheel "$CACHE/wheel")
+  install_wheel "$CACHE/hub" "$wheel"
+}
+
+build_image() { "$DEPLOY/images/notebook/build" "$(build_wheel "$CACHE/wheel")" "$NOTEBOOK_IMAGE"; }

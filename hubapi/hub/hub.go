@@ -106,8 +106,12 @@ func (c *Client) ask(ctx context.Context, token string) (Identity, error) {
 	return c.judge(u)
 }
 
+// down keeps the cause, with the Hub's address in it, for the log: whoever calls is not known yet.
 func (c *Client) down(err error) error {
-	return errs.New(errs.Unavailable, "the Hub at %s cannot say who is calling: %w", c.api, err).With("try again in a moment")
+	return &errs.Error{
+		Kind: errs.Unavailable, Message: "the Hub, which knows who is calling, does not answer", Remedy: "try again in a moment",
+		Err: fmt.Errorf("ask %s: %w", c.api, err),
+	}
 }
 
 // judge admits users whose token holds the scope. A service's token is nobody's: its name may be a user's, too.

@@ -37,6 +37,9 @@ func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
 			Remedy: "tell your administrator the request's number",
 		}}
 	}
+	if cause := errors.Unwrap(e); e.Kind == errs.Unavailable && cause != nil {
+		s.log.Warn("a part does not answer", "request", traceOf(r.Context()).id, "error", err, "cause", cause)
+	}
 	message := err.Error()
 	if e.Remedy != "" {
 		message = strings.TrimSuffix(message, ": "+e.Remedy)

@@ -31,7 +31,7 @@ func (s *Server) newHubDoor() http.Handler {
 			p.Out.Header.Del("X-Real-Ip")
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.refuse(w, r, errs.New(errs.Unavailable, "the Hub does not answer: %w", err).With("try again in a moment"))
+			s.refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

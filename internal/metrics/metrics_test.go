@@ -1,0 +1,58 @@
+package metrics
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/spawner"
+)
+
+func scrape(m *Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestMetrics(t *testing.T) {
+	took := []time.Duration{300 * time.Millisecond, 3 * time.Second}
+	m := New(Config{Links: func() int { return 3 }, Stats: func() spawner.Stats {
+		s := spawner.Stats{
+			Workloads: map[spawner.Kind]map[spawner.Phase]int{spawner.Lab: {spawner.Running: 2}},
+			Capacity:  map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]spawner.Capacity{"docker": {CPUs: 1.5, Count: 2}},
+			StartTook: took, Orphans: 1,
+		}
+		took = nil
+		return s
+	}})
+	m.Request("GET", "/api/v1/me", 200, time.Millisecond)
+	m.Request("BREW", "session proxy", 404, time.Millisecond)
+	m.Freeze("internal", true, time.Second)
+	m.Freeze("no_space", false, time.Second)
+	scrape(m) // the starts of a scrape stay counted in the next
+	got := scrape(m)
+	for _, want := range []string{
+		`slipway_workloads{kind="lab",phase="running"} 2`, `slipway_capacity{backend="docker",resource="cpus"} 8`,
+		`slipway_leased{backend="docker",resource="cpus"} 1.5`, `slipway_leased{backend="docker",resource="workloads"} 2`, `slipway_orphans 1`, `slipway_links 3`,
+		`slipway_start_seconds_count 2`, `slipway_http_request_seconds_count{method="GET",route="/api/v1/me",status="200"} 1`,
+		`slipway_http_request_seconds_count{method="other",route="session proxy",status="404"} 1`,
+		`slipway_freeze_seconds_count{result="ok"} 1`, `slipway_freeze_seconds_count{result="no_space"} 1`, "go_goroutines",
+	} {
+		if !strings.Contains(got, want+"\n") && !(want == "go_goroutines" && strings.Contains(got, want)) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(got, `slipway_capacity{backend="docker",resource="workloads"}`) {
+		t.Error("a limit that does not exist is shown")
+	}
+}
+
+func TestNoMetrics(t *testing.T) {
+	var m *Metrics
+	m.Request("GET", "/", 200, 0)
+	m.Freeze("", true, 0)
+	if !strings.Contains(scrape(m), "404") {
+		t.Error("a page is shown")
+	}
+}

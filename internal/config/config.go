@@ -1,0 +1,199 @@
+// Package config reads the service's one configuration file: YAML, strict. An unknown key, a wrong type or an impossible value is
+// an error that names the place; nothing is guessed. Secrets are named by the files that hold them and read into a type that
+// cannot be printed.
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+	"slipway/internal/secret"
+)
+
+// Config is the whole configuration. Example shows and explains every key.
+type Config struct {
+	Listen       string       `yaml:"listen"`
+	DataDir      string       `yaml:"data_dir"`
+	Hubs         []Hub        `yaml:"hubs"`
+	Users        Users        `yaml:"users"`
+	Images       []Image      `yaml:"images"`
+	Profiles     []Profile    `yaml:"profiles"`
+	Jobs         Jobs         `yaml:"jobs"`
+	Docker       Docker       `yaml:"docker"`
+	Local        Local        `yaml:"local"`
+	Environments Environments `yaml:"environments"`
+}
+
+// Hub is a JupyterHub that vouches for users.
+type Hub struct {
+	Name             string `yaml:"name"`
+	APIURL           string `yaml:"api_url"`
+	Service          string `yaml:"service"`
+	SpawnerTokenFile string `yaml:"spawner_token_file"`
+}
+
+// Users says how users become accounts of this host.
+type Users struct {
+	UIDs   Range    `yaml:"uids"`
+	GID    int      `yaml:"gid"`
+	Homes  string   `yaml:"homes"`
+	Admins []string `yaml:"admins"`
+}
+
+// Image is an image that profiles offer.
+type Image struct {
+	Name  string `yaml:"name"`
+	Title string `yaml:"title"`
+	Ref   string `yaml:"ref"`
+}
+
+// Profile is one kind of session that the site offers.
+type Profile struct {
+	Name        string   `yaml:"name"`
+	Title       string   `yaml:"title"`
+	Description string   `yaml:"description"`
+	Kind        string   `yaml:"kind"`
+	Images      []string `yaml:"images"`
+	CPUs        float64  `yaml:"cpus"`
+	MaxCPUs     float64  `yaml:"max_cpus"`
+	Memory      Size     `yaml:"memory"`
+	MaxMemory   Size     `yaml:"max_memory"`
+	Pids        int64    `yaml:"pids"`
+	Default     bool     `yaml:"default"`
+}
+
+// Jobs is the policy of batch jobs.
+type Jobs struct {
+	MaxCPUs       float64  `yaml:"max_cpus"`
+	MaxMemory     Size     `yaml:"max_memory"`
+	DefaultCPUs   float64  `yaml:"default_cpus"`
+	DefaultMemory Size     `yaml:"default_memory"`
+	DefaultTime   Duration `yaml:"default_time"`
+	MaxTime       Duration `yaml:"max_time"`
+}
+
+// Docker is the backend of sessions.
+type Docker struct {
+	Socket   string  `yaml:"socket"`
+	CPUs     float64 `yaml:"cpus"`
+	Memory   Size    `yaml:"memory"`
+	Network  string  `yaml:"network"`
+	Instance string  `yaml:"instance"`
+}
+
+// Local is the backend of jobs on this host.
+type Local struct {
+	Apptainer string `yaml:"apptainer"`
+	AtOnce    int    `yaml:"at_once"`
+	Cgroup    string `yaml:"cgroup"`
+}
+
+// Environments says what a freeze leaves out.
+type Environments struct {
+	Strip []string `yaml:"strip"`
+}
+
+// Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
+		Users: Users{UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes"},
+		Jobs: Jobs{
+			MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30,
+			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
+		},
+		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
+		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
+	}
+}
+
+// Load reads and checks the file at path.
+func Load(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, errs.New(errs.Invalid, "read the configuration: %w", err).With("`slipway config example` prints one to start from")
+	}
+	c, err := Parse(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, c.Check()
+}
+
+// Parse reads a configuration without checking what it names.
+func Parse(text []byte) (Config, error) {
+	c := Default()
+	if err := decode(text, &c); err != nil {
+		return Config{}, errs.New(errs.Invalid, "%s", strings.TrimSpace(yaml.FormatError(err, false, true))).
+			With("`slipway config example` shows every key")
+	}
+	return c, nil
+}
+
+// decode reads YAML. The library panics on some tags that are no YAML (found by FuzzParse); that is a mistake in the file too.
+func decode(text []byte, c *Config) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the YAML cannot be read: %v", p)
+		}
+	}()
+	return yaml.UnmarshalWithOptions(text, c, yaml.Strict())
+}
+
+// SpawnerToken reads what the hub's Spawner presents.
+func (h Hub) SpawnerToken() (secret.Text, error) {
+	text, err := os.ReadFile(h.SpawnerTokenFile)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("read the spawner token of hub %s: %w", h.Name, err)
+	}
+	return secret.New(strings.TrimSpace(string(text))), nil
+}
+
+// API gives the address of the hub's REST API.
+func (h Hub) API() (*url.URL, error) { return url.Parse(h.APIURL) }
+
+// Size is a number of bytes, written as in "2G" (2 GiB).
+type Size int64
+
+// UnmarshalYAML reads a size.
+func (s *Size) UnmarshalYAML(text []byte) error {
+	n, err := memsize.Parse(strings.Trim(strings.TrimSpace(string(text)), `"'`))
+	*s = Size(n)
+	return err
+}
+
+// Duration is a time such as "90m".
+type Duration time.Duration
+
+// UnmarshalYAML reads a duration.
+func (d *Duration) UnmarshalYAML(text []byte) error {
+	v, err := time.ParseDuration(strings.Trim(strings.TrimSpace(string(text)), `"'`))
+	if err != nil {
+		return fmt.Errorf("%.40q is not a time such as 90m or 24h", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Range is an inclusive range of ids, written as in "20000-59999".
+type Range struct{ First, Last int }
+
+// UnmarshalYAML reads a range.
+func (r *Range) UnmarshalYAML(text []byte) error {
+	first, last, ok := strings.Cut(strings.Trim(strings.TrimSpace(string(text)), `"'`), "-")
+	if !ok {
+		return fmt.Errorf("%.40q is not a range such as 20000-59999", text)
+	}
+	_, err := fmt.Sscanf(first+" "+last, "%d %d", &r.First, &r.Last)
+	if err != nil || fmt.Sprintf("%d-%d", r.First, r.Last) != first+"-"+last {
+		return fmt.Errorf("%.40q is not a range such as 20000-59999", text)
+	}
+	return nil
+}

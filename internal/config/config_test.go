@@ -1,0 +1,103 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestExampleShowsTheDefaults(t *testing.T) {
+	c, err := Parse([]byte(Example()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := c, Default()
+	got.Hubs, got.Images, got.Profiles = nil, nil, nil
+	got.Users.Admins, got.Environments.Strip = nil, nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the example says\n%+v, the defaults are\n%+v", got, want)
+	}
+	if len(c.Hubs) != 1 || len(c.Images) != 1 || len(c.Profiles) != 1 {
+		t.Errorf("the example lacks something: %+v", c)
+	}
+}
+
+func TestMistakesNameTheirPlace(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown key", "listen: 127.0.0.1:1\nlisten_on: x\n", []string{"listen_on", "2:"}},
+		{"unknown key below", "docker:\n  sockets: x\n", []string{"sockets", "2:"}},
+		{"wrong type", "local:\n  at_once: many\n", []string{"2:"}},
+		{"not a size", "jobs: {max_memory: much}\n", []string{"much", "512M"}},
+		{"not a time", "jobs: {max_time: 3 days}\n", []string{"90m"}},
+		{"not a range", "users: {uids: 20000}\n", []string{"20000-59999"}},
+		{"not YAML", "a: [\n", []string{"1"}},
+		{"a key twice", "listen: a\nlisten: b\n", []string{"listen"}},
+	}
+	for _, tt := range tests {
+		_, err := Parse([]byte(tt.text))
+		if err == nil {
+			t.Errorf("%s: accepted", tt.name)
+			continue
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not say %q", tt.name, err, want)
+			}
+		}
+	}
+}
+
+func TestCheckFindsEverythingAtOnce(t *testing.T) {
+	c, err := Parse([]byte("listen: nowhere\ndata_dir: relative\nusers: {uids: 5-2, gid: 0}\nlocal: {at_once: 0}\nhubs: [{name: a, api_url: ftp://x, service: s, spawner_token_file: /nonexistent}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Check()
+	for _, want := range []string{"listen", "data_dir", "users.uids", "users.gid", "local.at_once", "hubs[0].api_url", "hubs[0].spawner_token_file"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	h := Hub{Name: "main", SpawnerTokenFile: path}
+	for text, want := range map[string]string{"short": "at least 24", strings.Repeat("x", 32) + "\n": ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkTokenFile(h); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if token, err := h.SpawnerToken(); err != nil || token.Reveal() != strings.Repeat("x", 32) {
+		t.Errorf("token of %d characters, %v", len(token.Reveal()), err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkTokenFile(h); !strings.Contains(got, "chmod 600") {
+		t.Errorf("readable for all: %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(Example()))
+	f.Add([]byte("users: {uids: 1-2}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if c.Users.UIDs.First < 0 || c.Docker.Memory < 0 {
+			t.Errorf("a negative number got through: %+v", c)
+		}
+		_ = c.Check() // must not panic
+	})
+}

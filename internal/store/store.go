@@ -1,0 +1,106 @@
+// Package store keeps the service's records: JSON values under a key in a bucket, in one SQLite file.
+//
+// Promises: a write that returned without error survives a crash of the service and of the host (WAL, synchronous=FULL); a
+// Batch happens wholly or not at all; the file is its owner's alone. One process has the store at a time: a second Open waits
+// a few seconds and is refused, because two services over one ledger would give the same slice away twice.
+//
+// Methods are safe for concurrent use; they take turns on one connection. The package knows nothing of what the records mean,
+// and it must not be given secrets: they have a type that is stored as a mask.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"slipway/internal/errs"
+)
+
+// busyWait is how long Open waits for another process to let go of the store: longer than a restart's hand-over takes.
+const busyWait = 5 * time.Second
+
+// Store is an open store.
+type Store struct {
+	records
+	db *sql.DB
+}
+
+// Open opens the store in the file at path, and makes it when it is not there. Its directory must be the caller's alone.
+func Open(ctx context.Context, path string, logger *slog.Logger) (*Store, error) {
+	return open(ctx, path, logger, busyWait)
+}
+
+func open(ctx context.Context, path string, logger *slog.Logger, wait time.Duration) (*Store, error) {
+	if err := prepare(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", dsn(path, wait))
+	if err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	if err := migrate(ctx, db, path, logger); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return &Store{records: records{q: db, path: path}, db: db}, nil
+}
+
+// Close closes the store. What was written is safe without it too.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}
+
+// Tx is the store within a Batch.
+type Tx struct{ records }
+
+// Batch runs fn and keeps all that it wrote, or nothing of it when fn fails. Inside fn use tx alone: the Store waits for
+// the Batch to end.
+func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return classify(s.path, "begin a batch", err)
+	}
+	defer func() { _ = tx.Rollback() }() // says ErrTxDone after the commit
+	if err := fn(&Tx{records{q: tx, path: s.path}}); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return classify(s.path, "commit a batch", err)
+	}
+	return nil
+}
+
+// prepare makes the directory and the file, so that SQLite, which gives its side files the file's mode, never makes a
+// readable one.
+func prepare(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the store's directory: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("look at the store's directory: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return errs.New(errs.Conflict, "the store's directory %s has mode %04o: others can reach it", dir, mode).With("run: chmod 700 " + dir)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o600); err != nil {
+		return fmt.Errorf("make the store private: %w", err)
+	}
+	return nil
+}

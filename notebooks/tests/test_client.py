@@ -13,7 +13,19 @@ import pytest
 import slipway
 from conftest import ROOT
 from fake import TOKEN, Drop, FakeService, Fault, unavailable
-from slipway import Client, Environment, FreezeStep, Job, MissingError, Session, SlipwayError, Target, UnavailableError
+from slipway import (
+    Client,
+    Environment,
+    Event,
+    FreezeStep,
+    Job,
+    MissingError,
+    Profile,
+    Session,
+    SlipwayError,
+    Target,
+    UnavailableError,
+)
 from slipway._errors import TABLE, from_body, from_status
 from slipway._transport import find_target
 
@@ -63,10 +75,7 @@ def test_the_token_is_never_shown() -> None:
 
 
 def test_table_is_the_services() -> None:
-    path = TESTDATA / "errors.json"
-    if not path.exists():
-        pytest.skip("the shared table is not there")
-    rows = {row["code"]: row["status"] for row in json.loads(path.read_text())}
+    rows = {row["code"]: row["status"] for row in json.loads((TESTDATA / "errors.json").read_text())}
     assert {code: kind.status for code, kind in TABLE.items()} == rows
 
 
@@ -259,25 +268,27 @@ def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environm
     assert getattr(made, key) == "x"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("session.json", Session), ("job.json", Job), ("environment.json", Environment)]
-)
-def test_shared_example(name: str, kind: type[Session | Job | Environment]) -> None:
-    path = TESTDATA / name
-    if not path.exists():
-        pytest.skip("the shared example is not there")
-    doc = json.loads(path.read_text())
-    made = kind.from_json(doc)
+EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile]] = {
+    "session.json": Session,
+    "job.json": Job,
+    "environment.json": Environment,
+    "event.json": Event,
+    "profile.json": Profile,
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_shared_example(name: str) -> None:
+    doc = json.loads((TESTDATA / name).read_text())
+    made = EXAMPLES[name].from_json(doc)
     for key, value in doc.items():
-        if hasattr(made, key) and isinstance(value, str | int | float) and value != "":
+        if hasattr(made, key) and isinstance(value, str | int | float):
             assert getattr(made, key) == value, key
+    assert all(hasattr(made, key) for key in doc), "the service says what the client does not read"
 
 
 def test_shared_error() -> None:
-    path = TESTDATA / "error.json"
-    if not path.exists():
-        pytest.skip("the shared example is not there")
-    doc = json.loads(path.read_text())
+    doc = json.loads((TESTDATA / "error.json").read_text())
     error = from_body(doc)
     assert error is not None
     assert {key: getattr(error, key) for key in doc["error"]} == doc["error"]

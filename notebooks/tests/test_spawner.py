@@ -351,12 +351,12 @@ async def test_a_hub_that_dies_during_a_start_finds_the_session(tmp_path: Path, 
 
 
 async def test_poll_before_anything(hub: Hub, service: FakeService) -> None:
-    spawner = hub.app.users["alice"].get_or_create_spawner("", "")
+    spawner = hub.app.users["alice"].spawner
     assert await spawner.poll() == 0
 
 
 async def test_get_url_never_raises(hub: Hub, service: FakeService) -> None:
-    spawner = hub.app.users["alice"].get_or_create_spawner("", "")
+    spawner = hub.app.users["alice"].spawner
     assert await spawner.get_url() == service.url + "/"
     service.down()
     assert await spawner.get_url() == service.url + "/"

@@ -47,8 +47,10 @@ class Workload:
     kind: str = ""
     user: str = ""
     name: str = ""
+    backend: str = ""
     phase: str = ""
     want: str = ""
+    launch: str = ""
     cpus: float | None = None
     memory: str = ""
     created: str = ""
@@ -62,7 +64,6 @@ class Workload:
 class Session(Workload):
     """One interactive workload of a user."""
 
-    launch: str = ""
     profile: str = ""
     image: str = ""
     prefix: str = ""
@@ -70,7 +71,7 @@ class Session(Workload):
     @classmethod
     def from_json(cls, doc: JSON) -> Session:
         """Read a session."""
-        own: dict[str, Any] = {key: _str(doc, key) for key in ("launch", "profile", "image", "prefix")}
+        own: dict[str, Any] = {key: _str(doc, key) for key in ("profile", "image", "prefix")}
         return cls(**_workload(doc), **own)
 
     @property
@@ -88,14 +89,11 @@ class Job(Workload):
     argv: tuple[str, ...] = ()
     time_limit: str = ""
     state: str = ""
-    backend: str = ""
 
     @classmethod
     def from_json(cls, doc: JSON) -> Job:
         """Read a job."""
-        own: dict[str, Any] = {
-            key: _str(doc, key) for key in ("environment", "session", "time_limit", "state", "backend")
-        }
+        own: dict[str, Any] = {key: _str(doc, key) for key in ("environment", "session", "time_limit", "state")}
         return cls(**_workload(doc), **own, argv=tuple(str(arg) for arg in _list(doc, "argv")))
 
     @property
@@ -242,7 +240,21 @@ class Me:
 
 
 def _workload(doc: JSON) -> dict[str, Any]:
-    keys = ("id", "kind", "user", "name", "phase", "want", "memory", "created", "since", "up", "waiting")
+    keys = [
+        "id",
+        "kind",
+        "user",
+        "name",
+        "backend",
+        "phase",
+        "want",
+        "launch",
+        "memory",
+        "created",
+        "since",
+        "up",
+        "waiting",
+    ]
     outcome = doc.get("outcome")
     return {
         **{key: _str(doc, key) for key in keys},

@@ -1,0 +1,179 @@
+// Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
+// progress, and in JupyterLab installs a package and runs a cell as a job. What is looked for is what
+// is to be seen on the page. Any request to another host than the Hub's is a failure.
+//
+//   node demo.mjs HUB-URL PASSWORD-FILE
+//
+// Screenshots of each step are kept in screenshots/, also of the moment of a failure.
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+const [hub, passwordFile] = process.argv.slice(2);
+const user = "browser-check";
+const shots = new URL("screenshots/", import.meta.url).pathname;
+const minutes = 60_000;
+
+const began = Date.now();
+const say = (text) => console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(7)} s  ${text}`);
+
+let count = 0;
+const shoot = async (page, name) =>
+  page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png` });
+
+function require(holds, claim) {
+  if (!holds) throw new Error(claim);
+}
+
+// Everything that the page asks for and that does not come from the Hub.
+function watchRequests(page) {
+  const outside = [];
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(hub) && !/^(data|blob|about):/.test(url)) outside.push(url);
+  });
+  page.on("websocket", (socket) => {
+    if (!socket.url().startsWith(hub.replace(/^http/, "ws"))) outside.push(socket.url());
+  });
+  return outside;
+}
+
+// The lines of the Hub's progress page as they are added: it leaves by itself once the server is ready.
+async function watchProgress(page) {
+  const lines = [];
+  await page.exposeFunction("progressLine", (text) => {
+    lines.push(text);
+    say(`  progress: ${text}`);
+  });
+  await page.addInitScript(() => {
+    document.addEventListener("DOMContentLoaded", () => {
+      const log = document.getElementById("progress-log");
+      if (!log) return;
+      new MutationObserver((changes) => {
+        for (const { addedNodes } of changes) {
+          for (const node of addedNodes) window.progressLine(node.textContent.trim());
+        }
+      }).observe(log, { childList: true });
+    });
+  });
+  return lines;
+}
+
+async function logIn(page) {
+  await page.goto(`${hub}/hub/login?next=/hub/spawn`);
+  await page.fill("#username_input", user);
+  await page.fill("#password_input", readFileSync(passwordFile, "utf8").trim());
+  await shoot(page, "login");
+  await page.click("#login_submit");
+}
+
+async function spawn(page, lines) {
+  await page.waitForSelector('.slipway-form input[name="profile"]');
+  await page.check('.slipway-form input[name="profile"][value="small"]');
+  await page.fill(".slipway-form #slipway-cpus", "1");
+  await shoot(page, "spawn-form");
+  await page.click('form#spawn_form [type="submit"]');
+  await page.waitForSelector("#progress-log, .jp-Launcher-body", { state: "attached" });
+  await shoot(page, "progress");
+  await page.waitForURL(/\/user\/.*\/lab/, { timeout: 5 * minutes });
+  await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
+  await shoot(page, "jupyterlab");
+  require(lines.length >= 3, `the progress page showed only ${JSON.stringify(lines)}`);
+}
+
+async function openNotebook(page) {
+  await page.click('.jp-LauncherCard[data-category="Notebook"]');
+  await page.waitForSelector(".jp-Notebook .cm-content");
+  await idle(page);
+}
+
+// Typing before the kernel is idle loses the first Shift+Enter.
+const idle = (page) =>
+  page.waitForFunction(() => /Idle/.test(document.querySelector("#jp-main-statusbar")?.textContent ?? ""), null, {
+    timeout: 3 * minutes,
+  });
+
+// Runs code in the last cell and waits until the cell has its number; gives what stands below it.
+async function run(page, code) {
+  await idle(page);
+  const cells = page.locator(".jp-Notebook .jp-CodeCell");
+  const index = (await cells.count()) - 1;
+  const cell = cells.nth(index);
+  await cell.locator(".cm-content").click();
+  // Not typed: the editor would add indentation and brackets of its own.
+  await page.keyboard.insertText(code);
+  await page.keyboard.press("Shift+Enter");
+  await page.waitForFunction(
+    (i) => /\[\d+\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i]?.querySelector(".jp-InputPrompt")?.textContent ?? ""),
+    index,
+    { timeout: 5 * minutes },
+  );
+  await idle(page);
+  const output = (await cell.locator(".jp-OutputArea").innerText()).trim();
+  require(!/Traceback|Error:/.test(output), `the cell ${code.split("\n")[0]} failed:\n${output}`);
+  for (const line of output.split("\n").filter(Boolean)) say(`  ${line}`);
+  return output;
+}
+
+async function story(page) {
+  const lines = await watchProgress(page);
+  say("log in");
+  await logIn(page);
+  say("fill the spawn form");
+  await spawn(page, lines);
+  say("open a notebook");
+  await openNotebook(page);
+  say("%pip install");
+  await run(page, "%pip install --quiet hepunits==2.4.7");
+  say("%%grid");
+  await run(page, "%load_ext slipway");
+  const output = await run(
+    page,
+    "%%grid --name first\nimport hepunits, socket\nprint(hepunits.__version__, socket.gethostname())\nresult = 6 * 7",
+  );
+  require(output.includes("2.4.7"), "the job's output is not to be seen");
+  require((await run(page, "result")).includes("42"), "the result is not to be seen");
+  await shoot(page, "grid");
+}
+
+// Stops the server and waits for the home page to say so.
+async function stopServer(page) {
+  await page.goto(`${hub}/hub/home`);
+  await page.click("#stop");
+  await page.waitForFunction(() => /Start My Server/i.test(document.querySelector("#start")?.textContent ?? ""), null, {
+    timeout: 2 * minutes,
+  });
+  await shoot(page, "stopped");
+}
+
+rmSync(shots, { recursive: true, force: true });
+mkdirSync(shots, { recursive: true });
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  headless: true,
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+page.setDefaultTimeout(60_000);
+const outside = watchRequests(page);
+try {
+  await story(page);
+  say("stop the server");
+  await stopServer(page);
+  require(outside.length === 0, `requests to other hosts: ${outside.join(" ")}`);
+  say("everything was to be seen, and no other host was asked");
+} catch (error) {
+  await shoot(page, "failure").catch(() => {});
+  console.error(`FAILED: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  await browser.close();
+  console.log(`Screenshots: ${shots}`);
+}

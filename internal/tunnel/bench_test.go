@@ -61,7 +61,7 @@ func BenchmarkOpen(b *testing.B) {
 
 func send(c net.Conn) {
 	defer c.Close()
-	piece := make([]byte, copyBuffer)
+	piece := make([]byte, copyLarge)
 	for left := bulk; left > 0; left -= len(piece) {
 		if _, err := c.Write(piece); err != nil {
 			return
@@ -76,7 +76,7 @@ func download(b *testing.B, dial func() (net.Conn, error)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{c}, make([]byte, copyBuffer))
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{c}, make([]byte, copyLarge))
 		if err != nil || n != bulk {
 			b.Fatalf("read %d bytes: %v", n, err)
 		}

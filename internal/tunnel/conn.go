@@ -51,14 +51,34 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// WriteTo copies to w what the peer sends, in pieces that suit the tunnel.
-func (c *Conn) WriteTo(w io.Writer) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{c}, make([]byte, copyBuffer))
-}
+// WriteTo copies to w what the peer sends.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) { return copyAll(w, c) }
 
-// ReadFrom sends what r gives, in pieces that suit the tunnel.
-func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{r}, make([]byte, copyBuffer))
+// ReadFrom sends what r gives.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r) }
+
+// copyAll copies with a buffer that grows while reads fill it: most streams are idle websockets, some are bulk.
+func copyAll(w io.Writer, r io.Reader) (total int64, err error) {
+	buf := make([]byte, copySmall)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			written, err := w.Write(buf[:n])
+			total += int64(written)
+			if err != nil {
+				return total, err
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		if n == len(buf) && n < copyLarge {
+			buf = make([]byte, 4*len(buf))
+		}
+	}
 }
 
 // CloseWrite tells the peer that nothing follows; reading goes on.

@@ -39,7 +39,8 @@ const (
 	peerStreams = 128     // most streams that the peer may have open
 	ownStreams  = 512     // most streams that this side may have open
 	allStreams  = peerStreams + ownStreams + 256
-	copyBuffer  = 256 << 10
+	copySmall   = 4 << 10
+	copyLarge   = 256 << 10
 )
 
 func muxConfig(log yamux.Logger) *yamux.Config {

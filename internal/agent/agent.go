@@ -1,0 +1,162 @@
+// Package agent is the program inside every session and job: it keeps the link to the service, starts the one app it is told
+// to start, watches over it, and carries streams between the app and the service. In a container it is the first process.
+//
+// Promises: an app is started at most once; a service that restarts or is away changes nothing for the app; what the app
+// printed and how it ended stay readable until the service ends the agent; nothing that runs in the container outlives the
+// agent; no environment variable of the app is ever logged.
+// The package must build without cgo and stay small: no database, no container engine, no command line library.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/tunnel"
+)
+
+const (
+	defaultGrace = 10 * time.Second
+	closeTime    = 2 * time.Second // for answers under way when the agent ends
+	relayWait    = 30 * time.Second
+)
+
+// Config is what an agent needs. Empty fields get the values of every workload (package control).
+type Config struct {
+	LinkSocket string
+	APISocket  string
+	BinDir     string
+	WorkDir    string
+	LogFile    string
+	Env        []string // the agent's own environment, given on to the app
+	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
+	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
+	Logger     *slog.Logger
+}
+
+func (c *Config) complete() {
+	for _, f := range []struct {
+		field *string
+		value string
+	}{
+		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile},
+	} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	if c.KeepLog == 0 {
+		c.KeepLog = 256 << 20
+	}
+	if c.RecentLog == 0 {
+		c.RecentLog = 4 << 20
+	}
+}
+
+// ExitError says that the app ended with a code other than zero. The agent's process ends with the same.
+type ExitError struct{ Code int }
+
+// Error names the code.
+func (e *ExitError) Error() string { return fmt.Sprintf("the app ended with code %d", e.Code) }
+
+// ExitCode gives the code.
+func (e *ExitError) ExitCode() int { return e.Code }
+
+// Run is the agent. It returns when ctx has ended or the service has ended it, with the app and all that it left ended.
+func Run(ctx context.Context, cfg Config) error {
+	cfg.complete()
+	if err := os.MkdirAll(cfg.WorkDir, 0o700); err != nil {
+		return fmt.Errorf("make the work directory: %w", err)
+	}
+	api, err := listenAPI(cfg.APISocket)
+	if err != nil {
+		return err
+	}
+	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
+	a.app = newSupervisor(a)
+	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: a.dial, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
+		tunnel.DoorControl: a.doors.put,
+		tunnel.DoorApp:     a.toApp,
+	}})
+	return a.run(ctx)
+}
+
+type agent struct {
+	cfg    Config
+	log    *slog.Logger
+	api    net.Listener
+	doors  *streams // of the control door
+	uplink *tunnel.Uplink
+	app    *supervisor
+	reaper *reaper
+
+	once     sync.Once
+	ending   chan struct{}   // closed when the service asks for the end
+	finished chan struct{}   // closed when the app has ended for good
+	ctx      context.Context // of what runs beside the app; ends after it
+	work     sync.WaitGroup
+}
+
+func (a *agent) run(outer context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(outer))
+	defer cancel()
+	a.ctx = ctx
+	server := &http.Server{Handler: a.routes(), ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), ReadHeaderTimeout: time.Minute}
+	a.work.Go(func() { a.reaper.run(ctx) })
+	a.work.Go(func() { _ = a.uplink.Run(ctx) })
+	a.work.Go(func() { a.relay(ctx, a.api, tunnel.DoorAPI) })
+	a.work.Go(func() { _ = server.Serve(a.doors) })
+
+	select {
+	case <-outer.Done():
+	case <-a.ending:
+	}
+	code := a.app.end()
+	close(a.finished)
+	brief, stop := context.WithTimeout(ctx, closeTime)
+	defer stop()
+	if err := server.Shutdown(brief); err != nil {
+		_ = server.Close()
+	}
+	a.reaper.killAll()
+	cancel()
+	a.work.Wait()
+	_ = os.Remove(a.cfg.APISocket)
+	if code != 0 {
+		return &ExitError{Code: code}
+	}
+	return nil
+}
+
+func (a *agent) end() { a.once.Do(func() { close(a.ending) }) }
+
+func (a *agent) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", a.cfg.LinkSocket)
+}
+
+// listenAPI makes the socket by which programs of the workload reach the service.
+func listenAPI(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove an old socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the programs of the workload: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for the programs of the workload: %w", err), l.Close())
+	}
+	return l, nil
+}

@@ -1,0 +1,140 @@
+package control
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"slipway/internal/errs"
+)
+
+// What is borne of an agent, which runs as the user and may be anything she puts in its place.
+const (
+	maxStatus   = 4 << 20 // bytes of one status
+	maxStatuses = 1000    // statuses in one watch; an app has four states
+	maxFault    = 16 << 10
+	maxFiles    = 10000
+	maxText     = 4 << 10
+	maxName     = 255
+)
+
+// TempPrefix begins the names of files that are still being written; no file of that name is ever an output.
+const TempPrefix = ".slipway-part-"
+
+// CheckName says whether name is fit for a file of the work directory: a plain name, nothing that leads elsewhere and nothing
+// that disturbs a terminal.
+func CheckName(name string) error {
+	bad := name == "" || name == "." || strings.HasPrefix(name, "..") || strings.HasPrefix(name, TempPrefix) ||
+		len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, badRune)
+	if bad {
+		return errs.Bad("file", shorten(name, 80), "a plain file name of at most 255 bytes, without slashes and control characters")
+	}
+	return nil
+}
+
+func badRune(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) }
+
+// fault is an error on the wire, as in the native API.
+type fault struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field,omitempty"`
+		Remedy  string `json:"remedy,omitempty"`
+	} `json:"error"`
+}
+
+// WriteError answers a request with err, so that the Client gets an error of the same kind.
+func WriteError(w http.ResponseWriter, err error) {
+	row := errs.RowOf(errs.KindOf(err))
+	var f fault
+	f.Error.Code, f.Error.Message = row.Code, err.Error()
+	if e, ok := err.(*errs.Error); ok {
+		f.Error.Message, f.Error.Field, f.Error.Remedy = e.Message, e.Field, e.Remedy
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(row.Status)
+	_ = json.NewEncoder(w).Encode(f)
+}
+
+// readFault makes an error of an answer that is none of success.
+func readFault(status int, r io.Reader) error {
+	var f fault
+	err := json.NewDecoder(io.LimitReader(r, maxFault)).Decode(&f)
+	if err != nil || f.Error.Code == "" {
+		return errs.New(errs.Unavailable, "the agent answered with HTTP status %d", status)
+	}
+	return &errs.Error{Kind: errs.ByCode(f.Error.Code), Message: clean(f.Error.Message), Field: clean(f.Error.Field), Remedy: clean(f.Error.Remedy)}
+}
+
+// readStatuses gives each status of a watch to f.
+func readStatuses(r io.Reader, f func(Status) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 4<<10), maxStatus)
+	for n := 0; lines.Scan(); n++ {
+		if n == maxStatuses {
+			return errs.New(errs.Unavailable, "the agent reports its status without end")
+		}
+		s, err := parseStatus(lines.Bytes())
+		if err != nil {
+			return err
+		}
+		if err := f(s); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return errs.New(errs.Unavailable, "read the agent's status: %w", err)
+	}
+	return nil
+}
+
+// parseStatus reads a status and takes from it what an agent may say; the rest is cut.
+func parseStatus(b []byte) (Status, error) {
+	var s Status
+	if err := json.Unmarshal(b, &s); err != nil {
+		return Status{}, errs.New(errs.Unavailable, "read the agent's status: %w", err)
+	}
+	switch s.State {
+	case Idle, Starting, Ready, Exited:
+	default:
+		return Status{}, errs.New(errs.Unavailable, "read the agent's status: no state %q", shorten(string(s.State), 20))
+	}
+	s.Launch, s.Reason = clean(s.Launch), clean(s.Reason)
+	s.ExitCode = min(max(s.ExitCode, 0), 255)
+	s.LogSize, s.MaxRSS, s.CPU = max(s.LogSize, 0), max(s.MaxRSS, 0), max(s.CPU, 0)
+	s.Files = soundFiles(s.Files)
+	return s, nil
+}
+
+func soundFiles(files []File) []File {
+	var sound []File
+	for _, f := range files {
+		if CheckName(f.Name) == nil && f.Size >= 0 && len(sound) < maxFiles {
+			sound = append(sound, f)
+		}
+	}
+	return sound
+}
+
+// clean makes text fit for a log line and a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, shorten(s, maxText))
+}
+
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(s[:n], ""), len(s))
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+const (
+	serviceURL    = "JUPYTERHUB_SERVICE_URL"
+	servicePrefix = "JUPYTERHUB_SERVICE_PREFIX"
+	usualPath     = "/usr/local/bin:/usr/bin:/bin"
+)
+
+// environ joins the agent's environment and the app's, and points an HTTP app to its port and to the relay for the Hub.
+func environ(cfg Config, app control.App, port int, relay string) ([]string, error) {
+	env := map[string]string{}
+	for _, kv := range cfg.Env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	id, known := env[control.IDEnv]
+	maps.Copy(env, app.Env)
+	if known {
+		env[control.IDEnv] = id
+	}
+	env[control.SocketEnv] = cfg.APISocket
+	env["PATH"] = withDir(env["PATH"], cfg.BinDir)
+	if app.HTTP {
+		if err := readdress(env, port, relay); err != nil {
+			return nil, err
+		}
+	}
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {
+			return nil, errs.Bad("env", k, "names without '=' and values without NUL bytes")
+		}
+		list = append(list, k+"="+env[k])
+	}
+	return list, nil
+}
+
+func withDir(path, dir string) string {
+	if path == "" {
+		path = usualPath
+	}
+	if slices.Contains(strings.Split(path, ":"), dir) {
+		return path
+	}
+	return path + ":" + dir
+}
+
+// readdress puts the app's port and the relay's address in the place of the Hub's idea of both. Paths stay.
+func readdress(env map[string]string, port int, relay string) error {
+	if env[serviceURL] == "" {
+		prefix := env[servicePrefix]
+		if prefix == "" {
+			prefix = "/"
+		}
+		env[serviceURL] = "http://127.0.0.1" + prefix
+	}
+	hosts := map[string]string{
+		serviceURL:                net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		"JUPYTERHUB_API_URL":      relay,
+		"JUPYTERHUB_ACTIVITY_URL": relay,
+	}
+	for name, host := range hosts {
+		if env[name] == "" {
+			continue
+		}
+		u, err := url.Parse(env[name])
+		if err != nil || u.Host == "" && u.Scheme == "" {
+			return errs.New(errs.Invalid, "%s: it is not a URL", name).With("http://host:port/path is expected")
+		}
+		u.Scheme, u.Host, u.User = "http", host, nil
+		env[name] = u.String()
+	}
+	return nil
+}
+
+// variable gives the value of a name in a list as environ makes it.
+func variable(env []string, name string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// freePort finds a port of the loopback that nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a port for the app: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

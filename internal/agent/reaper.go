@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ended is how a process ended.
+type ended struct {
+	status syscall.WaitStatus
+	usage  syscall.Rusage
+}
+
+// reaper starts processes and takes their ends. As the first process of a container it also takes the orphans that end up
+// with it; there it alone may call wait, so that no end is taken twice, and it starts processes under its own lock, so that
+// an end is never taken before somebody waits for it.
+type reaper struct {
+	first bool // this is PID 1
+
+	mu    sync.Mutex
+	waits map[int]chan ended
+	alone sync.WaitGroup // of waits for single processes
+}
+
+func newReaper(first bool) *reaper { return &reaper{first: first, waits: map[int]chan ended{}} }
+
+// start starts a program in a session and process group of its own. The channel gives its end, once; what is then left of its
+// group has been killed.
+func (r *reaper) start(program string, argv []string, attr *syscall.ProcAttr) (int, <-chan ended, error) {
+	attr.Sys = &syscall.SysProcAttr{Setsid: true}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := spawn(program, argv, attr)
+	if err != nil {
+		return 0, nil, err
+	}
+	ch := make(chan ended, 1)
+	if r.first {
+		r.waits[pid] = ch
+	} else {
+		r.alone.Go(func() { ch <- waitFor(pid) })
+	}
+	return pid, ch, nil
+}
+
+// spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: files stay
+// writable for the group, and it goes before the agent does. A process may always raise its own standing and take that back.
+func spawn(program string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	const standing = "/proc/self/oom_score_adj"
+	if old, err := os.ReadFile(standing); err == nil && os.WriteFile(standing, []byte("1000"), 0) == nil {
+		defer func() { _ = os.WriteFile(standing, old, 0) }()
+	}
+	defer syscall.Umask(syscall.Umask(0o002))
+	return syscall.ForkExec(program, argv, attr)
+}
+
+// run takes orphans until ctx ends.
+func (r *reaper) run(ctx context.Context) {
+	defer r.alone.Wait()
+	if !r.first {
+		<-ctx.Done()
+		return
+	}
+	child := make(chan os.Signal, 1)
+	signal.Notify(child, syscall.SIGCHLD)
+	defer signal.Stop(child)
+	for {
+		r.reap()
+		select {
+		case <-child:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *reaper) reap() {
+	for {
+		r.mu.Lock()
+		var e ended
+		pid, err := syscall.Wait4(-1, &e.status, syscall.WNOHANG, &e.usage)
+		ch := r.waits[pid]
+		delete(r.waits, pid)
+		r.mu.Unlock()
+		if err == syscall.EINTR {
+			continue
+		}
+		if pid <= 0 {
+			return
+		}
+		if ch != nil {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			ch <- e
+		}
+	}
+}
+
+// waitFor waits for one child. Its group is killed while its number is still its own.
+func waitFor(pid int) ended {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			break
+		}
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	var e ended
+	for {
+		if _, err := syscall.Wait4(pid, &e.status, 0, &e.usage); err != syscall.EINTR {
+			return e
+		}
+	}
+}
+
+// killAll ends every other process of the container. Outside of one it does nothing.
+func (r *reaper) killAll() {
+	if r.first {
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+	}
+}

@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/tunnel"
+)
+
+const (
+	drainTime  = 500 * time.Millisecond // for output that the app's children still hold when it has exited
+	probeTime  = 5 * time.Second
+	cgroupRoot = "/sys/fs/cgroup"
+)
+
+// supervisor starts the app once and knows where it is.
+type supervisor struct {
+	agent *agent
+	files *workdir
+
+	mu      sync.Mutex
+	status  control.Status
+	changed chan struct{} // closed at the next change of status
+	grace   time.Duration
+	pid     int
+	port    int
+	out     *output
+	over    chan struct{} // closed when the app has exited and its output is complete
+	ending  bool
+	kill    sync.Once
+}
+
+func newSupervisor(a *agent) *supervisor {
+	return &supervisor{agent: a, files: newWorkdir(a.cfg.WorkDir), status: control.Status{State: control.Idle},
+		changed: make(chan struct{}), over: make(chan struct{})}
+}
+
+// now gives the status, and a channel that is closed when it is no longer so.
+func (s *supervisor) now() (control.Status, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	if s.out != nil {
+		st.LogSize = s.out.total()
+	}
+	return st, s.changed
+}
+
+func (s *supervisor) set(f func(*control.Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setLocked(f)
+}
+
+func (s *supervisor) setLocked(f func(*control.Status)) {
+	f(&s.status)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// printed gives the app's output, nil before the launch and when the app could not be started.
+func (s *supervisor) printed() (*output, control.State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out, s.status.State, s.changed
+}
+
+// listening gives the port of an HTTP app, 0 when there is none.
+func (s *supervisor) listening() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.port
+}
+
+func (s *supervisor) launched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.Launch != ""
+}
+
+// launch starts the app, once. An app that cannot be started has exited, with the reason in its status.
+func (s *supervisor) launch(app control.App) error {
+	if app.Launch == "" {
+		return errs.Bad("launch", "", "a name for this launch")
+	}
+	if len(app.Argv) == 0 || app.Argv[0] == "" {
+		return errs.Bad("argv", fmt.Sprint(app.Argv), "a program and its arguments")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.status.Launch == app.Launch:
+		return nil
+	case s.status.Launch != "":
+		return errs.New(errs.Conflict, "the agent has launched %s already", s.status.Launch)
+	case s.ending:
+		return errs.New(errs.Conflict, "the agent is ending")
+	}
+	s.grace = app.Grace
+	if s.grace <= 0 {
+		s.grace = defaultGrace
+	}
+	s.setLocked(func(st *control.Status) {
+		st.Launch, st.State, st.Started = app.Launch, control.Starting, time.Now()
+	})
+	if code, reason := s.start(app); reason != "" {
+		s.agent.log.Warn("the app was not started", "launch", app.Launch, "reason", reason)
+		s.setLocked(func(st *control.Status) {
+			st.State, st.ExitCode, st.Reason, st.Ended = control.Exited, code, reason, time.Now()
+		})
+		close(s.over)
+	}
+	return nil
+}
+
+// start brings the app up and has it watched. A reason says why it could not.
+func (s *supervisor) start(app control.App) (int, string) {
+	a := s.agent
+	fail := func(err error) (int, string) { return 126, fmt.Sprintf("cannot run %q: %v", app.Argv[0], err) }
+	dir, err := directory(app.Dir, a.cfg.WorkDir)
+	if err != nil {
+		return fail(err)
+	}
+	relay, err := s.prepareHTTP(app)
+	if err != nil {
+		return fail(err)
+	}
+	env, err := environ(a.cfg, app, s.port, relay)
+	if err != nil {
+		return fail(err)
+	}
+	program, err := find(app.Argv[0], dir, variable(env, "PATH"))
+	if err != nil {
+		return cannotRun(app.Argv[0], false, err)
+	}
+	limit := a.cfg.KeepLog
+	if app.HTTP {
+		limit = a.cfg.RecentLog
+	}
+	if s.out, err = newOutput(a.cfg.LogFile, limit, app.HTTP); err != nil {
+		return fail(err)
+	}
+	before := readMemory(cgroupRoot)
+	pid, done, pipe, err := s.fork(program, app.Argv, dir, env)
+	if err != nil {
+		s.out.close()
+		return cannotRun(app.Argv[0], true, err)
+	}
+	s.pid = pid
+	a.log.Info("app started", "launch", app.Launch, "program", program, "pid", pid)
+	a.work.Go(func() { s.watch(done, pipe, s.out, before) })
+	s.becomeReady(app)
+	return 0, ""
+}
+
+func directory(dir, fallback string) (string, error) {
+	if dir == "" {
+		return fallback, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("its working directory: %w", err)
+	}
+	return dir, nil
+}
+
+// prepareHTTP chooses the app's port and opens the relay to the Hub.
+func (s *supervisor) prepareHTTP(app control.App) (relay string, err error) {
+	if !app.HTTP {
+		return "", nil
+	}
+	if s.port, err = freePort(); err != nil {
+		return "", err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("open the relay to the Hub: %w", err)
+	}
+	a := s.agent
+	a.work.Go(func() { a.relay(a.ctx, l, tunnel.DoorHub) })
+	return l.Addr().String(), nil
+}
+
+// fork starts the program with its output in a pipe.
+func (s *supervisor) fork(program string, argv []string, dir string, env []string) (int, <-chan ended, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, nil, nil, errors.Join(err, r.Close(), w.Close())
+	}
+	pid, done, err := s.agent.reaper.start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: []uintptr{null.Fd(), w.Fd(), w.Fd()}})
+	_, _ = null.Close(), w.Close()
+	if err != nil {
+		_ = r.Close()
+		return 0, nil, nil, err
+	}
+	return pid, done, r, nil
+}
+
+// watch keeps the app's output until it exits, and then says how it ended.
+func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before memory) {
+	var reading sync.WaitGroup
+	reading.Go(func() { drain(out, pipe) })
+	e := <-done
+	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
+	reading.Wait()
+	_ = pipe.Close()
+	out.close()
+	code, reason := howEnded(e.status)
+	if memory := readMemory(cgroupRoot).exceeded(before); memory != "" && code != 0 {
+		reason = memory
+	}
+	files := s.files.outputs()
+	s.agent.log.Info("app exited", "code", code, "reason", reason)
+	s.set(func(st *control.Status) {
+		st.State, st.ExitCode, st.Reason, st.Ended, st.Files = control.Exited, code, reason, time.Now(), files
+		st.MaxRSS = e.usage.Maxrss << 10
+		st.CPU = seconds(e.usage.Utime) + seconds(e.usage.Stime)
+	})
+	close(s.over)
+}
+
+func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+
+func drain(out *output, pipe *os.File) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := pipe.Read(buf)
+		_, _ = out.Write(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// becomeReady makes the app ready: at once, or when its path answers.
+func (s *supervisor) becomeReady(app control.App) {
+	ready := func(st *control.Status) {
+		if st.State == control.Starting {
+			st.State = control.Ready
+		}
+	}
+	if !app.HTTP || app.Ready == "" {
+		s.setLocked(ready)
+		return
+	}
+	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) + app.Ready
+	s.agent.work.Go(func() {
+		if s.answers(url) {
+			s.set(ready)
+		}
+	})
+}
+
+// answers asks until the app answers with a status below 500. It gives up when the app has exited.
+func (s *supervisor) answers(url string) bool {
+	ctx, cancel := context.WithCancel(s.agent.ctx)
+	defer cancel()
+	every := time.NewTicker(control.ReadyEvery)
+	defer every.Stop()
+	transport := &http.Transport{DisableKeepAlives: true}
+	for {
+		if probe(ctx, transport, url) {
+			return true
+		}
+		select {
+		case <-every.C:
+		case <-s.over:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func probe(ctx context.Context, t *http.Transport, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	res, err := t.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode < 500
+}
+
+// end ends the app: asks, waits its grace, kills. It gives the code that the app ended with.
+func (s *supervisor) end() int {
+	s.mu.Lock()
+	s.ending = true
+	pid, grace, launched := s.pid, s.grace, s.status.Launch != ""
+	s.mu.Unlock()
+	if !launched {
+		return 0
+	}
+	if pid != 0 {
+		s.kill.Do(func() { s.terminate(pid, grace) })
+	}
+	<-s.over
+	st, _ := s.now()
+	return st.ExitCode
+}
+
+func (s *supervisor) terminate(pid int, grace time.Duration) {
+	select {
+	case <-s.over:
+		return
+	default:
+	}
+	_ = syscall.Kill(-pid, syscall.SIGTERM)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-s.over:
+	case <-t.C:
+		s.agent.log.Warn("the app did not end when asked: killing it", "grace", grace)
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}

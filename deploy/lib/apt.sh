@@ -15,5 +15,5 @@ need() {
 
 apt_install() {
   apt-get update -q
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+  DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends "$@"
 }

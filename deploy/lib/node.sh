@@ -15,6 +15,6 @@ npm_ci() {
   cp "$source/package.json" "$source/package-lock.json" "$dir/"
   # npm brings its own list of authorities: it is told of the host's.
   (cd "$dir" && PATH=$(node_bin):$PATH NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$CA_BUNDLE} \
-    "$CACHE/hub/bin/npm" ci --ignore-scripts --no-audit --no-fund)
+    "$CACHE/hub/bin/npm" ci --ignore-scripts --no-audit --no-fund --no-update-notifier)
   echo "$hash" >"$dir/made-from"
 }

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Python environments from pinned lists.
 
+# pip brings a list of authorities of its own: it is told of the host's.
+export PIP_CERT=${PIP_CERT:-$CA_BUNDLE}
+
 # python: the interpreter that environments are made with. The system's own first: one that a
 # version manager put on PATH may go away below them.
 python() {

@@ -1,0 +1,157 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestHouse(t *testing.T) {
+	tree := house(t)
+	packages, err := sources(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 10 {
+		t.Fatalf("found the packages %v only", sorted(packages))
+	}
+	all, err := texts(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := fs.ReadDir(tree, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), textFaults(all), roomFaults(entries))
+	for _, f := range faults {
+		t.Error(f)
+	}
+}
+
+// importFaults finds imports without a rule that allows them.
+func importFaults(packages map[string][]source, rules map[string]rule) (faults []string) {
+	for _, dir := range sorted(packages) {
+		r, ok := rules[dir]
+		if !ok {
+			faults = append(faults, fmt.Sprintf("package %s has no row in rules(): say what it may import", dir))
+			continue
+		}
+		for _, s := range packages[dir] {
+			allowed := slices.Concat(r.own, r.outside)
+			if s.test {
+				allowed = slices.Concat(allowed, r.tests, everywhere(), []string{dir})
+			}
+			for _, i := range s.imports {
+				if !allowedBy(allowed, i) {
+					faults = append(faults, fmt.Sprintf("%s imports %s: no rule allows that", s.path, i))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+func allowedBy(allowed []string, imported string) bool {
+	if dir, ok := inModule(imported); ok {
+		return slices.Contains(allowed, dir)
+	}
+	first, _, _ := strings.Cut(imported, "/")
+	if imported != "C" && !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	return slices.ContainsFunc(allowed, func(a string) bool { return imported == a || strings.HasPrefix(imported, a+"/") })
+}
+
+// inModule gives the directory of a package of this module.
+func inModule(imported string) (dir string, ok bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+// reachFaults finds what never() forbids, through any number of packages.
+func reachFaults(packages map[string][]source) (faults []string) {
+	for _, n := range never() {
+		if way := route(packages, n.from, n.to, nil); way != nil {
+			faults = append(faults, fmt.Sprintf("%s: %s", strings.Join(way, " -> "), n.why))
+		}
+	}
+	return faults
+}
+
+// route finds a way from a package to an import, tests left out; nil when there is none.
+func route(packages map[string][]source, from, to string, way []string) []string {
+	if slices.Contains(way, from) {
+		return nil
+	}
+	way = append(slices.Clip(way), from)
+	for _, s := range packages[from] {
+		if s.test {
+			continue
+		}
+		for _, i := range s.imports {
+			dir, own := inModule(i)
+			switch {
+			case !own && (i == to || strings.HasPrefix(i, to+"/")), own && dir == to:
+				return append(way, to)
+			case own:
+				if found := route(packages, dir, to, way); found != nil {
+					return found
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// styleFaults finds packages without one comment that says what they are for, init functions, and tests that wait in real time.
+func styleFaults(packages map[string][]source) (faults []string) {
+	for _, dir := range sorted(packages) {
+		docs := 0
+		for _, s := range packages[dir] {
+			if s.doc && !s.test {
+				docs++
+			}
+			if s.inits {
+				faults = append(faults, s.path+" has func init: make what it makes where it is used")
+			}
+			if s.test && s.sleeps && !slices.Contains(s.imports, "testing/synctest") {
+				faults = append(faults, s.path+" sleeps: use testing/synctest, or wait for what happens")
+			}
+		}
+		if docs != 1 {
+			faults = append(faults, fmt.Sprintf("package %s has %d package comments, want 1", dir, docs))
+		}
+	}
+	return faults
+}
+
+// elsewhere matches what is true on one machine or behind one mirror only: package registries come from the host's own
+// configuration, and paths from flags.
+var elsewhere = regexp.MustCompile(`https?://[a-zA-Z0-9.-]*(debian|golang|pypi|pythonhosted|npmjs)|(^|[^a-zA-Z0-9_.}/-])/wor[k]/`)
+
+func textFaults(texts map[string]string) (faults []string) {
+	for _, name := range sorted(texts) {
+		for i, line := range strings.Split(texts[name], "\n") {
+			if m := elsewhere.FindString(line); m != "" {
+				faults = append(faults, fmt.Sprintf("%s:%d names %q: nothing in the tree names a registry's host or a path of one machine", name, i+1, m))
+			}
+		}
+	}
+	return faults
+}
+
+func roomFaults(entries []fs.DirEntry) (faults []string) {
+	for _, e := range entries {
+		built := strings.HasSuffix(e.Name(), ".test") || strings.HasSuffix(e.Name(), ".out") || strings.HasSuffix(e.Name(), "_cache")
+		if !built && !slices.Contains(rooms(), e.Name()) {
+			faults = append(faults, fmt.Sprintf("%s in the root: the house has no such room", e.Name()))
+		}
+	}
+	return faults
+}

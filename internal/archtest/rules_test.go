@@ -1,0 +1,120 @@
+package archtest
+
+// module is the import path of the root.
+const module = "slipway"
+
+// rule says what a package may import beside the standard library.
+type rule struct {
+	own     []string // packages of this module, by directory
+	outside []string // others, by the beginning of their path
+	tests   []string // what its tests may import on top: directories and beginnings of paths
+}
+
+// everywhere is what every package's tests may import.
+func everywhere() []string { return []string{"internal/testenv", "github.com/google/go-cmp"} }
+
+// rules has a row for every package. A new package needs one: that is the moment to look at the picture in README.md.
+// A new name under outside needs its reason in the commit.
+func rules() map[string]rule {
+	return map[string]rule{
+		".": {own: []string{"internal/cli"}},
+
+		// The bottom: these know nothing of each other, or of Slipway.
+		"internal/errs":     {},
+		"internal/secret":   {},
+		"internal/memsize":  {},
+		"internal/testenv":  {},
+		"internal/archtest": {},
+
+		"internal/config":   {own: []string{"internal/errs", "internal/secret", "internal/memsize"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/store":    {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
+		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
+
+		// What runs inside sessions and jobs.
+		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
+		"internal/tunnel": {
+			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
+			outside: []string{"github.com/hashicorp/yamux", "golang.org/x/sys"},
+		},
+		"internal/agent": {
+			own:     []string{"internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
+			outside: []string{"golang.org/x/sys"},
+		},
+
+		// The engine, and one package a backend.
+		"spawner": {
+			own:     []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			outside: []string{"golang.org/x/sync"},
+			tests:   []string{"spawner/spawnertest"},
+		},
+		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs"}},
+		"spawner/docker": {
+			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/opencontainers", "golang.org/x/sys"},
+			tests:   []string{"spawner/spawnertest"},
+		},
+		"spawner/local": {
+			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			outside: []string{"golang.org/x/sys"},
+			tests:   []string{"spawner/spawnertest", "internal/tunnel"},
+		},
+
+		// Environments stand alone.
+		"images": {own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}},
+
+		// What is spoken over HTTP. hubapi itself is what others would import to speak it.
+		"hubapi":     {own: []string{"internal/errs"}},
+		"hubapi/hub": {own: []string{"internal/errs", "internal/secret", "hubapi"}, outside: []string{"github.com/hashicorp/go-retryablehttp"}},
+		"hubapi/server": {
+			own: []string{
+				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/metrics",
+				"internal/secret", "internal/webui",
+			},
+			outside: []string{"github.com/go-chi/chi"},
+			tests:   []string{"spawner/spawnertest", "github.com/coder/websocket"},
+		},
+		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
+		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+
+		// The wiring: the one package that knows every backend.
+		"internal/cli": {
+			own: []string{
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/config", "internal/errs",
+				"internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
+				"spawner", "spawner/docker", "spawner/local",
+			},
+			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
+			tests:   []string{"spawner/spawnertest", "internal/cli", "github.com/rogpeppe/go-internal"},
+		},
+	}
+}
+
+// never are imports that no row may ever bring about, not even through other packages.
+func never() []struct{ from, to, why string } {
+	return []struct{ from, to, why string }{
+		{"spawner", "images", "the engine knows environments by name alone; internal/cli joins them"},
+		{"images", "spawner", "environments know nothing of sessions; internal/cli joins them"},
+		{"spawner", "hubapi", "the engine knows nothing of HTTP"},
+		{"spawner", "spawner/docker", "the engine knows no backend"},
+		{"spawner", "spawner/local", "the engine knows no backend"},
+		{"spawner/docker", "spawner/local", "backends do not know each other"},
+		{"spawner/local", "spawner/docker", "backends do not know each other"},
+		{"spawner/docker", "hubapi", "a backend knows the engine alone"},
+		{"spawner/local", "hubapi", "a backend knows the engine alone"},
+		{"hubapi", "spawner", "a program that speaks the API must not carry the engine"},
+		{"internal/agent", "spawner", "the agent is small, and knows one app"},
+		{"internal/agent", "internal/store", "the agent keeps no records"},
+		{"internal/agent", "github.com/spf13/cobra", "the agent starts in milliseconds"},
+		{"internal/agent", "C", "the agent is a static program"},
+		{".", "C", "the program is built with CGO_ENABLED=0"},
+	}
+}
+
+// rooms are the entries that the root may have.
+func rooms() []string {
+	return []string{
+		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
+		"deploy", "hubapi", "images", "internal", "notebooks", "spawner",
+		"slipway", // built, and ignored by git
+	}
+}

@@ -1,0 +1,69 @@
+package local
+
+import (
+	"maps"
+	"slices"
+
+	"slipway/internal/agent/control"
+)
+
+// The job's sources, as they lie in the job's own mount namespace. Enter binds them here before it gives up root's rights, so
+// Apptainer, which runs as the user, needs no way to where they really lie; and their names hold nothing that Apptainer's
+// options could take for syntax.
+const (
+	stage        = "/run/slipway-job"
+	stageImage   = stage + "/image"
+	stageBin     = stage + "/bin"
+	stageLink    = stage + "/link"
+	stageRun     = stage + "/run"
+	stageHome    = stage + "/home"
+	stageScratch = stage + "/scratch"
+	stagePasswd  = stage + "/passwd"
+	stageGroup   = stage + "/group"
+)
+
+// argv is Apptainer's command line. The binds nest, so the outer comes first.
+func (p plan) argv() []string {
+	return []string{
+		p.Apptainer, "--quiet", "exec",
+		"--userns", // never a program with root's rights, even where one is installed
+		"--contain", "--pid", "--ipc", "--cleanenv",
+		"--no-eval",                    // values are not shell text
+		"--no-mount", "bind-paths,cwd", // whatever the administrator lets other containers see
+		"--workdir", stageScratch, // /tmp and /var/tmp on disk, not in 64 MB of memory
+		"--home", stageHome + ":" + p.Account.Home,
+		"--bind", stageRun + ":" + control.RunDir,
+		"--bind", stageBin + ":" + control.BinDir + ":ro",
+		"--bind", stageLink + ":" + control.LinkDir + ":ro",
+		"--pwd", control.RunDir,
+		stageImage,
+		control.Program, "agent",
+	}
+}
+
+// environ is Apptainer's own environment. What has the prefix reaches the job, without it.
+func (p plan) environ() []string {
+	const job = "APPTAINERENV_"
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LANG=C.UTF-8",
+		"HOME=" + stageScratch,
+		"APPTAINER_CONFIGDIR=" + stageScratch + "/.apptainer",
+		"APPTAINER_CACHEDIR=" + stageScratch + "/.apptainer/cache",
+		"APPTAINER_TMPDIR=" + stageScratch,
+		job + "APPEND_PATH=" + control.BinDir,
+		job + control.IDEnv + "=" + p.ID,
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if name != "HOME" {
+			env = append(env, job+name+"="+p.Env[name])
+		}
+	}
+	return env
+}
+
+// reserved reports whether a variable of that name would not arrive as it is: the shell that starts a container's program
+// keeps these for itself, and the prefixes change PATH.
+func reserved(name string) bool {
+	return slices.Contains([]string{"APPEND_PATH", "PREPEND_PATH", "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_"}, name)
+}

@@ -1,0 +1,269 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// The kernel's interface is a handful of small files; what is used of it is written out here, once for both versions, so that
+// it can be tested on any directory.
+
+// cgroupRoot is where the kernel's control groups are mounted on every host.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// shims is the group, without limits, of all shims of a service. It takes them out of the service's own group, whose members
+// the init system kills with the service, and keeps them out of reach of their jobs' memory limits.
+const shims = "shims"
+
+// tree is the part of the host's control groups that belongs to one service, in either version of the kernel's interface.
+type tree struct {
+	root    string
+	parent  string
+	unified bool // version 2: one hierarchy; otherwise one directory for each controller
+}
+
+func newTree(root, parent string) tree {
+	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
+	return tree{root: root, parent: parent, unified: err == nil}
+}
+
+// controllers are those that limit a job.
+func (t tree) controllers() []string {
+	if t.unified {
+		return []string{"cpu", "memory", "pids"}
+	}
+	return []string{"cpu", "cpuacct", "memory", "pids"}
+}
+
+// missing names the controllers that the host does not have.
+func (t tree) missing() []string {
+	have := func(c string) bool { _, err := os.Stat(filepath.Join(t.root, c)); return err == nil }
+	if t.unified {
+		data, _ := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
+		have = func(c string) bool { return slices.Contains(strings.Fields(string(data)), c) }
+	}
+	return slices.DeleteFunc(t.controllers(), have)
+}
+
+// group gives a group of the tree, made or not.
+func (t tree) group(name string) group { return group{tree: t, name: name} }
+
+// names gives the groups that exist.
+func (t tree) names() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(t.group(shims).dir("pids")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// group is one control group.
+type group struct {
+	tree
+	name string
+}
+
+func (g group) dir(controller string) string {
+	if g.unified {
+		return filepath.Join(g.root, g.parent, g.name)
+	}
+	return filepath.Join(g.root, controller, g.parent, g.name)
+}
+
+// dirs are the group's directories, one for each hierarchy. The init system's own hierarchy of version 1 counts: by it, the
+// init system knows what belongs to a service.
+func (g group) dirs() []string {
+	if g.unified {
+		return []string{g.dir("")}
+	}
+	var dirs []string
+	for _, c := range append(g.controllers(), "systemd") {
+		if _, err := os.Stat(filepath.Join(g.root, c)); err == nil {
+			dirs = append(dirs, g.dir(c))
+		}
+	}
+	return dirs
+}
+
+func (g group) exists() bool {
+	return slices.ContainsFunc(g.dirs(), func(d string) bool { _, err := os.Stat(d); return err == nil })
+}
+
+// create makes the group; what exists is left.
+func (g group) create() error {
+	if missing := g.missing(); len(missing) > 0 {
+		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
+			With("start the kernel with " + strings.Join(missing, ", ") + " control groups enabled")
+	}
+	for _, d := range g.dirs() {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if g.unified {
+		return g.delegate()
+	}
+	return nil
+}
+
+// delegate hands the controllers down to the group: version 2 wants that of each group above.
+func (g group) delegate() error {
+	on := "+" + strings.Join(g.controllers(), " +")
+	at := g.root
+	for _, part := range append([]string{"."}, strings.Split(g.parent, "/")...) {
+		at = filepath.Join(at, part)
+		if err := put(filepath.Join(at, "cgroup.subtree_control"), on); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limit sets a job's limits. Swap is no way around the memory limit.
+func (g group) limit(r spawner.Resources) error {
+	for _, s := range g.settings(r) {
+		err := put(filepath.Join(g.dir(s.controller), s.file), s.value)
+		if s.optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("limit %s to %s: %w", s.file, s.value, err)
+		}
+	}
+	return nil
+}
+
+// setting is one value for one of the kernel's files.
+type setting struct {
+	controller, file, value string
+	optional                bool // kernels without swap accounting lack the file
+}
+
+// cpuPeriod is the period of the CPU limit, in microseconds: the kernel's default.
+const cpuPeriod = 100_000
+
+// settings gives the kernel's files that hold the limits, in the order in which they can be written. Zero is no limit.
+func (g group) settings(r spawner.Resources) []setting {
+	memory, pids, quota := strconv.FormatInt(r.Memory, 10), strconv.FormatInt(r.Pids, 10), int64(math.Ceil(r.CPUs*cpuPeriod))
+	var s []setting
+	if r.Memory > 0 && g.unified {
+		s = append(s, setting{"memory", "memory.max", memory, false}, setting{"memory", "memory.swap.max", "0", true})
+	}
+	if r.Memory > 0 && !g.unified {
+		s = append(s, setting{"memory", "memory.limit_in_bytes", memory, false},
+			setting{"memory", "memory.memsw.limit_in_bytes", memory, true})
+	}
+	if r.Pids > 0 {
+		s = append(s, setting{"pids", "pids.max", pids, false})
+	}
+	if quota = max(quota, 1000); r.CPUs > 0 && g.unified {
+		s = append(s, setting{"cpu", "cpu.max", fmt.Sprintf("%d %d", quota, cpuPeriod), false})
+	}
+	if r.CPUs > 0 && !g.unified {
+		s = append(s, setting{"cpu", "cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false},
+			setting{"cpu", "cpu.cfs_quota_us", strconv.FormatInt(quota, 10), false})
+	}
+	return s
+}
+
+// join takes the calling process into the group.
+func (g group) join() error {
+	for _, d := range g.dirs() {
+		if err := put(filepath.Join(d, "cgroup.procs"), strconv.Itoa(os.Getpid())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pids gives the group's processes.
+func (g group) pids() ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(g.dir("pids"), "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parsePids(data)
+}
+
+// kill kills every process of the group and returns when none is left. No process can be started in the group from then on,
+// so one that forks without end does not get away.
+func (g group) kill(ctx context.Context) error {
+	if err := put(filepath.Join(g.dir("pids"), "pids.max"), "0"); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		pids, err := g.pids()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill %d: %w", pid, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// remove removes the group, in which no process may be left. The kernel takes a moment to see a killed one out.
+func (g group) remove() error {
+	limit := time.NewTimer(2 * time.Second)
+	defer limit.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for _, d := range g.dirs() {
+		for {
+			err := os.Remove(d)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			select {
+			case <-limit.C:
+				return fmt.Errorf("remove the control group: %w", err)
+			case <-tick.C:
+			}
+		}
+	}
+	return nil
+}
+
+// put writes a value to a file of the kernel's; it never makes one.
+func put(file, value string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

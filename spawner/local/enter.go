@@ -1,0 +1,164 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter becomes a job's Apptainer: it joins the job's control group, puts the job's files in place in the mount namespace in
+// which the shim has started it, gives up every right of root's, and is replaced by Apptainer. It is the whole of the program
+// `slipway local-enter DIR`, and returns only an error, which the shim has been told then.
+func Enter(name string) error {
+	runtime.LockOSThread() // rights are a thread's own, and exec keeps those of the thread that calls it
+	syscall.CloseOnExec(lockFD)
+	syscall.CloseOnExec(statusFD)
+	status := os.NewFile(statusFD, "status")
+	err := enter(dir(name))
+	_, werr := status.WriteString(err.Error())
+	return errors.Join(err, werr)
+}
+
+func enter(d dir) error {
+	p, err := d.plan()
+	if err != nil {
+		return err
+	}
+	if err := newTree(cgroupRoot, p.Cgroups).group(p.ID).join(); err != nil {
+		return fmt.Errorf("join the job's control group: %w", err)
+	}
+	if err := p.furnish(); err != nil {
+		return fmt.Errorf("put the job's files in place: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	if err := drop(p.Account.UID, p.Account.GID); err != nil {
+		return fmt.Errorf("give up root's rights: %w", err)
+	}
+	return fmt.Errorf("run %s: %w", p.Apptainer, syscall.Exec(p.Apptainer, p.argv(), p.environ()))
+}
+
+// binding puts one file or directory of the host in its place on the stage.
+type binding struct {
+	from, to string
+	file     bool
+	readOnly bool
+}
+
+func (p plan) bindings() []binding {
+	return []binding{
+		{from: p.Image, to: stageImage, file: true, readOnly: true},
+		{from: p.AgentDir, to: stageBin, readOnly: true},
+		{from: p.LinkDir, to: stageLink, readOnly: true},
+		{from: p.RunDir, to: stageRun},
+		{from: p.Account.HomeDir, to: stageHome},
+		{from: p.Scratch, to: stageScratch},
+	}
+}
+
+// furnish makes the stage. No mount of it reaches the host, and all end with the namespace's last process. The sources are
+// opened before the stage covers anything.
+func (p plan) furnish() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return err
+	}
+	var sources []int
+	for _, b := range p.bindings() {
+		fd, err := unix.Open(b.from, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", b.from, err)
+		}
+		sources = append(sources, fd)
+	}
+	if err := os.MkdirAll(stage, 0o755); err != nil {
+		return err
+	}
+	unix.Umask(0o022)
+	if err := unix.Mount("slipway", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=16m"); err != nil {
+		return err
+	}
+	for i, b := range p.bindings() {
+		if err := b.bind(sources[i]); err != nil {
+			return fmt.Errorf("bind %s: %w", b.from, err)
+		}
+	}
+	return p.introduce()
+}
+
+// bind binds what fd is open on.
+func (b binding) bind(fd int) error {
+	if err := b.point(); err != nil {
+		return err
+	}
+	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID | unix.MS_NODEV)
+	if b.readOnly {
+		flags |= unix.MS_RDONLY
+	}
+	return unix.Mount("", b.to, "", flags, "")
+}
+
+// point makes the place to bind on.
+func (b binding) point() error {
+	if b.file {
+		return os.WriteFile(b.to, nil, 0o444)
+	}
+	return os.Mkdir(b.to, 0o755)
+}
+
+// introduce makes the account known in the namespace.
+func (p plan) introduce() error {
+	users, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return err
+	}
+	all, err := os.ReadFile("/etc/group")
+	if err != nil {
+		return err
+	}
+	for file, table := range map[string][]byte{stagePasswd: passwd(users, p.Account), stageGroup: groups(all, p.Account)} {
+		if err := os.WriteFile(file, table, 0o444); err != nil {
+			return err
+		}
+		if err := unix.Mount(file, filepath.Join("/etc", filepath.Base(file)), "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop makes the calling thread an ordinary user's, for ever: without other groups, capabilities or the means to gain any.
+func drop(uid, gid int) error {
+	for c := 0; ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // the kernel knows no more
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return err
+	}
+	if err := syscall.Setgid(gid); err != nil {
+		return err
+	}
+	if err := syscall.Setuid(uid); err != nil {
+		return err
+	}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}

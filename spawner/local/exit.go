@@ -1,0 +1,85 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"slipway/spawner"
+)
+
+// exit is the account of a job's end, as the shim leaves it in exit.json.
+type exit struct {
+	Code      int           `json:"code"`                // 128+n after signal n
+	Signal    int           `json:"signal,omitempty"`    // that ended the container's program
+	Limit     time.Duration `json:"limit,omitempty"`     // the time limit, when that ended it
+	Memory    int64         `json:"memory,omitempty"`    // the memory limit
+	Container string        `json:"container,omitempty"` // why there was no container, in Apptainer's words
+	Lost      bool          `json:"-"`                   // nobody saw the end
+	Usage     usage         `json:"usage"`
+	Ended     time.Time     `json:"ended"`
+}
+
+// noContainer is the exit code by which Apptainer says that it could not make the container.
+const noContainer = 255
+
+func parseExit(data []byte) (exit, error) {
+	var e exit
+	if err := json.Unmarshal(data, &e); err != nil {
+		return exit{}, fmt.Errorf("read %s: %w", exitFile, err)
+	}
+	return e, nil
+}
+
+// observation tells the end in plain words.
+func (e exit) observation() spawner.Observation {
+	o := spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code}
+	switch {
+	case e.Lost:
+		o.Reason = "it ended unseen: the host was restarted, or an administrator killed the job's keeper"
+		o.Remedy = "submit it again"
+	case e.Limit > 0:
+		o.Reason = fmt.Sprintf("time limit of %s reached", e.Limit)
+		o.Remedy = "ask for more time: --time"
+	case e.Usage.OOMKills > 0:
+		o.Reason, o.Remedy = outOfMemory(e.Memory, e.Usage.MemoryPeak)
+	case e.Container != "":
+		o.Reason = "its container could not be made: " + e.Container
+		o.Remedy = "tell your administrator: `slipway doctor` says what the host lacks"
+	case e.Signal > 0:
+		o.Reason = fmt.Sprintf("ended by signal %d (%s)", e.Signal, syscall.Signal(e.Signal))
+	}
+	return o
+}
+
+func outOfMemory(limit, peak int64) (reason, remedy string) {
+	what := "limit " + size(limit)
+	if peak > 0 {
+		what += ", peak " + size(peak)
+	}
+	return "out of memory (" + what + ")", "ask for more memory: --mem"
+}
+
+// size writes a number of bytes in the units in which memory is asked for.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	default:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+}
+
+// fatal finds in Apptainer's output why it gave up; empty when it does not say.
+func fatal(output []byte) string {
+	for line := range strings.Lines(string(output)) {
+		if _, why, ok := strings.Cut(line, "FATAL:"); ok {
+			return strings.TrimSpace(why)
+		}
+	}
+	return ""
+}

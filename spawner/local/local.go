@@ -1,0 +1,251 @@
+// Package local runs batch jobs on this host, each in a container of Apptainer and in a control group with limits and a
+// deadline.
+//
+// Promises: a job runs on while the service is down, and its time limit, memory limit and number of processes hold all the
+// same; when it is said to have ended, every process of it is gone and no mount is left; a job runs as its owner's account,
+// without capabilities, and sees of the host only its image, its own directories and its owner's home.
+//
+// A job is kept by a small program of its own, the shim (see Shim), which the service starts and then forgets. All that the
+// service knows of a job it reads from the job's control directory: the lock says whether the shim lives, exit.json how it
+// ended. The package must not know what the agent runs, nor how many jobs may run at once.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Config is what a Backend is made of.
+type Config struct {
+	Dir          string        // holds a control directory for each job; made when missing. Required, absolute
+	Apptainer    string        // the program, a path or a name on PATH; empty: "apptainer"
+	CgroupParent string        // path below the root of the control groups; empty: "slipway"
+	Instance     string        // keeps two services on one host apart; may be empty
+	Self         string        // path of the slipway program, run as `Self local-shim DIR`. Required
+	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
+	Logger       *slog.Logger  // required
+}
+
+// Backend runs jobs on this host. It is safe for concurrent use.
+type Backend struct {
+	cfg    Config
+	groups tree
+	host   host
+}
+
+var _ spawner.Backend = (*Backend)(nil)
+
+// New makes a Backend. It starts nothing and does not ask whether Apptainer is there: that is Check's.
+func New(cfg Config) (*Backend, error) {
+	if cfg.Apptainer == "" {
+		cfg.Apptainer = "apptainer"
+	}
+	if cfg.CgroupParent == "" {
+		cfg.CgroupParent = "slipway"
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 10 * time.Second
+	}
+	group := path.Join(cfg.CgroupParent, cfg.Instance)
+	switch {
+	case !filepath.IsAbs(cfg.Dir):
+		return nil, errs.Bad("local dir", cfg.Dir, "name an absolute path")
+	case cfg.Self == "":
+		return nil, errs.Bad("local self", cfg.Self, "name the slipway program")
+	case cfg.Logger == nil:
+		return nil, errs.New(errs.Invalid, "the local backend has no logger")
+	case !filepath.IsLocal(group) || group == ".":
+		return nil, errs.Bad("local cgroup", cfg.CgroupParent, "name a path below the root of the control groups, such as slipway")
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of local jobs: %w", err)
+	}
+	return &Backend{cfg: cfg, groups: newTree(cgroupRoot, group), host: host{root: "/"}}, nil
+}
+
+// Name is "local".
+func (b *Backend) Name() string { return "local" }
+
+// validID keeps a workload's ID from being anything but one plain name in a path.
+var validID = regexp.MustCompile(`^[a-z]-[a-z0-9]{1,40}$`)
+
+func (b *Backend) dir(id spawner.ID) (dir, error) {
+	if !validID.MatchString(string(id)) {
+		return "", errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")
+	}
+	return dir(filepath.Join(b.cfg.Dir, string(id))), nil
+}
+
+// Observe looks at a job's lock, then at the account of its end. A job whose shim was killed is ended here.
+func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	d, err := b.dir(id)
+	if err != nil {
+		return spawner.Observation{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return spawner.Observation{}, fmt.Errorf("observe %s: %w", id, err)
+	}
+	held, err := d.held()
+	if err != nil {
+		return spawner.Observation{}, fmt.Errorf("observe %s: %w", id, err)
+	}
+	if held {
+		return b.running(d, id), nil
+	}
+	o, err := b.settle(ctx, d, id)
+	if err != nil {
+		return spawner.Observation{}, fmt.Errorf("observe %s: %w", id, err)
+	}
+	return o, nil
+}
+
+// running describes a job that runs. That the kernel has killed some of it for want of memory is said at once: the agent may
+// outlive its payload.
+func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
+	o := spawner.Observation{Existence: spawner.Up}
+	p, err := d.plan()
+	if err != nil {
+		return o
+	}
+	if u := b.groups.group(string(id)).usage(); u.OOMKills > 0 {
+		o.Reason, o.Remedy = outOfMemory(p.Resources.Memory, u.MemoryPeak)
+	}
+	return o
+}
+
+// settle describes a job whose shim does not live, after it has made sure that nothing else of it does.
+func (b *Backend) settle(ctx context.Context, d dir, id spawner.ID) (spawner.Observation, error) {
+	group := b.groups.group(string(id))
+	if group.exists() {
+		b.cfg.Logger.Warn("ending what a job has left without its shim", "id", id)
+		if err := group.kill(ctx); err != nil {
+			return spawner.Observation{}, err
+		}
+		if err := group.remove(); err != nil {
+			return spawner.Observation{}, err
+		}
+	}
+	e, err := d.exit()
+	switch {
+	case err == nil:
+		return e.observation(), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return spawner.Observation{}, err
+	case d.has(startedFile):
+		return exit{Code: 1, Lost: true}.observation(), nil
+	case d.has("."):
+		return spawner.Observation{Existence: spawner.Created}, nil
+	default:
+		return spawner.Observation{Existence: spawner.Absent}, nil
+	}
+}
+
+// Stop asks the shim to end the job, and kills the job after grace. It returns when the shim has written down how it ended.
+func (b *Backend) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
+	d, err := b.dir(id)
+	if err != nil {
+		return err
+	}
+	if err := b.stop(ctx, d, id, grace); err != nil {
+		return fmt.Errorf("stop %s: %w", id, err)
+	}
+	return nil
+}
+
+func (b *Backend) stop(ctx context.Context, d dir, id spawner.ID, grace time.Duration) error {
+	if grace > 0 {
+		if err := d.signal(terminate); err != nil {
+			return err
+		}
+		ended, err := d.awaitFree(ctx, grace)
+		if err != nil {
+			return err
+		}
+		if ended {
+			_, err := b.settle(ctx, d, id)
+			return err
+		}
+	}
+	return b.kill(ctx, d, id)
+}
+
+// shimGrace is how long a shim may take, once its job was killed, to write down how the job ended.
+const shimGrace = 5 * time.Second
+
+// kill kills the job, and then the shim if that does not end by itself.
+func (b *Backend) kill(ctx context.Context, d dir, id spawner.ID) error {
+	if err := b.groups.group(string(id)).kill(ctx); err != nil {
+		return err
+	}
+	ended, err := d.awaitFree(ctx, shimGrace)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		if err := d.signal(kill); err != nil {
+			return err
+		}
+		if ended, err = d.awaitFree(ctx, shimGrace); err != nil || !ended {
+			return errors.Join(err, errs.New(errs.Unavailable, "its shim does not end"))
+		}
+	}
+	_, err = b.settle(ctx, d, id)
+	return err
+}
+
+// Remove removes a job's control directory, with what it wrote to /tmp and /var/tmp.
+func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
+	d, err := b.dir(id)
+	if err != nil {
+		return err
+	}
+	held, err := d.held()
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	if held {
+		return errs.New(errs.Conflict, "remove %s: it still runs", id).With("stop it first")
+	}
+	if _, err := b.settle(ctx, d, id); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	if err := os.RemoveAll(string(d)); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	return nil
+}
+
+// List gives every job that has a control directory or a control group.
+func (b *Backend) List(context.Context) ([]spawner.ID, error) {
+	names, err := b.groups.names()
+	if err != nil {
+		return nil, fmt.Errorf("list local jobs: %w", err)
+	}
+	entries, err := os.ReadDir(b.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list local jobs: %w", err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	var ids []spawner.ID
+	for _, name := range slices.Compact(names) {
+		if validID.MatchString(name) {
+			ids = append(ids, spawner.ID(name))
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,193 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Start starts the shim of a job and waits until Apptainer runs. A job that runs is adopted; one that has ended is not run
+// again under the same launch.
+func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
+	d, err := b.dir(l.ID)
+	if err != nil {
+		return err
+	}
+	if err := b.start(ctx, d, l); err != nil {
+		return fmt.Errorf("start %s: %w", l.ID, err)
+	}
+	return nil
+}
+
+func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
+	p, err := b.plan(d, l)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	lock, free, err := d.lock()
+	if err != nil || !free {
+		return err
+	}
+	defer lock.Close()
+	seen, err := b.settle(ctx, d, l.ID)
+	if err != nil || seen.Existence == spawner.Exited && b.ran(d, l) {
+		return err
+	}
+	if err := d.prepare(p); err != nil {
+		return err
+	}
+	l.Report("starting the container", -1)
+	return b.launch(ctx, d, l.ID, lock)
+}
+
+// ran reports whether this very launch of a job has run: a job runs once.
+func (b *Backend) ran(d dir, l spawner.Launch) bool {
+	old, err := d.plan()
+	return err == nil && l.Kind == spawner.Job && old.Launch == l.Launch
+}
+
+// plan decides what the shim is to run.
+func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
+	program, err := b.program()
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{
+		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir,
+		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
+		Env: l.Spec.Env, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
+	}
+	if err := p.check(); err != nil {
+		return plan{}, err
+	}
+	return p, p.needs()
+}
+
+// program finds Apptainer.
+func (b *Backend) program() (string, error) {
+	program, err := exec.LookPath(b.cfg.Apptainer)
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return "", errs.New(errs.Missing, "Apptainer is not installed on this host (%q is no program)", b.cfg.Apptainer).
+			With("install it with deploy/apptainer/install, or set local.apptainer to its path")
+	}
+	return program, nil
+}
+
+// prepare makes the directory ready for the shim. The plan comes last: without it a shim runs nothing.
+func (d dir) prepare(p plan) error {
+	if err := d.forget(); err != nil {
+		return err
+	}
+	if err := owned(p.Scratch, p.Account); err != nil {
+		return err
+	}
+	run, err := os.OpenRoot(p.RunDir)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	for _, point := range []string{control.BinDir, control.LinkDir} {
+		name, err := filepath.Rel(control.RunDir, point)
+		if err != nil {
+			return err
+		}
+		if err := run.MkdirAll(name, 0o755); err != nil {
+			return fmt.Errorf("make a mount point for %s: %w", point, err)
+		}
+	}
+	return d.write(launchFile, p)
+}
+
+func owned(name string, a spawner.Account) error {
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return err
+	}
+	return os.Lchown(name, a.UID, a.GID)
+}
+
+// launch starts the shim, which inherits the lock, and waits for its word. The shim is nobody's child: `setsid --fork` leaves
+// it behind, so it needs no reaping and no signal to the service's group reaches it.
+func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock *os.File) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd := exec.Command("setsid", "--fork", b.cfg.Self, "local-shim", string(d))
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.ExtraFiles = []*os.File{lock, w}
+	err = errors.Join(cmd.Run(), w.Close(), lock.Close())
+	if err == nil {
+		err = word(ctx, r)
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, b.abandon(ctx, d, id))
+}
+
+// wordOK is what the shim says when the job runs. Anything else is why it does not.
+const wordOK = "ok"
+
+// word waits for the shim's.
+func word(ctx context.Context, r *os.File) error {
+	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })()
+	data, err := io.ReadAll(io.LimitReader(r, 64<<10))
+	switch said := strings.TrimSpace(string(data)); {
+	case said == wordOK:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("wait for the job's shim: %w", err)
+	case said == "":
+		return errors.New("the job's shim ended without a word")
+	default:
+		return errors.New(said)
+	}
+}
+
+// abandon ends a start that went wrong, at whatever point, and leaves nothing that looks like a job that ran. A shim that has
+// not come far enough to be killed finds no plan.
+func (b *Backend) abandon(ctx context.Context, d dir, id spawner.ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	if err := os.Remove(d.path(launchFile)); err != nil {
+		return err
+	}
+	for {
+		if err := d.signal(kill); err != nil {
+			return err
+		}
+		free, err := d.awaitFree(ctx, 100*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		if free {
+			break
+		}
+	}
+	if _, err := b.settle(ctx, d, id); err != nil {
+		return err
+	}
+	return d.forget()
+}

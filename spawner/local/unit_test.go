@@ -1,0 +1,298 @@
+package local
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+func samplePlan() plan {
+	return plan{
+		ID: "j-0123456789abcdef", Launch: "l", Apptainer: "/usr/local/bin/apptainer",
+		Account: spawner.Account{UID: 20001, GID: 100, Login: "u20001", HomeDir: "/srv/homes/x, y:z", Home: "/home/alice"},
+		Image:   "/srv/a:b,c.sif", AgentDir: "/srv/agent", LinkDir: "/srv/link", RunDir: "/srv/run", Scratch: "/srv/scratch",
+		Env:       map[string]string{"B": "x,y=\"z\"\n", "A": "$(id)", "HOME": "/home/alice"},
+		Resources: spawner.Resources{CPUs: 1.5, Memory: 1 << 30, Pids: 64},
+	}
+}
+
+// TestCommandLine compares with testdata/command.json what Apptainer is started with; write it anew with UPDATE_GOLDEN=1.
+func TestCommandLine(t *testing.T) {
+	p := samplePlan()
+	got, err := json.MarshalIndent(map[string][]string{"argv": p.argv(), "env": p.environ()}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "command.json")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
+		t.Errorf("command line (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*plan)
+		want   string // part of the error; empty: accepted
+	}{
+		"as it is":         {func(*plan) {}, ""},
+		"root":             {func(p *plan) { p.Account.UID = 0 }, "uid 0"},
+		"root's group":     {func(p *plan) { p.Account.GID = 0 }, "gid 0"},
+		"login":            {func(p *plan) { p.Account.Login = "a:b" }, "login"},
+		"relative home":    {func(p *plan) { p.Account.Home = "home" }, "home"},
+		"home with dots":   {func(p *plan) { p.Account.Home = "/home/../etc" }, "home"},
+		"home with colon":  {func(p *plan) { p.Account.Home = "/home/a:b" }, "home"},
+		"home with comma":  {func(p *plan) { p.Account.Home = "/home/a,b" }, "home"},
+		"negative memory":  {func(p *plan) { p.Resources.Memory = -1 }, "negative"},
+		"another HOME":     {func(p *plan) { p.Env["HOME"] = "/root" }, "HOME"},
+		"name with dash":   {func(p *plan) { p.Env["a-b"] = "" }, "a-b"},
+		"empty name":       {func(p *plan) { p.Env[""] = "" }, "env"},
+		"name with equals": {func(p *plan) { p.Env["a=b"] = "" }, "a=b"},
+		"Apptainer's":      {func(p *plan) { p.Env["APPTAINER_BIND"] = "/" }, "APPTAINER_BIND"},
+		"Singularity's":    {func(p *plan) { p.Env["SINGULARITYENV_X"] = "/" }, "SINGULARITYENV_X"},
+		"the id":           {func(p *plan) { p.Env["SLIPWAY_ID"] = "s-1" }, "SLIPWAY_ID"},
+		"the shell's":      {func(p *plan) { p.Env["PS1"] = "" }, "PS1"},
+		"zero byte":        {func(p *plan) { p.Env["X"] = "a\x00b" }, "zero bytes"},
+		"too long":         {func(p *plan) { p.Env["X"] = strings.Repeat("x", 128<<10) }, "too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := samplePlan()
+			tc.change(&p)
+			err := p.check()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("check() = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	a := samplePlan().Account
+	users := "root:x:0:0:root:/root:/bin/bash\nu20001:x:7:7::/elsewhere:/bin/sh\nother:x:20001:7::/o:/bin/sh\nlast:x:9:9::/l:/bin/sh"
+	want := "u20001:x:20001:100::/home/alice:/bin/sh\nroot:x:0:0:root:/root:/bin/bash\nlast:x:9:9::/l:/bin/sh\n"
+	if diff := cmp.Diff(want, string(passwd([]byte(users), a))); diff != "" {
+		t.Errorf("passwd (-want +got):\n%s", diff)
+	}
+	known := "root:x:0:\nusers:x:100:\n"
+	if got := string(groups([]byte(known), a)); got != known {
+		t.Errorf("groups = %q, want the host's", got)
+	}
+	a.GID = 333
+	if got, want := string(groups([]byte(known), a)), "u20001:x:333:\n"+known; got != want {
+		t.Errorf("groups = %q, want %q", got, want)
+	}
+}
+
+func TestObservation(t *testing.T) {
+	const mem = 512 << 20
+	for name, tc := range map[string]struct {
+		exit           exit
+		code           int
+		reason, remedy string
+	}{
+		"plain":       {exit{Code: 3}, 3, "", ""},
+		"memory":      {exit{Code: 137, Signal: 9, Memory: mem, Usage: usage{OOMKills: 1, MemoryPeak: mem}}, 137, "out of memory (limit 512 MiB, peak 512 MiB)", "ask for more memory: --mem"},
+		"memory only": {exit{Code: 0, Memory: 3 << 29, Usage: usage{OOMKills: 2}}, 0, "out of memory (limit 1.5 GiB)", "ask for more memory: --mem"},
+		"time":        {exit{Code: 143, Limit: 2 * time.Second}, 143, "time limit of 2s reached", "ask for more time: --time"},
+		"signal":      {exit{Code: 139, Signal: 11}, 139, "ended by signal 11 (segmentation fault)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := spawner.Observation{Existence: spawner.Exited, ExitCode: tc.code, Reason: tc.reason, Remedy: tc.remedy}
+			if diff := cmp.Diff(want, tc.exit.observation()); diff != "" {
+				t.Errorf("observation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFatal(t *testing.T) {
+	const out = "WARNING: a\nFATAL:   could not open image\nmore\n"
+	if got := fatal([]byte(out)); got != "could not open image" {
+		t.Errorf("fatal = %q", got)
+	}
+	if got := fatal([]byte("all is well")); got != "" {
+		t.Errorf("fatal = %q, want nothing", got)
+	}
+}
+
+// fakeTree makes a tree with the given files, as the kernel would show them.
+func fakeTree(t *testing.T, files map[string]string) tree {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newTree(root, "slipway/main")
+}
+
+func TestUnifiedGroups(t *testing.T) {
+	job := "slipway/main/j-1/"
+	tr := fakeTree(t, map[string]string{
+		"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "slipway/cgroup.subtree_control": "",
+		"slipway/main/cgroup.subtree_control": "", job + "cgroup.procs": "12\n13\n", job + "memory.max": "", job + "memory.swap.max": "",
+		job + "pids.max": "", job + "cpu.max": "", job + "memory.peak": "1048576\n", job + "memory.events": "low 0\noom 2\noom_kill 1\n",
+		job + "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
+	})
+	g := tr.group("j-1")
+	if err := errors.Join(g.create(), g.limit(spawner.Resources{CPUs: 1.5, Memory: 1 << 30, Pids: 64})); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"cgroup.subtree_control": "+cpu +memory +pids", "slipway/cgroup.subtree_control": "+cpu +memory +pids",
+		"slipway/main/cgroup.subtree_control": "+cpu +memory +pids", job + "memory.max": "1073741824", job + "memory.swap.max": "0",
+		job + "pids.max": "64", job + "cpu.max": "150000 100000",
+	} {
+		if got, err := os.ReadFile(filepath.Join(tr.root, file)); err != nil || string(got) != want {
+			t.Errorf("%s = %q, %v, want %q", file, got, err, want)
+		}
+	}
+	if got, want := g.usage(), (usage{OOMKills: 1, MemoryPeak: 1 << 20, CPU: 1.5}); got != want {
+		t.Errorf("usage = %+v, want %+v", got, want)
+	}
+	if pids, err := g.pids(); err != nil || !cmp.Equal(pids, []int{12, 13}) {
+		t.Errorf("pids = %v, %v", pids, err)
+	}
+	if names, err := tr.names(); err != nil || !cmp.Equal(names, []string{"j-1"}) {
+		t.Errorf("names = %v, %v", names, err)
+	}
+}
+
+func TestMissingControllers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"unified, all":     {map[string]string{"cgroup.controllers": "cpu memory pids"}, ""},
+		"unified, no cpu":  {map[string]string{"cgroup.controllers": "memory pids"}, "cpu"},
+		"first, all":       {map[string]string{"cpu/tasks": "", "cpuacct/tasks": "", "memory/tasks": "", "pids/tasks": ""}, ""},
+		"first, no memory": {map[string]string{"cpu/tasks": "", "cpuacct/tasks": "", "pids/tasks": ""}, "memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := fakeTree(t, tc.files)
+			if got := strings.Join(tr.missing(), " "); got != tc.want {
+				t.Errorf("missing = %q, want %q", got, tc.want)
+			}
+			if tc.want != "" && !errs.Is(tr.group("j-1").create(), errs.Missing) {
+				t.Error("create succeeds without the controllers")
+			}
+		})
+	}
+}
+
+func TestHost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		mode  os.FileMode
+		want  string
+	}{
+		"good":          {map[string]string{"dev/fuse": "", "proc/sys/user/max_user_namespaces": "1000\n"}, 0o666, ""},
+		"no fuse":       {nil, 0, "modprobe fuse"},
+		"fuse is roots": {map[string]string{"dev/fuse": ""}, 0o600, "chmod 666 /dev/fuse"},
+		"no namespaces": {map[string]string{"dev/fuse": "", "proc/sys/user/max_user_namespaces": "0\n"}, 0o666, "user.max_user_namespaces"},
+		"AppArmor": {map[string]string{"dev/fuse": "", "proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"}, 0o666,
+			"kernel.apparmor_restrict_unprivileged_userns=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := fakeTree(t, tc.files).root
+			if tc.mode != 0 {
+				if err := os.Chmod(filepath.Join(root, "dev/fuse"), tc.mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := host{root: root}.check()
+			if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !errs.Is(err, errs.Missing)) {
+				t.Errorf("check() = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLock(t *testing.T) {
+	d := dir(t.TempDir())
+	held := func(want bool) {
+		t.Helper()
+		if got, err := d.held(); err != nil || got != want {
+			t.Errorf("held() = %v, %v, want %v", got, err, want)
+		}
+	}
+	held(false)
+	f, ok, err := d.lock()
+	if err != nil || !ok {
+		t.Fatalf("lock() = %v, %v", ok, err)
+	}
+	held(true)
+	if _, ok, err := d.lock(); err != nil || ok {
+		t.Errorf("a second lock() = %v, %v", ok, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held(false)
+}
+
+func TestKeepFirst(t *testing.T) {
+	got := keepFirst(strings.NewReader(strings.Repeat("x", 1<<20)))
+	if len(got) != 32<<10 {
+		t.Errorf("kept %d bytes", len(got))
+	}
+}
+
+func FuzzExit(f *testing.F) {
+	f.Add([]byte(`{"code":3,"usage":{"oom_kills":1}}`))
+	f.Add([]byte(`{"limit":1,"ended":"2026-01-01T00:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := parseExit(data)
+		if err == nil && e.observation().Existence != spawner.Exited {
+			t.Errorf("%q is no end", data)
+		}
+	})
+}
+
+func FuzzGroupFiles(f *testing.F) {
+	f.Add([]byte("12\n13\n"))
+	f.Add([]byte("low 0\noom_kill 7\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if pids, err := parsePids(data); err == nil {
+			for _, pid := range pids {
+				if pid <= 1 {
+					t.Errorf("parsePids(%q) = %v", data, pids)
+				}
+			}
+		}
+		if n := keyed(data, "oom_kill"); n < 0 {
+			t.Errorf("keyed(%q) = %d", data, n)
+		}
+	})
+}
+
+func FuzzPasswd(f *testing.F) {
+	f.Add([]byte("root:x:0:0::/:/bin/sh\nx\n::\n"))
+	f.Fuzz(func(t *testing.T, host []byte) {
+		a := samplePlan().Account
+		got := passwd(host, a)
+		if n := bytes.Count(append([]byte("\n"), got...), []byte("\nu20001:")); n != 1 {
+			t.Errorf("passwd(%q) has %d lines of the account", host, n)
+		}
+	})
+}

@@ -8,12 +8,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
-// tokenLength is the least length of a spawner token.
-const tokenLength = 24
+const (
+	tokenLength = 24      // least characters of a spawner token
+	lastUID     = 1 << 30 // some tools take greater ids for negative ones
+	overflowUID = 65534   // what the kernel shows for an id that it cannot map
+)
 
 // Check finds everything that is wrong and can be found without doing anything: all of it at once, each with its place and what
 // would be right.
@@ -25,8 +30,8 @@ func (c Config) Check() error {
 	p.absolute("data_dir", c.DataDir)
 	p.absolute("users.homes", c.Users.Homes)
 	p.absolute("docker.socket", c.Docker.Socket)
-	if c.Users.UIDs.First < 1000 || c.Users.UIDs.Last < c.Users.UIDs.First {
-		p.add("users.uids", fmt.Sprintf("%d-%d", c.Users.UIDs.First, c.Users.UIDs.Last), "a range from 1000 on")
+	if u := c.Users.UIDs; u.First < 1000 || u.Last < u.First || u.Last > lastUID || u.First <= overflowUID && overflowUID <= u.Last {
+		p.add("users.uids", u, fmt.Sprintf("a range from 1000 to %d without %d, which stands for nobody", lastUID, overflowUID))
 	}
 	if c.Users.GID < 1 {
 		p.add("users.gid", c.Users.GID, "the id of a group that owns nothing on the host, such as 100")
@@ -38,7 +43,24 @@ func (c Config) Check() error {
 		p.add("docker.instance", "", "a word that tells this service from others on the same engine")
 	}
 	c.checkHubs(&p)
+	c.checkLimits(&p)
 	return errors.Join(p...)
+}
+
+// checkLimits looks at what jobs and sessions may have.
+func (c Config) checkLimits(p *problems) {
+	atMost := func(field string, value, most float64, shown any) {
+		if value <= 0 || value > most {
+			p.add("jobs.default_"+field, shown, "more than 0 and at most jobs.max_"+field)
+		}
+	}
+	j := c.Jobs
+	atMost("cpus", j.DefaultCPUs, j.MaxCPUs, j.DefaultCPUs)
+	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), memsize.Format(int64(j.DefaultMemory)))
+	atMost("time", float64(j.DefaultTime), float64(j.MaxTime), time.Duration(j.DefaultTime))
+	if c.Docker.CPUs < 0 {
+		p.add("docker.cpus", c.Docker.CPUs, "0 for no limit, or a number of CPUs")
+	}
 }
 
 func (c Config) checkHubs(p *problems) {

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
 	"slipway/internal/secret"
 )
 
@@ -131,8 +130,7 @@ func Load(path string) (Config, error) {
 func Parse(text []byte) (Config, error) {
 	c := Default()
 	if err := decode(text, &c); err != nil {
-		return Config{}, errs.New(errs.Invalid, "%s", strings.TrimSpace(yaml.FormatError(err, false, true))).
-			With("`slipway config example` shows every key")
+		return Config{}, errs.New(errs.Invalid, "%s", strings.TrimSpace(yaml.FormatError(err, false, true))).With(remedy(err))
 	}
 	return c, nil
 }
@@ -158,42 +156,3 @@ func (h Hub) SpawnerToken() (secret.Text, error) {
 
 // API gives the address of the hub's REST API.
 func (h Hub) API() (*url.URL, error) { return url.Parse(h.APIURL) }
-
-// Size is a number of bytes, written as in "2G" (2 GiB).
-type Size int64
-
-// UnmarshalYAML reads a size.
-func (s *Size) UnmarshalYAML(text []byte) error {
-	n, err := memsize.Parse(strings.Trim(strings.TrimSpace(string(text)), `"'`))
-	*s = Size(n)
-	return err
-}
-
-// Duration is a time such as "90m".
-type Duration time.Duration
-
-// UnmarshalYAML reads a duration.
-func (d *Duration) UnmarshalYAML(text []byte) error {
-	v, err := time.ParseDuration(strings.Trim(strings.TrimSpace(string(text)), `"'`))
-	if err != nil {
-		return fmt.Errorf("%.40q is not a time such as 90m or 24h", text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// Range is an inclusive range of ids, written as in "20000-59999".
-type Range struct{ First, Last int }
-
-// UnmarshalYAML reads a range.
-func (r *Range) UnmarshalYAML(text []byte) error {
-	first, last, ok := strings.Cut(strings.Trim(strings.TrimSpace(string(text)), `"'`), "-")
-	if !ok {
-		return fmt.Errorf("%.40q is not a range such as 20000-59999", text)
-	}
-	_, err := fmt.Sscanf(first+" "+last, "%d %d", &r.First, &r.Last)
-	if err != nil || fmt.Sprintf("%d-%d", r.First, r.Last) != first+"-"+last {
-		return fmt.Errorf("%.40q is not a range such as 20000-59999", text)
-	}
-	return nil
-}

@@ -65,6 +65,31 @@ func TestCheckFindsEverythingAtOnce(t *testing.T) {
 	}
 }
 
+func TestLimits(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"jobs: {default_cpus: 3}", "jobs.default_cpus"},
+		{"jobs: {default_cpus: 0}", "jobs.default_cpus"},
+		{"jobs: {max_memory: 1G}", `jobs.default_memory: "2G" is not valid: more than 0 and at most jobs.max_memory`},
+		{"jobs: {default_time: 48h}", "jobs.default_time"},
+		{"jobs: {max_time: 0s}", "jobs.default_time"},
+		{"docker: {cpus: -1}", "docker.cpus"},
+		{"users: {uids: 60000-70000}", "users.uids"},
+		{"users: {uids: 999-2000}", "users.uids"},
+	}
+	for _, tt := range tests {
+		c, err := Parse([]byte(tt.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+	if err := Default().Check(); err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), "hubs") {
+		t.Errorf("the defaults lack %v, want hubs alone", err)
+	}
+}
+
 func TestTokenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	h := Hub{Name: "main", SpawnerTokenFile: path}

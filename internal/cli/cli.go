@@ -1,0 +1,129 @@
+// Package cli is the command line: one cmd_x.go a command, and the wiring of the service in serve.go and wire_*.go. It is the only
+// package that knows every backend.
+//
+// Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard error
+// with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit` and `slipway jobs logs -f` pass on the
+// job's own.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway/internal/errs"
+)
+
+// Env is what a command sees of the world, so that tests can give it another.
+type Env struct {
+	Getenv         func(string) string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// The exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// exitCode is the error of a command that has said all and ends with a code of its own.
+type exitCode int
+
+// Error names the code.
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// usageError is an error in how a command was called.
+type usageError struct{ error }
+
+// Run runs the command of args and gives its exit code.
+func Run(ctx context.Context, args []string, env Env) int {
+	root := newRoot(env)
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	return report(env.Stderr, root.ExecuteContext(ctx))
+}
+
+func newRoot(env Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "slipway",
+		Short: "Build an analysis in a session and launch the very same environment to batch",
+		Long: "Build an analysis in a session and launch the very same environment to batch.\n\n" +
+			"Inside a session the commands need no token. Outside, set SLIPWAY_URL and SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE)\n" +
+			"to the service's address and a token from the Hub's token page.\n\n" +
+			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit` and `jobs logs -f` pass on the job's own.",
+		SilenceUsage: true, SilenceErrors: true,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+	})
+	root.AddCommand(
+		sessionsCommand(env), envsCommand(env), jobsCommand(env), freezeCommand(env), submitCommand(env),
+		serveCommand(env), configCommand(env), doctorCommand(env), versionCommand(env),
+		agentCommand(env), localShimCommand(), localEnterCommand(),
+	)
+	return root
+}
+
+// report prints an error and gives the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
+	}
+	for _, e := range parts(err) {
+		reportOne(w, e)
+	}
+	if _, ok := errors.AsType[usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
+	}
+	return exitError
+}
+
+// parts gives the errors that errors.Join made err of, or err alone.
+func parts(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
+		return []error{err}
+	}
+	return joined.Unwrap()
+}
+
+func reportOne(w io.Writer, err error) {
+	message, remedy := err.Error(), ""
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
+		message, remedy = strings.TrimSuffix(message, ": "+e.Remedy), e.Remedy
+	}
+	fmt.Fprintf(w, "slipway: %s\n", message)
+	if remedy != "" {
+		fmt.Fprintf(w, "  -> %s\n", remedy)
+	}
+}
+
+// exactly and its kin turn a wrong number of arguments into a usage error.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+func nothingElse(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"slipway/internal/config"
+)
+
+// configFile is the flag that names the configuration.
+func configFile(c *cobra.Command) *string {
+	return c.Flags().String("config", "/etc/slipway/slipway.yaml", "the configuration file")
+}
+
+// configCommand is `slipway config`.
+func configCommand(env Env) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check the service's configuration, or print an example", Args: nothingElse,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	check := &cobra.Command{Use: "check", Short: "Check the configuration file", Args: nothingElse}
+	path := configFile(check)
+	check.RunE = func(*cobra.Command, []string) error { return runConfigCheck(env, *path) }
+	c.AddCommand(check, &cobra.Command{
+		Use: "example", Short: "Print a configuration with every key explained", Args: nothingElse,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(env.Stdout, config.Example())
+			return err
+		},
+	})
+	return c
+}
+
+func runConfigCheck(env Env, path string) error {
+	c, err := config.Load(path)
+	if err != nil {
+		return err
+	}
+	if err := catalogueOf(c).Check(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s is good: %d hubs, %d images, %d profiles\n", path, len(c.Hubs), len(c.Images), len(c.Profiles))
+	return err
+}

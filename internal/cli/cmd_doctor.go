@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/spawner"
+	"slipway/spawner/docker"
+)
+
+// finding is what the doctor says of one thing.
+type finding struct {
+	Check   string `json:"check"`
+	Result  string `json:"result"` // ok, warn or fail
+	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// check looks at one thing. An error of kind Unavailable is a warning: it may be there later.
+type check struct {
+	name string
+	look func(context.Context) error
+}
+
+// doctorCommand is `slipway doctor`.
+func doctorCommand(env Env) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use: "doctor", Short: "Look at this host for what the service needs", Args: nothingElse,
+		Long: "Look at this host for what the service needs, and say what to do about what is missing. It changes nothing.\n" +
+			"Exit code 1 when something is missing that the service cannot do without.",
+	}
+	path := configFile(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), env, *path, asJSON) }
+	return c
+}
+
+func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
+	cfg, err := config.Load(path)
+	var findings []finding
+	findings = append(findings, examine(ctx, check{"configuration", func(context.Context) error { return err }}))
+	if err == nil {
+		checks, err := hostChecks(cfg, env)
+		if err != nil {
+			return err
+		}
+		for _, c := range checks {
+			findings = append(findings, examine(ctx, c))
+		}
+	}
+	if err := printFindings(env, findings, asJSON); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Result == "fail" {
+			return exitCode(exitError)
+		}
+	}
+	return nil
+}
+
+func printFindings(env Env, findings []finding, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.Stdout, findings)
+	}
+	var rows [][]string
+	for _, f := range findings {
+		rows = append(rows, []string{f.Result, f.Check, f.Message})
+	}
+	if err := printTable(env.Stdout, []string{"RESULT", "CHECK", "FINDING"}, rows, ""); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Remedy != "" {
+			fmt.Fprintf(env.Stdout, "\n%s: %s\n", f.Check, f.Remedy)
+		}
+	}
+	return nil
+}
+
+// examine runs a check, for at most ten seconds.
+func examine(ctx context.Context, c check) finding {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := c.look(ctx)
+	if err == nil {
+		return finding{Check: c.name, Result: "ok"}
+	}
+	f := finding{Check: c.name, Result: "fail", Message: err.Error()}
+	if errs.Is(err, errs.Unavailable) {
+		f.Result = "warn"
+	}
+	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
+		f.Message, f.Remedy = e.Message, e.Remedy
+	}
+	return f
+}
+
+// hostChecks are all checks, for this configuration.
+func hostChecks(cfg config.Config, env Env) ([]check, error) {
+	log := newLogger(env, false, false)
+	engine, err := newDocker(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := newLocal(cfg, "slipway", log)
+	if err != nil {
+		return nil, err
+	}
+	checks := []check{
+		{"root", isRoot},
+		{"Docker Engine", engine.Check},
+		{"Apptainer", jobs.Check},
+		{"mksquashfs", hasMksquashfs},
+		{"disk space for " + cfg.DataDir, func(context.Context) error { return hasSpace(cfg.DataDir) }},
+		{"disk space for " + cfg.Users.Homes, func(context.Context) error { return hasSpace(cfg.Users.Homes) }},
+	}
+	for _, i := range cfg.Images {
+		checks = append(checks, check{"image " + i.Ref, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
+	}
+	for _, h := range cfg.Hubs {
+		checks = append(checks, check{"hub " + h.Name, func(ctx context.Context) error { return hubAnswers(ctx, h.APIURL) }})
+	}
+	return checks, nil
+}
+
+func isRoot(context.Context) error {
+	if os.Geteuid() != 0 {
+		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
+	}
+	return nil
+}
+
+func hasMksquashfs(context.Context) error {
+	if _, err := exec.LookPath("mksquashfs"); err != nil {
+		return errs.New(errs.Missing, "mksquashfs is not installed: environments cannot be frozen").With("apt-get install squashfs-tools")
+	}
+	return nil
+}
+
+// leastSpace is how much room a freeze of an ordinary image needs at the least.
+const leastSpace = 5 << 30
+
+func hasSpace(path string) error {
+	var s syscall.Statfs_t
+	for syscall.Statfs(path, &s) != nil && path != "/" {
+		path = filepath.Dir(path)
+	}
+	if free := int64(s.Bavail) * s.Bsize; free < leastSpace {
+		return errs.New(errs.Unavailable, "%s free", spawner.FormatSize(free)).With("make room: a frozen environment takes about a gigabyte")
+	}
+	return nil
+}
+
+func hasImage(ctx context.Context, engine *docker.Backend, ref string) error {
+	present, err := engine.Images(ctx)
+	if err != nil || slices.Contains(present, ref) || slices.Contains(present, ref+":latest") {
+		return err
+	}
+	return errs.New(errs.Missing, "the engine does not have it").With("build it (deploy/images) or `docker pull " + ref + "`")
+}
+
+func hubAnswers(ctx context.Context, api string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return errs.New(errs.Unavailable, "it does not answer: %w", err).With("start JupyterHub, or correct hubs[].api_url")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errs.New(errs.Unavailable, "%s answers %s", api, resp.Status).With("correct hubs[].api_url: it ends in /hub/api")
+	}
+	return nil
+}

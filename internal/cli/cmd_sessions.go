@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+)
+
+// sessionsCommand is `slipway sessions`.
+func sessionsCommand(env Env) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use: "sessions", Short: "List your sessions; show, stop or discard one", Args: nothingElse,
+		RunE: func(c *cobra.Command, _ []string) error { return runSessions(c.Context(), env, asJSON) },
+	}
+	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
+	c.AddCommand(&cobra.Command{
+		Use: "show ID", Short: "Show one session; `self` is the one you are in", Args: exactly(1, "a session's ID"),
+		RunE: func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
+	}, &cobra.Command{
+		Use: "stop ID", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID"),
+		RunE: func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },
+	}, &cobra.Command{
+		Use: "discard ID", Short: "Discard a session with the changes that it keeps", Args: exactly(1, "a session's ID"),
+		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
+			"Your home is not touched, and environments frozen from it stay.",
+		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
+	})
+	return c
+}
+
+func runSessions(ctx context.Context, env Env, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	list, err := client.Sessions(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, hubapi.Sessions{Sessions: list})
+	}
+	var rows [][]string
+	for _, s := range list {
+		rows = append(rows, []string{
+			s.ID, s.User, s.Name, s.Kind, s.Phase, s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), remark(s.Workload),
+		})
+	}
+	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
+	return printTable(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
+}
+
+// remark is what the owner of a workload should know at a glance.
+func remark(w hubapi.Workload) string {
+	switch {
+	case w.Waiting != "":
+		return w.Waiting
+	case w.Outcome != nil && w.Outcome.Failed:
+		return w.Outcome.Reason
+	case w.Phase == "stopped" && w.Kind != "job":
+		return "changes are kept"
+	default:
+		return ""
+	}
+}
+
+func runSessionShow(ctx context.Context, env Env, id string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	s, err := client.Session(ctx, id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, s)
+	}
+	err = printPairs(env.Stdout, append(pairsOf(s.Workload), [][2]string{
+		{"profile", s.Profile}, {"image", s.Image}, {"path", s.Prefix},
+	}...))
+	if err == nil && s.Outcome != nil && s.Outcome.Tail != "" {
+		_, err = fmt.Fprintf(env.Stdout, "\nlast lines of its output:\n%s\n", s.Outcome.Tail)
+	}
+	return err
+}
+
+// pairsOf gives what sessions and jobs have in common, to show one.
+func pairsOf(w hubapi.Workload) [][2]string {
+	pairs := [][2]string{
+		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend},
+		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
+		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", w.Memory},
+	}
+	if o := w.Outcome; o != nil {
+		pairs = append(pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...)
+		if o.MaxRSS > 0 {
+			pairs = append(pairs, [2]string{"peak memory", megabytes(o.MaxRSS)}, [2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)})
+		}
+	}
+	return pairs
+}
+
+func runSessionStop(ctx context.Context, env Env, id string) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	s, err := client.StopSession(ctx, id)
+	if err == nil {
+		fmt.Fprintf(env.Stdout, "%s is %s; its changes are kept\n", s.ID, s.Phase)
+	}
+	return err
+}
+
+func runSessionDiscard(ctx context.Context, env Env, id string) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	if err := client.RemoveSession(ctx, id); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s is being discarded\n", id)
+	return err
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"slipway/internal/errs"
+)
+
+// installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so that running
+// workloads keep theirs and a half-written one is never started.
+func installAgent(self, dir string) error {
+	if err := checkStatic(self); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("install the agent: %w", err)
+	}
+	target := filepath.Join(dir, "slipway")
+	same, err := equalFiles(self, target)
+	if err != nil || same {
+		return err
+	}
+	return copyProgram(self, target)
+}
+
+// checkStatic refuses a program that needs a dynamic loader: the images that it is to run in may have another one, or none.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errs.New(errs.Missing, "%s is linked dynamically and cannot be the agent in every image", path).With("build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+func equalFiles(a, b string) (bool, error) {
+	x, err := digestOf(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := digestOf(b)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return x == y, err
+}
+
+func digestOf(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(to), ".new-*")
+	if err != nil {
+		return fmt.Errorf("install the agent: %w", err)
+	}
+	defer os.Remove(out.Name())
+	_, err = io.Copy(out, in)
+	err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close())
+	if err != nil {
+		return fmt.Errorf("install the agent: %w", err)
+	}
+	return os.Rename(out.Name(), to)
+}

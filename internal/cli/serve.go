@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"slipway/hubapi/hub"
+	"slipway/hubapi/server"
+	"slipway/images"
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/identity"
+	"slipway/internal/metrics"
+	"slipway/internal/store"
+	"slipway/internal/tunnel"
+	"slipway/spawner"
+	"slipway/spawner/docker"
+	"slipway/spawner/local"
+)
+
+// serveCommand is `slipway serve`.
+func serveCommand(env Env) *cobra.Command {
+	asJSON, verbose := false, false
+	c := &cobra.Command{Use: "serve", Short: "Run the service", Args: nothingElse}
+	path := configFile(c)
+	c.Flags().BoolVar(&asJSON, "log-json", false, "write the log as JSON lines")
+	c.Flags().BoolVar(&verbose, "verbose", false, "log details too")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := config.Load(*path)
+		if err != nil {
+			return err
+		}
+		return serve(c.Context(), cfg, newLogger(env, asJSON, verbose))
+	}
+	return c
+}
+
+func newLogger(env Env, asJSON, verbose bool) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		options.Level = slog.LevelDebug
+	}
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(env.Stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(env.Stderr, options))
+}
+
+// service is the service's parts, in the order in which they are made.
+type service struct {
+	cfg      config.Config
+	log      *slog.Logger
+	store    *store.Store
+	accounts *identity.Accounts
+	library  *images.Library
+	docker   *docker.Backend
+	local    *local.Backend
+	links    *tunnel.Links
+	engine   *spawner.Manager
+	freezer  *freezer
+	server   *server.Server
+}
+
+// serve runs the service until ctx ends. Sessions and jobs outlive it.
+func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return errs.New(errs.Unavailable, "listen at %s: %w", cfg.Listen, err).With("another service may be there; see `listen` in the configuration")
+	}
+	s := &service{cfg: cfg, log: log}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.assemble(ctx); err != nil {
+		listener.Close()
+		return err
+	}
+	log.Info("slipway serves", "listen", cfg.Listen, "data", cfg.DataDir, "version", version)
+	return s.run(ctx, listener)
+}
+
+func (s *service) assemble(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{
+		s.openData, s.makeBackends, s.makeEngine, s.makeServer,
+	} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *service) path(parts ...string) string {
+	return filepath.Join(append([]string{s.cfg.DataDir}, parts...)...)
+}
+
+// openData opens what is kept on disk. The data directory can be passed through, because jobs of other users open their image
+// and their own directory below it; what is private has a directory of its own.
+func (s *service) openData(ctx context.Context) error {
+	if err := os.MkdirAll(s.cfg.DataDir, 0o711); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	if err := os.Chmod(s.cfg.DataDir, 0o711); err != nil {
+		return fmt.Errorf("let users pass through the data directory: %w", err)
+	}
+	var err error
+	if s.store, err = store.Open(ctx, s.path("records", "slipway.db"), s.log); err != nil {
+		return err
+	}
+	users := s.cfg.Users
+	s.accounts, err = identity.New(identity.Config{
+		Store: s.store, First: users.UIDs.First, Last: users.UIDs.Last, GID: users.GID, Homes: users.Homes,
+	})
+	if err != nil {
+		return err
+	}
+	s.library, err = images.Open(images.Config{Dir: s.path("environments"), Logger: s.log, Strip: s.cfg.Environments.Strip})
+	return err
+}
+
+func (s *service) makeBackends(context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := installAgent(self, s.path("bin")); err != nil {
+		return err
+	}
+	s.docker, err = newDocker(s.cfg, s.log)
+	if err != nil {
+		return err
+	}
+	s.local, err = newLocal(s.cfg, self, s.log)
+	return err
+}
+
+func newDocker(cfg config.Config, log *slog.Logger) (*docker.Backend, error) {
+	return docker.New(docker.Config{Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Version: version, Logger: log})
+}
+
+func newLocal(cfg config.Config, self string, log *slog.Logger) (*local.Backend, error) {
+	return local.New(local.Config{
+		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Self: self,
+		Instance: cfg.Docker.Instance, Logger: log,
+	})
+}
+
+func (s *service) makeEngine(ctx context.Context) error {
+	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) {
+		s.engine.LinkChanged(ctx, spawner.ID(id), up)
+	}})
+	s.freezer = &freezer{library: s.library, capture: s.capture, life: ctx}
+	var err error
+	s.engine, err = spawner.New(ctx, spawner.Config{
+		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Account: s.account,
+		Environment: s.freezer.forJob, Dir: s.path("workloads"), AgentDir: s.path("bin"),
+		Capacity: map[string]spawner.Capacity{
+			s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
+			s.local.Name():  {Count: s.cfg.Local.AtOnce},
+		},
+		Sessions: s.docker.Name(), Jobs: s.local.Name(), Logger: s.log,
+	})
+	s.freezer.engine = s.engine
+	return err
+}
+
+func (s *service) account(ctx context.Context, user spawner.User) (spawner.Account, error) {
+	a, err := s.accounts.Account(ctx, string(user))
+	return spawner.Account(a), err
+}
+
+func (s *service) makeServer(context.Context) error {
+	hubs, err := hubsOf(s.cfg)
+	if err != nil {
+		return err
+	}
+	catalogue := catalogueOf(s.cfg)
+	if err := catalogue.Check(); err != nil {
+		return err
+	}
+	s.server = server.New(server.Config{
+		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: hubs, Admins: s.cfg.Users.Admins,
+		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
+			return s.links.Dial(ctx, string(id), tunnel.DoorApp)
+		},
+		Environments: s.freezer, Freeze: s.freezer.Freeze,
+		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
+		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats}), Logger: s.log,
+	})
+	return nil
+}
+
+// hubsOf makes the clients of the hubs.
+func hubsOf(cfg config.Config) ([]server.Hub, error) {
+	var hubs []server.Hub
+	for _, h := range cfg.Hubs {
+		api, err := h.API()
+		if err != nil {
+			return nil, fmt.Errorf("hub %s: %w", h.Name, err)
+		}
+		token, err := h.SpawnerToken()
+		if err != nil {
+			return nil, err
+		}
+		client := hub.New(hub.Config{APIURL: api, Service: h.Service})
+		hubs = append(hubs, server.Hub{Name: h.Name, APIURL: api, SpawnerToken: token, Identify: client.Identify})
+	}
+	return hubs, nil
+}
+
+// run runs all parts; the first that fails ends the others.
+func (s *service) run(ctx context.Context, listener net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.links.Run(ctx) })
+	g.Go(func() error { return s.engine.Run(ctx) })
+	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
+	g.Go(func() error {
+		return s.server.Run(ctx, server.Listeners{
+			Public: listener, AgentAPI: s.links.Streams(tunnel.DoorAPI), AgentHub: s.links.Streams(tunnel.DoorHub),
+		})
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+func (s *service) close() error {
+	var all []error
+	if s.docker != nil {
+		all = append(all, s.docker.Close())
+	}
+	if s.library != nil {
+		all = append(all, s.library.Close())
+	}
+	if s.store != nil {
+		all = append(all, s.store.Close())
+	}
+	return errors.Join(all...)
+}

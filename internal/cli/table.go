@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// printJSON prints v as programs read it.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// printTable prints rows below a head; with none, what to do to get some.
+func printTable(w io.Writer, head []string, rows [][]string, whenEmpty string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, whenEmpty)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{head}, rows...) {
+		for i, cell := range row {
+			row[i] = printable(cell)
+		}
+		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t "))
+	}
+	return t.Flush()
+}
+
+// printPairs prints names and values below each other; pairs without a value are left out.
+func printPairs(w io.Writer, pairs [][2]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range pairs {
+		if p[1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", p[0], printable(p[1]))
+		}
+	}
+	return t.Flush()
+}
+
+// printable keeps names that people chose from moving the terminal's cursor.
+func printable(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// ago says how long ago t was, as people say it.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	switch d := now.Sub(t); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds ago", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh ago", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+	}
+}
+
+// megabytes gives a number of bytes in decimal megabytes.
+func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
+
+// shortDigest gives enough of a digest to name it.
+func shortDigest(d string) string {
+	hex := strings.TrimPrefix(d, "sha256:")
+	return hex[:min(12, len(hex))]
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"slipway/internal/agent"
+	"slipway/spawner/local"
+)
+
+// agentCommand is `slipway agent`: the first process of every session and job.
+func agentCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "agent", Short: "Run as a workload's first process (started by the service)", Hidden: true, Args: nothingElse,
+		RunE: func(c *cobra.Command, _ []string) error {
+			err := agent.Run(c.Context(), agent.Config{Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))})
+			if app, ok := errors.AsType[*agent.ExitError](err); ok {
+				return exitCode(app.Code)
+			}
+			return err
+		},
+	}
+}
+
+// localShimCommand and localEnterCommand are how the backend `local` starts a job.
+func localShimCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "local-shim DIR", Short: "Supervise one job (started by the service)", Hidden: true, Args: exactly(1, "a directory"),
+		RunE: func(c *cobra.Command, args []string) error { return local.Shim(c.Context(), args[0]) },
+	}
+}
+
+func localEnterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "local-enter DIR", Short: "Become one job's Apptainer (started by local-shim)", Hidden: true, Args: exactly(1, "a directory"),
+		RunE: func(_ *cobra.Command, args []string) error { return local.Enter(args[0]) },
+	}
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"time"
+
+	"slipway/internal/config"
+	"slipway/spawner"
+)
+
+// catalogueOf makes the catalogue of profiles that the configuration describes.
+func catalogueOf(c config.Config) spawner.Catalogue {
+	var cat spawner.Catalogue
+	for _, i := range c.Images {
+		cat.Images = append(cat.Images, spawner.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
+	}
+	for _, p := range c.Profiles {
+		cat.Profiles = append(cat.Profiles, spawner.Profile{
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Images: p.Images,
+			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api",
+		})
+	}
+	return cat
+}
+
+func jobPolicyOf(c config.Jobs) spawner.JobPolicy {
+	return spawner.JobPolicy{
+		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory), MaxMemory: int64(c.MaxMemory),
+		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime),
+	}
+}

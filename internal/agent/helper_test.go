@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "web":
 		playWeb()
+	case "first":
+		os.Exit(playFirst())
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stubborn")

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/testenv"
+)
+
+// As the first process the agent takes orphans, takes no end of the app's away, and leaves no process behind.
+func TestFirstProcess(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	for i, test := range []struct{ line, want string }{
+		{"for i in 1 2 3 4 5; do (setsid sh -c 'exit 0' &); done; exit 7", "code 7, 0 zombies"},
+		{"setsid sleep 600 & exit 0", "code 0, 0 zombies"},
+		{"no-such-program-at-all", "code 127, 0 zombies"},
+	} {
+		c := exec.CommandContext(t.Context(), os.Args[0])
+		c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=first", "SLIPWAY_TEST_LINE="+test.line)
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+		out, err := c.CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte(test.want)) {
+			t.Errorf("%d: want %q: %v\n%s", i, test.want, err, out)
+		}
+	}
+}
+
+// playFirst is an agent as PID 1 that is given one line of shell, without a service.
+func playFirst() int {
+	if err := syscall.Mount("", "/", "", syscall.MS_PRIVATE|syscall.MS_REC, ""); err != nil {
+		fmt.Println(err)
+	}
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("/tmp", "first")
+	if err != nil {
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	cfg := configIn(dir)
+	cfg.complete()
+	_ = os.Mkdir(cfg.WorkDir, 0o700)
+	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
+	a.app = newSupervisor(a)
+	ctx, cancel := context.WithCancel(context.Background())
+	a.ctx = ctx
+	a.work.Go(func() { a.reaper.run(ctx) })
+	app := shell(os.Getenv("SLIPWAY_TEST_LINE"))
+	app.Launch = "l1"
+	if err := a.app.launch(app); err != nil {
+		fmt.Println(err)
+	}
+	<-a.app.over
+	left := settle()
+	st, _ := a.app.now()
+	fmt.Printf("code %d, %d zombies\n", st.ExitCode, left)
+	a.app.end()
+	a.reaper.killAll()
+	cancel()
+	a.work.Wait()
+	return 0
+}
+
+// settle counts the zombies, again and again until there is none.
+func settle() int {
+	for end := time.Now().Add(5 * time.Second); ; {
+		n := zombies()
+		if n == 0 || time.Now().After(end) {
+			return n
+		}
+	}
+}
+
+func zombies() (n int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, p := range stats {
+		if b, err := os.ReadFile(p); err == nil && bytes.Contains(b, []byte(") Z ")) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestMemory(t *testing.T) {
+	for _, test := range []struct {
+		files map[string]string
+		want  string
+	}{
+		{map[string]string{"memory.events": "low 0\noom 1\noom_kill 2\n", "memory.max": "2147483648\n"}, "out of memory (limit 2.0 GB)"},
+		{map[string]string{"memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/memory.limit_in_bytes": "1073741824\n"}, "out of memory (limit 1.0 GB)"},
+		{map[string]string{"memory.events": "oom_kill 2\n", "memory.max": "max\n"}, ""},
+		{map[string]string{"memory.events": "oom_kill 0\n", "memory.max": "2147483648\n"}, ""},
+		{nil, ""},
+	} {
+		root := t.TempDir()
+		for name, text := range test.files {
+			_ = os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755)
+			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := readMemory(root).exceeded(memory{}); got != test.want {
+			t.Errorf("%v: %q, want %q", test.files, got, test.want)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	cfg := Config{APISocket: "/s", BinDir: "/b", Env: []string{"A=agent", "B=agent", control.IDEnv + "=s-1"}}
+	env, err := environ(cfg, control.App{Env: control.Env{"B": "app", control.IDEnv: "forged", "PATH": "/b:/x"}}, 0, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "A=agent B=app PATH=/b:/x SLIPWAY_ID=s-1 SLIPWAY_SOCKET=/s"
+	if got := strings.Join(env, " "); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	for _, bad := range []control.App{
+		{Env: control.Env{"A=B": "x"}}, {Env: control.Env{"A": "x\x00"}},
+		{HTTP: true, Env: control.Env{"JUPYTERHUB_API_URL": "not a url"}},
+	} {
+		if _, err := environ(cfg, bad, 1, "127.0.0.1:2"); err == nil {
+			t.Error("bad environment: no error")
+		}
+	}
+}
+
+// The agent is bound into every workload: what it is built of stays little.
+func TestImports(t *testing.T) {
+	allowed := []string{"github.com/hashicorp/yamux", "golang.org/x/sys/"}
+	seen := map[string]bool{}
+	var walk func(pkg string)
+	walk = func(pkg string) {
+		if seen[pkg] {
+			return
+		}
+		seen[pkg] = true
+		files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(pkg, "slipway/"), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files of %s: %v", pkg, err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range parsed.Imports {
+				path, _ := strconv.Unquote(i.Path.Value)
+				switch first, _, _ := strings.Cut(path, "/"); {
+				case first == "slipway":
+					walk(path)
+				case path == "C":
+					t.Errorf("%s imports C", f)
+				case strings.Contains(first, "."):
+					ok := false
+					for _, a := range allowed {
+						ok = ok || strings.HasPrefix(path, a)
+					}
+					if !ok {
+						t.Errorf("%s imports %s", f, path)
+					}
+				}
+			}
+		}
+	}
+	walk("slipway/internal/agent")
+	if !seen["slipway/internal/tunnel"] || !seen["slipway/internal/agent/control"] {
+		t.Errorf("the walk went only over %v", seen)
+	}
+}

@@ -119,8 +119,8 @@ class Check:
             try:
                 async for event in self.hub.progress(USER):
                     last = dict(event)
-                    percent, text = last.get("progress", 0), last.get("message", "")
-                    show(f"{time.monotonic() - begun:5.1f} s  {percent:3.0f} %  {text}")
+                    percent = f"{last['progress']:3.0f} %" if "progress" in last else ""
+                    show(f"{time.monotonic() - begun:5.1f} s  {percent:5}  {last.get('message', '')}")
             except CheckError:  # not spawning yet, or refused: then the request itself says why
                 if asked.done():
                     await asked

@@ -72,12 +72,25 @@ async function spawn(page, lines) {
   await page.fill(".slipway-form #slipway-cpus", "1");
   await shoot(page, "spawn-form");
   await page.click('form#spawn_form [type="submit"]');
-  await page.waitForSelector("#progress-log, .jp-Launcher-body", { state: "attached" });
-  await shoot(page, "progress");
+  await page.waitForSelector("#progress-log, .jp-Launcher-body, .alert-danger", { state: "attached" });
+  const refused = page.locator(".alert-danger:visible");
+  if (await refused.count()) throw new Error(`the start failed: ${await refused.first().innerText()}`);
+  await progressShown(page, lines);
   await page.waitForURL(/\/user\/.*\/lab/, { timeout: 5 * minutes });
   await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
   await shoot(page, "jupyterlab");
   require(lines.length >= 3, `the progress page showed only ${JSON.stringify(lines)}`);
+}
+
+// The page leaves for JupyterLab within seconds: a picture of it with a few steps, if there is time.
+async function progressShown(page, lines) {
+  try {
+    await page.evaluate(() => document.getElementById("progress-details").setAttribute("open", ""));
+    while (lines.length < 5) await new Promise((done) => setTimeout(done, 20));
+    await shoot(page, "progress");
+  } catch (error) {
+    say(`  no picture of the progress page: ${error.message.split("\n")[0]}`);
+  }
 }
 
 async function openNotebook(page) {

@@ -26,9 +26,9 @@ write_secret() { (umask 077 && cat >"$1.new" && mv "$1.new" "$1"); }
 # write_config: Slipway's configuration. Half of this machine's memory and all its processors are
 # for sessions, and as much for jobs: a demo has few of either at a time.
 write_config() {
-  local cpus memory
+  local cpus gib
   cpus=$(nproc)
-  memory=$(awk '/^MemTotal:/ { print int($2 / 2 / 1024) }' /proc/meminfo)M
+  gib=$(awk '/^MemTotal:/ { half = int($2 / 2 / 1024 / 1024); print half ? half : 1 }' /proc/meminfo)
   cat >"$STATE/slipway.yaml.new" <<END
 # Written by deploy/demo. \`slipway config example\` explains every key.
 listen: 127.0.0.1:$SERVICE_PORT
@@ -53,7 +53,7 @@ profiles:
     cpus: 1
     max_cpus: $cpus
     memory: 1G
-    max_memory: $memory
+    max_memory: ${gib}G
     default: true
   - name: large
     title: Large
@@ -61,10 +61,10 @@ profiles:
     kind: lab
     images: [notebook]
     cpus: $cpus
-    memory: 2G
-    max_memory: $memory
-jobs: {max_cpus: $cpus, max_memory: $memory, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h}
-docker: {cpus: $((cpus * 2)), memory: $memory, instance: $INSTANCE}
+    memory: $((gib < 2 ? gib : 2))G
+    max_memory: ${gib}G
+jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h}
+docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
 local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}
 END
   mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"

@@ -1,0 +1,61 @@
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
+
+	"slipway/internal/errs"
+)
+
+// leastAPI is the oldest interface of an engine that has all that is used here.
+const leastAPI = "1.40"
+
+const driverRemedy = `put {"storage-driver": "overlay2"} into /etc/docker/daemon.json and restart the engine`
+
+// Check says what the engine lacks, all of it at once.
+func (b *Backend) Check(ctx context.Context) error {
+	ping, err := b.client.Ping(ctx, client.PingOptions{})
+	if err != nil {
+		return b.explain(err, "ask the Docker Engine")
+	}
+	if versions.LessThan(ping.APIVersion, leastAPI) {
+		return errs.New(errs.Missing, "the Docker Engine speaks API %s, %s is needed", ping.APIVersion, leastAPI).With("install Docker 19.03 or newer")
+	}
+	info, err := b.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return b.explain(err, "ask the Docker Engine what it can do")
+	}
+	return errors.Join(lacks(info.Info), b.checkNetwork(ctx), checkSources(b.cfg.Mounts))
+}
+
+// lacks reads what an engine says of itself.
+func lacks(info system.Info) error {
+	const cgroups = "turn on the cgroup controllers memory, pids and cpu in the kernel's command line"
+	var problems []error
+	need := func(ok bool, what, remedy string) {
+		if !ok {
+			problems = append(problems, errs.New(errs.Missing, "the Docker Engine %s", what).With(remedy))
+		}
+	}
+	need(info.OSType == "linux", "runs "+info.OSType+" containers", "use an engine for Linux containers")
+	need(info.Driver == storageDriver, "stores layers with "+info.Driver+", not with "+storageDriver, driverRemedy)
+	need(info.MemoryLimit, "cannot limit memory", cgroups)
+	need(info.PidsLimit, "cannot limit the number of processes", cgroups)
+	need(info.CPUCfsQuota, "cannot limit the use of CPUs", cgroups)
+	return errors.Join(problems...)
+}
+
+func (b *Backend) checkNetwork(ctx context.Context) error {
+	_, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
+	if gone(err) {
+		return errs.New(errs.Missing, "the Docker Engine has no network %s", b.cfg.Network).With("`docker network create " + b.cfg.Network + "`")
+	}
+	if err != nil {
+		return b.explain(err, "look at network %s", b.cfg.Network)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package docker
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+func TestConforms(t *testing.T) {
+	w := newWorld(t)
+	spawnertest.Run(t, func(t *testing.T) spawnertest.Subject {
+		return spawnertest.Subject{
+			Backend: w.again(t, w.cfg),
+			Launch:  func(t *testing.T) spawner.Launch { return w.launch(t, "") },
+			Again:   func(t *testing.T) spawner.Backend { return w.again(t, w.cfg) },
+			Runs: func(t *testing.T, id spawner.ID) int {
+				return strings.Count(w.text(t, id, spawnertest.RunsFile), "\n")
+			},
+		}
+	})
+}

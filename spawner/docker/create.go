@@ -1,0 +1,129 @@
+package docker
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+)
+
+// The labels of a container. labelID is on workloads only.
+const (
+	labelInstance = "slipway.instance"
+	labelID       = "slipway.id"
+	labelOwner    = "slipway.owner"
+	labelKind     = "slipway.kind"
+	labelVersion  = "slipway.version"
+)
+
+// options is the whole configuration of a workload's container.
+func (b *Backend) options(l spawner.Launch) client.ContainerCreateOptions {
+	return client.ContainerCreateOptions{Name: nameOf(l.ID), Config: b.config(l), HostConfig: b.hostConfig(l)}
+}
+
+// config is what the container is. All that an image could say about its first process is said here instead.
+func (b *Backend) config(l spawner.Launch) *container.Config {
+	return &container.Config{
+		Hostname:    string(l.ID),
+		Image:       l.Spec.Image,
+		User:        fmt.Sprintf("%d:%d", l.Account.UID, l.Account.GID),
+		Entrypoint:  []string{control.Program},
+		Cmd:         []string{"agent"},
+		WorkingDir:  l.Account.Home,
+		Env:         environment(l),
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		StopSignal:  "SIGTERM",
+		Labels: map[string]string{
+			labelInstance: b.cfg.Instance,
+			labelID:       string(l.ID),
+			labelOwner:    string(l.Owner),
+			labelKind:     string(l.Kind),
+			labelVersion:  b.cfg.Version,
+		},
+	}
+}
+
+// environment is public: `docker inspect` shows it.
+func environment(l spawner.Launch) []string {
+	env := maps.Clone(l.Spec.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env[control.IDEnv] = string(l.ID)
+	env["HOME"] = l.Account.Home
+	env["USER"] = l.Account.Login
+	env["LOGNAME"] = l.Account.Login
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}
+
+// hostConfig is what the host grants the container: no rights, bounded resources, no published port.
+func (b *Backend) hostConfig(l spawner.Launch) *container.HostConfig {
+	noInit := false // the agent is the first process
+	return &container.HostConfig{
+		Init:          &noInit,
+		NetworkMode:   container.NetworkMode(b.cfg.Network),
+		IpcMode:       container.IPCModePrivate,
+		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		// What the agent itself says goes here; the app's output is the agent's to keep.
+		LogConfig:   container.LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "max-file": "1", "compress": "false"}},
+		CapDrop:     []string{"ALL"},
+		SecurityOpt: []string{"no-new-privileges:true"},
+		ShmSize:     l.Spec.Resources.Memory / 2, // programs that share arrays need more than the engine's 64 MiB; it counts as memory
+		Resources:   b.limits(l),
+		Tmpfs:       map[string]string{control.RunDir: b.runDirOptions(l.Account)},
+		Mounts:      b.mounts(l),
+	}
+}
+
+func (b *Backend) runDirOptions(a spawner.Account) string {
+	return fmt.Sprintf("rw,nosuid,nodev,mode=0700,uid=%d,gid=%d,size=%d", a.UID, a.GID, b.cfg.RunSize)
+}
+
+// limits are the resources of a launch. No swap: a session that swaps is slow for all.
+func (b *Backend) limits(l spawner.Launch) container.Resources {
+	r := l.Spec.Resources
+	pids := r.Pids
+	if pids <= 0 {
+		pids = b.cfg.PidsLimit
+	}
+	return container.Resources{
+		Memory:     r.Memory,
+		MemorySwap: r.Memory,
+		NanoCPUs:   int64(r.CPUs * 1e9),
+		PidsLimit:  &pids,
+	}
+}
+
+// mounts are what the workload sees of this host.
+func (b *Backend) mounts(l spawner.Launch) []mount.Mount {
+	bind := func(source, target string, readOnly bool) mount.Mount {
+		return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly}
+	}
+	all := []mount.Mount{
+		bind(l.AgentDir, control.BinDir, true),
+		bind(filepath.Join(l.Dir, path.Base(control.LinkDir)), control.LinkDir, true),
+		bind(l.Account.HomeDir, l.Account.Home, false),
+		bind(filepath.Join(l.Dir, passwdFile), "/etc/passwd", true),
+		bind(filepath.Join(l.Dir, groupFile), "/etc/group", true),
+	}
+	for _, m := range b.cfg.Mounts {
+		extra := bind(m.Source, m.Target, m.ReadOnly)
+		if m.Propagation != "" {
+			extra.BindOptions = &mount.BindOptions{Propagation: mount.Propagation(m.Propagation)}
+		}
+		all = append(all, extra)
+	}
+	return all
+}

@@ -1,0 +1,188 @@
+// Package docker is the backend that runs sessions in containers of a Docker Engine on this host.
+//
+// A workload is the one container slipway-<id>; its writable layer is the session's changes. The container's labels say whose
+// it is, so a service that starts anew finds all that an earlier one made, by List, and adopts it. Containers of another
+// instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them later.
+//
+// The package knows nothing of slices, of who may start what, or of what an environment is made of; for a freeze it only says
+// where a container's layers lie.
+package docker
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Config is what a Backend needs to know.
+type Config struct {
+	Host      string // path of the engine's unix socket; empty: /var/run/docker.sock
+	Instance  string // tells the containers of two services on one engine apart; empty: "slipway"
+	Network   string // the engine's network of all workloads; empty: "bridge"
+	Version   string // of this service; a label
+	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
+	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
+	Mounts    []Mount
+	Pull      bool // whether an image that is not in the engine may be pulled
+	Logger    *slog.Logger
+}
+
+// Mount is a directory of this host that every workload sees.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool // does not reach file systems that are mounted below it later
+	// Propagation is the engine's word for whether later mounts are seen inside: empty is rprivate, which is no; rslave is yes
+	// and needs a source that is a shared mount.
+	Propagation string
+}
+
+// Backend runs workloads on a Docker Engine.
+type Backend struct {
+	cfg    Config
+	host   string
+	client *client.Client
+	log    *slog.Logger
+
+	mu       sync.Mutex          // guards the fields below, and that one probe container is there at a time
+	accounts map[string]accounts // by image ID
+}
+
+var _ spawner.Backend = (*Backend)(nil)
+
+// hurry bounds the calls that must not be broken off halfway, and those that clear up behind a call whose context has ended.
+const hurry = 2 * time.Minute
+
+// New makes a Backend. It does not speak to the engine yet: an engine that is down is for Check and Start to tell.
+func New(cfg Config) (*Backend, error) {
+	cfg.Host = cmp.Or(cfg.Host, "/var/run/docker.sock")
+	cfg.Instance = cmp.Or(cfg.Instance, "slipway")
+	cfg.Network = cmp.Or(cfg.Network, "bridge")
+	cfg.PidsLimit = cmp.Or(cfg.PidsLimit, 4096)
+	cfg.RunSize = cmp.Or(cfg.RunSize, 256<<20)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, m := range cfg.Mounts {
+		if err := m.valid(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(client.WithHost("unix://" + cfg.Host))
+	if err != nil {
+		return nil, errs.New(errs.Invalid, "docker socket %q: %w", cfg.Host, err)
+	}
+	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}}, nil
+}
+
+// Close gives the connections to the engine back. What runs stays.
+func (b *Backend) Close() error { return b.client.Close() }
+
+// Name is "docker".
+func (b *Backend) Name() string { return "docker" }
+
+// nameOf is the name of a workload's container.
+func nameOf(id spawner.ID) string { return "slipway-" + string(id) }
+
+// find looks for the workload's container. Neither a missing one nor a stranger of that name is an error.
+func (b *Backend) find(ctx context.Context, id spawner.ID) (c container.InspectResponse, found bool, err error) {
+	c, found, err = b.named(ctx, id)
+	if !found || err != nil {
+		return c, false, err
+	}
+	return c, b.owns(c, id), nil
+}
+
+// named looks for the container of the workload's name, whosever it is.
+func (b *Backend) named(ctx context.Context, id spawner.ID) (c container.InspectResponse, found bool, err error) {
+	r, err := b.client.ContainerInspect(ctx, nameOf(id), client.ContainerInspectOptions{})
+	switch {
+	case gone(err):
+		return c, false, nil
+	case err != nil:
+		return c, false, b.explain(err, "look at %s", id)
+	case r.Container.State == nil || r.Container.Config == nil || r.Container.HostConfig == nil:
+		return c, false, errs.New(errs.Unavailable, "look at %s: the engine's answer lacks its state", id)
+	}
+	return r.Container, true, nil
+}
+
+func (b *Backend) owns(c container.InspectResponse, id spawner.ID) bool {
+	return c.Config.Labels[labelInstance] == b.cfg.Instance && c.Config.Labels[labelID] == string(id)
+}
+
+// Observe looks at a workload.
+func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	c, found, err := b.find(ctx, id)
+	switch {
+	case err != nil:
+		return spawner.Observation{Existence: spawner.Unknown}, err
+	case !found:
+		return spawner.Observation{Existence: spawner.Absent}, nil
+	}
+	return observe(c), nil
+}
+
+// Stop ends a workload's container and keeps it.
+func (b *Backend) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
+	c, found, err := b.find(ctx, id)
+	if err != nil || !found || !c.State.Running {
+		return err
+	}
+	return b.halt(ctx, id, c, grace)
+}
+
+// halt ends a running container. A paused one could not hear the request to end.
+func (b *Backend) halt(ctx context.Context, id spawner.ID, c container.InspectResponse, grace time.Duration) error {
+	if c.State.Paused {
+		if _, err := b.client.ContainerUnpause(ctx, c.ID, client.ContainerUnpauseOptions{}); err != nil && !gone(err) {
+			return b.explain(err, "unpause %s to stop it", id)
+		}
+	}
+	seconds := int((grace + time.Second - 1) / time.Second)
+	_, err := b.client.ContainerStop(ctx, c.ID, client.ContainerStopOptions{Timeout: &seconds})
+	if err != nil && !gone(err) {
+		return b.explain(err, "stop %s", id)
+	}
+	return nil
+}
+
+// Remove removes a stopped workload's container, and with it the session's changes.
+func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
+	c, found, err := b.find(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	_, err = b.client.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{RemoveVolumes: true})
+	if err != nil && !gone(err) {
+		return b.explain(err, "remove %s", id)
+	}
+	return nil
+}
+
+// List gives every workload of which this instance has a container, in any state.
+func (b *Backend) List(ctx context.Context) ([]spawner.ID, error) {
+	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.ours()})
+	if err != nil {
+		return nil, b.explain(err, "list the containers of instance %s", b.cfg.Instance)
+	}
+	var ids []spawner.ID
+	for _, c := range list.Items {
+		if id := c.Labels[labelID]; id != "" {
+			ids = append(ids, spawner.ID(id))
+		}
+	}
+	return ids, nil
+}
+
+// ours matches all that this instance made.
+func (b *Backend) ours() client.Filters {
+	return client.Filters{}.Add("label", labelInstance+"="+b.cfg.Instance)
+}

@@ -1,0 +1,72 @@
+package docker
+
+import (
+	"context"
+	"time"
+
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
+
+	"slipway/spawner"
+)
+
+// again is how long Watch waits before it asks an engine anew that broke off.
+const again = time.Second
+
+// Watch calls changed for every workload whose container changes, until ctx ends. When the engine breaks off it is asked
+// anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later look finds.
+func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
+	for first := true; ; first = false {
+		err := b.follow(ctx, first, changed)
+		if ctx.Err() != nil {
+			return nil
+		}
+		b.log.Warn("the engine's events broke off", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(again):
+		}
+	}
+}
+
+// follow reads one stream of events to its end.
+func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.ID)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream := b.client.Events(ctx, client.EventsListOptions{Filters: b.ours().Add("type", string(events.ContainerEventType))})
+	if !first {
+		b.wakeAll(ctx, changed)
+	}
+	for {
+		select {
+		case m := <-stream.Messages:
+			if id := m.Actor.Attributes[labelID]; id != "" && tells(m.Action) {
+				changed(spawner.ID(id))
+			}
+		case err := <-stream.Err:
+			return b.explain(err, "follow the engine's events")
+		}
+	}
+}
+
+// wakeAll makes up for the events that were missed.
+func (b *Backend) wakeAll(ctx context.Context, changed func(spawner.ID)) {
+	ids, err := b.List(ctx)
+	if err != nil {
+		b.log.Warn("what changed while the engine was away is not known yet", "error", err)
+	}
+	for _, id := range ids {
+		changed(id)
+	}
+}
+
+// tells reports whether an event changes what Observe sees.
+func tells(a events.Action) bool {
+	switch a {
+	case events.ActionStart, events.ActionDie, events.ActionOOM, events.ActionPause, events.ActionUnPause, events.ActionDestroy:
+		return true
+	default:
+		return false
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -23,7 +24,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Welcome:
 		return m.welcome(ctx, e)
 	case Collect:
-		return m.collect(ctx, e)
+		return m.collect(ctx, e, o)
 	case Fail:
 		return m.end(ctx, e, m.whyFailed(e, o))
 	case End:
@@ -61,7 +62,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 		return nil
 	}
 	if why := m.waitingLocked(now); why != "" {
-		if len(now.journal.events) == 0 || now.journal.events[len(now.journal.events)-1].Message != why {
+		if now.journal.latest().Message != why {
 			m.noteLocked(now, Event{Percent: 5, Message: why})
 		}
 		return nil
@@ -136,7 +137,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 		return Launch{}, err
 	}
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
-	l.Report = func(message string, percent int) { m.note(e.ID, Event{Percent: percent, Message: message}) }
+	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if e.Kind == Job {
 		if _, l.SIF, err = m.cfg.Environment(ctx, e.Owner, e.Spec.Environment); err != nil {
 			return Launch{}, err
@@ -146,6 +147,18 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 		return Launch{}, err
 	}
 	return l, m.cfg.Agents.Open(e.ID, filepath.Join(l.Dir, "link", linkSocket), account.UID)
+}
+
+// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
+// said again.
+func (m *Manager) relay(id ID, message string, percent int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
+		return
+	}
+	m.noteLocked(e, Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
 }
 
 // makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.

@@ -177,10 +177,10 @@ func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
 }
 
 // collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
-func (m *Manager) collect(ctx context.Context, e entry) error {
+func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	out := verdict(e)
+	out := verdict(e, o)
 	if e.Kind == Job {
 		if err := m.collectJob(ctx, e); errs.Is(err, errs.NoSpace) || errors.Is(err, errTooLarge) {
 			out.Failed, out.Reason, out.Remedy = true, err.Error(), "write less, or write it to your home"
@@ -192,14 +192,17 @@ func (m *Manager) collect(ctx context.Context, e entry) error {
 	return m.end(ctx, e, out)
 }
 
-// verdict reads an app's end from its agent's last word.
-func verdict(e entry) Outcome {
+// verdict reads an app's end from its agent's last word, and from what the backend knows of why.
+func verdict(e entry, o Observation) Outcome {
 	s := e.status
 	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: s.MaxRSS, CPU: s.CPU}
 	if e.Kind == Job {
 		out.Failed = s.ExitCode != 0
 	} else {
 		out.Failed = e.Phase != Running || s.ExitCode != 0
+	}
+	if out.Failed && o.Reason != "" {
+		out.Reason, out.Remedy = o.Reason, o.Remedy
 	}
 	if out.Reason == "" && out.Failed {
 		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), s.ExitCode)

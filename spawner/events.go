@@ -36,6 +36,14 @@ func (j *journal) note(e Event) {
 	}
 }
 
+// latest gives the newest event; the zero one when there is none.
+func (j *journal) latest() Event {
+	if len(j.events) == 0 {
+		return Event{}
+	}
+	return j.events[len(j.events)-1]
+}
+
 // after gives the events of launch (all launches when it is empty) behind seq.
 func (j *journal) after(seq int64, launch string) []Event {
 	var out []Event

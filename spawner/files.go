@@ -161,7 +161,7 @@ func (f *follower) Read(p []byte) (int, error) {
 		if n > 0 || (err != nil && err != io.EOF) {
 			return n, err
 		}
-		if !ok || !e.Phase.Active() || e.Phase == Stopping {
+		if !ok || !e.Phase.Active() {
 			return 0, io.EOF
 		}
 		select {

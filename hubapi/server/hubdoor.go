@@ -65,8 +65,9 @@ func (s *Server) hubOf(r *http.Request) (*url.URL, error) {
 // allowed refuses what is not a plain request for a path below the API.
 func allowed(r *http.Request, api *url.URL) error {
 	base := strings.TrimRight(api.EscapedPath(), "/") + "/"
+	path := strings.TrimSuffix(r.URL.EscapedPath(), "/") + "/" // the API's own address counts too: servers ask it for its version
 	if r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Opaque != "" || r.Header.Get("Upgrade") != "" ||
-		!strings.HasPrefix(r.URL.EscapedPath(), base) || climbs(r.URL.EscapedPath()) {
+		!strings.HasPrefix(path, base) || climbs(r.URL.EscapedPath()) {
 		return errs.New(errs.Forbidden, "only the Hub's REST API below %s can be reached from here", base)
 	}
 	return nil

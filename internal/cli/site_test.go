@@ -155,13 +155,18 @@ func (s *site) clear() {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 		s.t.Logf("the service's log:\n%s", text[max(0, len(text)-8000):])
 	}
-	for _, kind := range []string{"sessions", "jobs"} {
-		for _, w := range s.list("root", kind) {
-			s.call("root", http.MethodDelete, "/api/v1/"+kind+"/"+w["id"].(string), nil)
-		}
+	for _, job := range s.list("root", "jobs") {
+		s.call("root", http.MethodPost, "/api/v1/jobs/"+job["id"].(string)+"/cancel", nil)
 	}
 	s.eventually("everything is discarded", 60*time.Second, func() bool {
-		return len(s.list("root", "sessions"))+len(s.list("root", "jobs")) == 0
+		left := 0
+		for _, kind := range []string{"sessions", "jobs"} {
+			for _, w := range s.list("root", kind) {
+				left++
+				s.call("root", http.MethodDelete, "/api/v1/"+kind+"/"+w["id"].(string), nil)
+			}
+		}
+		return left == 0
 	})
 	s.kill()
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")

@@ -70,7 +70,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase = Leased })
 	if err == nil {
 		r := e.Spec.Resources
-		m.noteLocked(now, Event{Percent: 10, Message: fmt.Sprintf("Leased %g CPUs and %s of memory", r.CPUs, FormatSize(r.Memory))})
+		m.noteLocked(now, Event{Percent: 10, Message: fmt.Sprintf("Leased %s and %s of memory", formatCPUs(r.CPUs), FormatSize(r.Memory))})
 		m.wakePendingLocked(e.Backend)
 	}
 	return err

@@ -60,7 +60,7 @@ func shortage(have, used Capacity, r Resources) string {
 	var lacks []string
 	// A millionth of a CPU is the rounding of decimal fractions, not a shortage.
 	if have.CPUs > 0 && used.CPUs+r.CPUs > have.CPUs+1e-6 {
-		lacks = append(lacks, fmt.Sprintf("%g CPUs asked, %g of %g free", r.CPUs, max(0, have.CPUs-used.CPUs), have.CPUs))
+		lacks = append(lacks, fmt.Sprintf("%s asked, %g of %g free", formatCPUs(r.CPUs), max(0, have.CPUs-used.CPUs), have.CPUs))
 	}
 	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
 		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
@@ -70,6 +70,13 @@ func shortage(have, used Capacity, r Resources) string {
 		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))
 	}
 	return strings.Join(lacks, "; ")
+}
+
+func formatCPUs(n float64) string {
+	if n == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%g CPUs", n)
 }
 
 // FormatSize gives a number of bytes as people read it, in powers of 1024: "2 GiB", "512 MiB", "1.5 GiB".

@@ -13,7 +13,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("the second does not fit: %s", got)
 	}
 	l.enter("docker", "b", small)
-	if got, want := l.lacks("docker", small), "1 CPUs asked, 0 of 2 free"; got != want {
+	if got, want := l.lacks("docker", small), "1 CPU asked, 0 of 2 free"; got != want {
 		t.Errorf("lacks = %q, want %q", got, want)
 	}
 	l.strike("docker", "a")

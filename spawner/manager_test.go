@@ -146,7 +146,7 @@ func TestSessionFromStartToStopToStart(t *testing.T) {
 		w := s.startSession(request("alice", "", "one"))
 		s.reach(w.ID, spawner.Running)
 		want := []string{
-			"Asked for a session", "Leased 1 CPUs and 1 GiB of memory", "Starting the container",
+			"Asked for a session", "Leased 1 CPU and 1 GiB of memory", "Starting the container",
 			"The container runs; waiting for its agent", "Starting JupyterLab", "JupyterLab is ready (1.0 s)",
 		}
 		if got := messages(s.events(w.ID, "one")); !slices.Equal(got, want) {

@@ -78,7 +78,6 @@ func (b *Backend) create(ctx context.Context, l spawner.Launch) (container.Inspe
 	if err := checkSources(b.cfg.Mounts); err != nil {
 		return none, err
 	}
-	l.Report("Creating the container", -1)
 	// The engine wants the files that it is to bind at once.
 	image, err := b.client.ImageInspect(ctx, l.Spec.Image)
 	if err != nil {
@@ -161,7 +160,6 @@ func (b *Backend) run(ctx context.Context, l spawner.Launch, c container.Inspect
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start %s: %w", l.ID, err)
 	}
-	l.Report("Starting the container", -1)
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
 	_, err := b.client.ContainerStart(whole, c.ID, client.ContainerStartOptions{})

@@ -52,7 +52,6 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err := d.prepare(p); err != nil {
 		return err
 	}
-	l.Report("starting the container", -1)
 	return b.launch(ctx, d, l.ID, lock)
 }
 

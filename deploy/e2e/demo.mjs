@@ -9,7 +9,8 @@ import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [hub, passwordFile] = process.argv.slice(2);
-const user = "browser-check";
+// A new one each time: what an earlier run has installed and left open would come back.
+const user = `browser-${Date.now().toString(36)}`;
 const shots = new URL("screenshots/", import.meta.url).pathname;
 const minutes = 60_000;
 

@@ -50,7 +50,7 @@ func rules() map[string]rule {
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs"}},
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
-			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/opencontainers", "golang.org/x/sys"},
+			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers"},
 			tests:   []string{"spawner/spawnertest"},
 		},
 		"spawner/local": {
@@ -71,10 +71,13 @@ func rules() map[string]rule {
 				"internal/secret", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},
-			tests:   []string{"spawner/spawnertest", "github.com/coder/websocket"},
+			tests:   []string{"spawner/spawnertest", "internal/tunnel", "github.com/coder/websocket"},
 		},
 		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+
+		// Programs that only measure.
+		"deploy/bench/load": {},
 
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -90,9 +91,11 @@ func (h *harness) walk(t *testing.T, name, method, path, body string, refused bo
 		if token != "" {
 			req.Header.Set("Authorization", "token "+token)
 		}
-		resp, err := http.DefaultClient.Do(req)
+		patience := http.Client{Timeout: 5 * time.Second} // a stream that is let through would not end
+		resp, err := patience.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", name, err)
+			continue
 		}
 		got, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()

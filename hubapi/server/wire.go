@@ -38,7 +38,7 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 
 func (s *Server) wireJob(w spawner.Workload) hubapi.Job {
 	return hubapi.Job{
-		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session), Argv: w.Spec.Argv,
+		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session), Argv: append([]string{}, w.Spec.Argv...),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w),
 	}
 }

@@ -50,8 +50,9 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 	defer cancel()
 	o, err := m.backends[w.Backend].Observe(ctx, w.ID)
 	if err != nil {
-		m.log.Warn("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err)
+		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // patrol warns, once for all
 		m.queue.addAfter(w.ID, retryAfter)
+		m.relay(w.ID, "The backend "+w.Backend+" does not answer; trying again. If this lasts, tell your administrator", 0)
 		return Observation{Existence: Unknown}
 	}
 	return o

@@ -10,23 +10,33 @@ import (
 	"slipway/spawner"
 )
 
-// again is how long Watch waits before it asks an engine anew that broke off.
-const again = time.Second
+// Watch waits firstPause before it asks an engine anew that broke off, then twice as long each time, up to lastPause: an engine
+// that is down for a night must not fill the log.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
 
 // Watch calls changed for every workload whose container changes, until ctx ends. When the engine breaks off it is asked
 // anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later look finds.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
+	pause := firstPause
 	for first := true; ; first = false {
+		began := time.Now()
 		err := b.follow(ctx, first, changed)
 		if ctx.Err() != nil {
 			return nil
 		}
-		b.log.Warn("the engine's events broke off", "error", err)
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		b.log.Warn("the engine's events broke off", "again_in", pause, "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, lastPause)
 	}
 }
 
@@ -54,7 +64,7 @@ func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.I
 func (b *Backend) wakeAll(ctx context.Context, changed func(spawner.ID)) {
 	ids, err := b.List(ctx)
 	if err != nil {
-		b.log.Warn("what changed while the engine was away is not known yet", "error", err)
+		b.log.Debug("what changed while the engine was away is not known yet", "error", err) // the stream's end tells the same
 	}
 	for _, id := range ids {
 		changed(id)

@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 )
 
@@ -69,7 +72,11 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			}
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
-			s.log.Debug("request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
+			level := slog.LevelDebug // reads and the session proxy are many
+			if strings.HasPrefix(route, hubapi.Base) && (r.Method != http.MethodGet || a.status >= 400) {
+				level = slog.LevelInfo
+			}
+			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.caller)
 		}()
 		next.ServeHTTP(a, r)

@@ -11,9 +11,9 @@ from typing import Any
 
 
 def docker(*arguments: str) -> str:
-    """Run the engine's client and give what it printed."""
-    ran = subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True)  # noqa: S603, S607
-    return ran.stdout
+    """Run the engine's client and give what it printed, on both channels: `logs` uses both."""
+    argv, joined = ["docker", *arguments], subprocess.STDOUT
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, stderr=joined, text=True).stdout  # noqa: S603
 
 
 class Container:
@@ -39,8 +39,8 @@ class Container:
 
     def children(self) -> list[int]:
         """Give the processes that its first process has started."""
-        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-        return [int(pid) for pid in text.split()]
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
 
     def cpu(self) -> float:
         """Give the CPU seconds that it has used."""

@@ -9,8 +9,9 @@ import os
 import time
 from pathlib import Path
 
-c = get_config()  # noqa: F821 - JupyterHub provides it
-load_subconfig("jupyterhub_config.py", path=str(Path(__file__).resolve().parent.parent / "hub"))  # noqa: F821
+c = get_config()  # type: ignore[name-defined]  # noqa: F821 - JupyterHub provides it
+hub = str(Path(__file__).resolve().parent.parent / "hub")
+load_subconfig("jupyterhub_config.py", path=hub)  # type: ignore[name-defined]  # noqa: F821
 
 like = json.loads(Path(os.environ["SLIPWAY_BENCH_CONTAINER"]).read_text())
 state = Path(os.environ["SLIPWAY_HUB_DIR"])
@@ -25,13 +26,13 @@ c.Spawner.environment = {"HOME": like["home"]}
 c.DockerSpawner.use_internal_ip = True
 c.DockerSpawner.image = like["image"]
 c.DockerSpawner.pull_policy = "never"
-c.DockerSpawner.name_template = "slipway-bench-{username}"
+c.DockerSpawner.name_template = like["name"]
 c.DockerSpawner.remove = True
+c.DockerSpawner.mem_limit = like["memory"]
+c.DockerSpawner.cpu_limit = like["nano_cpus"] / 1e9
 c.DockerSpawner.volumes = {like["home_source"]: like["home"]}
 c.DockerSpawner.extra_create_kwargs = {"user": like["user"], "working_dir": like["home"]}
 c.DockerSpawner.extra_host_config = {
-    "mem_limit": like["memory"],
-    "nano_cpus": like["nano_cpus"],
     "pids_limit": like["pids"],
     "cap_drop": ["ALL"],
     "security_opt": ["no-new-privileges"],

@@ -12,6 +12,7 @@ begin_bench() {
   chmod 711 "$WORK" # users of sessions pass through here to their homes
   # shellcheck disable=SC2034 # the libraries' places
   RUN=$WORK/run LOGS=$WORK/log LOG=$WORK/log/bench.log
+  mkdir -p "$LOGS"
   trap end_bench EXIT
   trap 'exit 130' INT TERM
   mapfile -t ports < <(free_ports 8)
@@ -21,6 +22,7 @@ end_bench() {
   local status=$?
   trap - EXIT
   stop_process docker-hub 60 || status=1
+  docker rm --force "$(basename "$WORK")" >/dev/null 2>&1 || true
   if [[ -d $WORK/demo ]]; then demo stop --purge >>"$LOG" 2>&1 || status=1; fi
   if ((status == 0)); then rm -rf "$WORK"; else echo "Logs are kept in $WORK" >&2; fi
   exit "$status"

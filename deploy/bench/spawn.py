@@ -47,6 +47,7 @@ async def learn(slipway: Slipway, given: argparse.Namespace) -> None:
     given.home.mkdir()
     shutil.chown(given.home, *(int(number) for number in user.split(":")))
     like = {
+        "name": given.container.parent.name,
         "image": facts["Config"]["Image"],
         "user": user,
         "memory": host["Memory"],

@@ -12,6 +12,7 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ import httpx
 from containers import Container, docker, moment, process_began, session_container
 from jupyterapi import CheckError, Hub
 
-USER = "slipway-bench"
+USER = "bench"
 RUNNING = re.compile(r"\[I (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) [^\]]*\].* is running at:")
 
 
@@ -35,7 +36,14 @@ class Times:
     cpu: float
 
 
-PARTS = ("Hub before `start()`", "before the container", "create + start", "server boot", "until the Hub knows", "first /lab")
+PARTS = (
+    "Hub before `start()`",
+    "before the container",
+    "create + start",
+    "server boot",
+    "until the Hub knows",
+    "first /lab",
+)
 
 
 class Spawner(Protocol):
@@ -119,11 +127,12 @@ class Docker:
 
     def __init__(self, hub: Hub, directory: Path) -> None:
         self.hub = hub
+        self._container = directory.parent.name
         self._stamp = directory / "start-called"
 
     async def container(self) -> Container:
         """Give the container of the server."""
-        return Container(f"slipway-bench-{USER}")
+        return Container(self._container)
 
     async def called(self) -> float:
         """Tell when the Hub called start(): its hook notes it."""
@@ -131,7 +140,7 @@ class Docker:
 
     async def log(self) -> str:
         """Give the server's output."""
-        return docker("logs", "--tail", "1000", f"slipway-bench-{USER}")
+        return docker("logs", "--tail", "1000", self._container)
 
     async def own(self, container: Container, running: float) -> dict[str, float]:
         """Give nothing: there is no service."""
@@ -160,7 +169,7 @@ async def timed_start(spawner: Spawner, token: str) -> Times:
     cpu = container.cpu()
     called, running = await spawner.called(), running_since(await spawner.log())
     marks = [asked, called, container.created, container.started, running, known, lab]
-    parts = {part: after - before for part, before, after in zip(PARTS, marks, marks[1:], strict=True)}
+    parts = {part: after - before for part, (before, after) in zip(PARTS, pairwise(marks), strict=True)}
     return Times(lab - asked, parts, await spawner.own(container, running), api - asked, cpu)
 
 

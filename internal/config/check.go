@@ -64,8 +64,8 @@ func (c Config) checkLimits(p *problems) {
 }
 
 func (c Config) checkHubs(p *problems) {
-	if len(c.Hubs) == 0 {
-		p.add("hubs", "[]", "at least one hub")
+	if len(c.Hubs) != 1 { // accounts and environments go by the user's name alone
+		p.add("hubs", fmt.Sprintf("%d hubs", len(c.Hubs)), "exactly one: the users of two hubs would not be told apart")
 	}
 	names := map[string]bool{}
 	for i, h := range c.Hubs {

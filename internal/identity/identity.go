@@ -61,10 +61,28 @@ func New(cfg Config) (*Accounts, error) {
 	if cfg.First < 1000 || cfg.Last < cfg.First {
 		return nil, errs.Bad("users.uids", fmt.Sprintf("%d-%d", cfg.First, cfg.Last), "a range of ids from 1000 on that no other account of the host has")
 	}
-	if err := os.MkdirAll(cfg.Homes, 0o711); err != nil {
-		return nil, fmt.Errorf("make the directory of the homes: %w", err)
+	if err := makeHomes(cfg.Homes); err != nil {
+		return nil, err
 	}
 	return &Accounts{cfg: cfg}, nil
+}
+
+// makeHomes makes the directory of the homes whatever the umask is, and refuses one in which others could plant something.
+func makeHomes(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make the directory of the homes: %w", err)
+		}
+		return os.Chmod(dir, 0o711)
+	}
+	if err != nil {
+		return fmt.Errorf("look at the directory of the homes: %w", err)
+	}
+	if mode := info.Mode().Perm(); !info.IsDir() || mode&0o022 != 0 {
+		return errs.New(errs.Conflict, "users.homes: %s has mode %s: others can write there", dir, info.Mode()).With("run: chmod go-w " + dir)
+	}
+	return nil
 }
 
 // Account gives the account of a user, making it at the first time.

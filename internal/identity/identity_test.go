@@ -127,9 +127,14 @@ func TestBadNames(t *testing.T) {
 	}
 }
 
+// FuzzDirName looks for two users who would share a directory, and for names that are more than one path element.
 func FuzzDirName(f *testing.F) {
-	f.Add("alice", "Alice")
-	f.Add("a=41", "aA")
+	for _, pair := range [][2]string{
+		{"alice", "Alice"}, {"a=41", "aA"}, {"..", "."}, {"a/b", "a-b"}, {"ä", "Ä"},
+		{strings.Repeat("x", 255), strings.Repeat("x", 254) + "X"}, {strings.Repeat("ä", 60), strings.Repeat("ä", 59) + "a"},
+	} {
+		f.Add(pair[0], pair[1])
+	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, y := DirName(a), DirName(b)
 		if a != b && strings.EqualFold(x, y) {

@@ -53,7 +53,12 @@ func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
 	var findings []finding
 	findings = append(findings, examine(ctx, check{"configuration", func(context.Context) error { return err }}))
 	if err == nil {
-		checks, err := hostChecks(cfg, env)
+		scratch, err := os.MkdirTemp("", "slipway-doctor-") // a backend makes its directory; the service's is not the doctor's to make
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(scratch)
+		checks, err := hostChecks(cfg, scratch, env)
 		if err != nil {
 			return err
 		}
@@ -109,14 +114,16 @@ func examine(ctx context.Context, c check) finding {
 	return f
 }
 
-// hostChecks are all checks, for this configuration.
-func hostChecks(cfg config.Config, env Env) ([]check, error) {
+// hostChecks are all checks, for this configuration. They write below scratch alone.
+func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	log := newLogger(env, false, false)
 	engine, err := newDocker(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := newLocal(cfg, "slipway", log)
+	harmless := cfg
+	harmless.DataDir = scratch
+	jobs, err := newLocal(harmless, "slipway", log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,196 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"time"
+
+	"slipway/hubapi"
+)
+
+// stubService answers with the examples that all clients of the API are tested with. It knows alice by her token and by her
+// session's socket; bob has a token and owns nothing.
+type stubService struct {
+	url, socket string
+	session     hubapi.Session
+	job         hubapi.Job
+	environment hubapi.Environment
+	ends        []func()
+}
+
+func newStubService(examples string) (*stubService, error) {
+	f := &stubService{}
+	for name, into := range map[string]any{"session": &f.session, "job": &f.job, "environment": &f.environment} {
+		text, err := os.ReadFile(filepath.Join(examples, name+".json"))
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(text, into); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "slipway") // short, for the socket's path
+	if err != nil {
+		return nil, err
+	}
+	f.socket = filepath.Join(dir, "api.sock")
+	listener, err := net.Listen("unix", f.socket)
+	if err != nil {
+		return nil, err
+	}
+	inside := httptest.NewUnstartedServer(f.routes("alice"))
+	inside.Listener = listener
+	inside.Start()
+	outside := httptest.NewServer(http.HandlerFunc(f.byToken))
+	f.url = outside.URL
+	f.ends = []func(){inside.Close, outside.Close, func() { _ = os.RemoveAll(dir) }}
+	return f, nil
+}
+
+func (f *stubService) close() {
+	for _, end := range f.ends {
+		end()
+	}
+}
+
+func (f *stubService) byToken(w http.ResponseWriter, r *http.Request) {
+	switch r.Header.Get("Authorization") {
+	case "Bearer alice-token":
+		f.routes("alice").ServeHTTP(w, r)
+	case "Bearer bob-token":
+		f.routes("bob").ServeHTTP(w, r)
+	default:
+		refuse(w, 401, "unauthorized", "the token is not known", "get a new one from the Hub's token page")
+	}
+}
+
+// routes are what user sees.
+func (f *stubService) routes(user string) http.Handler {
+	mux := http.NewServeMux()
+	mine := func(pattern string, serve http.HandlerFunc) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			id := r.PathValue("id")
+			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != hubapi.Self && id != f.environment.Name {
+				refuse(w, 404, "not_found", "there is no "+id, "")
+				return
+			}
+			serve(w, r)
+		})
+	}
+	const api = hubapi.Base
+	mux.HandleFunc("GET "+api+"/sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.sessionsOf(user)) })
+	mux.HandleFunc("GET "+api+"/jobs", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.jobsOf(user)) })
+	mux.HandleFunc("GET "+api+"/environments", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.environmentsOf(user)) })
+	mux.HandleFunc("GET "+api+"/me", func(w http.ResponseWriter, r *http.Request) {
+		me := hubapi.Me{User: user, Hub: "main"}
+		if r.Header.Get("Authorization") == "" {
+			me.Session = f.session.ID
+		}
+		answer(w, me)
+	})
+	mine("GET "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.session) })
+	mine("POST "+api+"/sessions/{id}/stop", func(w http.ResponseWriter, _ *http.Request) {
+		stopped := f.session
+		stopped.Phase = "stopped"
+		answer(w, stopped)
+	})
+	mine("DELETE "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	mine("POST "+api+"/sessions/{id}/freeze", f.freeze)
+	mine("GET "+api+"/environments/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.environment) })
+	mine("POST "+api+"/jobs", f.submit)
+	mine("GET "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
+	mine("GET "+api+"/jobs/{id}/log", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from the job") })
+	mine("GET "+api+"/jobs/{id}/events", func(w http.ResponseWriter, _ *http.Request) {
+		event(w, "message", hubapi.Event{Seq: 1, Percent: 100, Message: "ended", Final: true, Failed: true})
+	})
+	mine("POST "+api+"/jobs/{id}/cancel", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
+	mine("DELETE "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	mine("GET "+api+"/jobs/{id}/files", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, hubapi.Files{Files: []hubapi.File{{Name: "result.txt", Size: 3}}})
+	})
+	mine("GET "+api+"/jobs/{id}/files/{name}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "42\n") })
+	return mux
+}
+
+// recently makes a time of an example one that a list shows as "3m ago".
+func recently() time.Time { return time.Now().Add(-3*time.Minute - time.Second) }
+
+func (f *stubService) sessionsOf(user string) hubapi.Sessions {
+	if user != f.session.User {
+		return hubapi.Sessions{Sessions: []hubapi.Session{}}
+	}
+	waiting := f.session
+	waiting.ID, waiting.Name, waiting.Phase, waiting.Waiting = "s-fedcba9876543210", "big \x1b[31mred", "pending", "4 CPUs are asked for, 1 is free"
+	list := []hubapi.Session{f.session, waiting}
+	for i := range list {
+		list[i].Since = recently()
+	}
+	return hubapi.Sessions{Sessions: list}
+}
+
+func (f *stubService) jobsOf(user string) hubapi.Jobs {
+	if user != f.job.User {
+		return hubapi.Jobs{Jobs: []hubapi.Job{}}
+	}
+	job := f.job
+	job.Created = recently()
+	return hubapi.Jobs{Jobs: []hubapi.Job{job}}
+}
+
+func (f *stubService) environmentsOf(user string) hubapi.Environments {
+	if user != f.session.User {
+		return hubapi.Environments{Environments: []hubapi.Environment{}}
+	}
+	e := f.environment
+	e.Created = recently()
+	return hubapi.Environments{Environments: []hubapi.Environment{e}}
+}
+
+func (f *stubService) freeze(w http.ResponseWriter, r *http.Request) {
+	var req hubapi.FreezeRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Tag != "" && req.Name == "" {
+		event(w, hubapi.EventError, json.RawMessage(`{"error":{"code":"invalid","message":"a tag without a name","field":"tag","remedy":"give the name too"}}`))
+		return
+	}
+	for _, stage := range []string{"scanning", "packing", "packing"} {
+		event(w, hubapi.EventProgress, hubapi.Progress{Stage: stage, Percent: 50, Message: stage + " the environment"})
+	}
+	event(w, hubapi.EventDone, f.environment)
+}
+
+// submit refuses what the scripts submit by mistake, and gives the example of a job.
+func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
+	var req hubapi.JobRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Environment == "" || len(req.Files) != 1 || req.RequestID == "" {
+		refuse(w, 422, "invalid", fmt.Sprintf("not what was expected: %v", err), "")
+		return
+	}
+	if req.Memory == "9G" {
+		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
+		return
+	}
+	job := f.job
+	job.Argv, job.Name = req.Argv, req.Name
+	w.WriteHeader(http.StatusAccepted)
+	answer(w, job)
+}
+
+func answer(w io.Writer, v any) {
+	_ = json.NewEncoder(w).Encode(v) // a client that went away is the test's own affair
+}
+
+func event(w io.Writer, name string, v any) {
+	data, _ := json.Marshal(v)
+	fmt.Fprintf(w, "event: %s\nid: 1\ndata: %s\n\n", name, data)
+}
+
+func refuse(w http.ResponseWriter, status int, code, message, remedy string) {
+	w.WriteHeader(status)
+	answer(w, map[string]any{"error": map[string]string{"code": code, "message": message, "remedy": remedy}})
+}

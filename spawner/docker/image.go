@@ -33,19 +33,23 @@ func (b *Backend) Images(ctx context.Context) ([]string, error) {
 	return slices.Compact(refs), nil
 }
 
-// image sees to it that the engine has the launch's image.
-func (b *Backend) image(ctx context.Context, l spawner.Launch) error {
+// image sees to it that the engine has the launch's image, and gives its ID.
+func (b *Backend) image(ctx context.Context, l spawner.Launch) (string, error) {
 	ref := l.Spec.Image
-	_, err := b.client.ImageInspect(ctx, ref)
-	switch {
-	case err == nil:
-		return nil
-	case !gone(err):
-		return b.explain(err, "look for image %s", ref)
-	case !b.cfg.Pull || !pullable(ref):
-		return errs.New(errs.Missing, "start %s: image %s is not in the Docker Engine", l.ID, ref).With(remedyFor(ref))
+	has, err := b.client.ImageInspect(ctx, ref)
+	if gone(err) {
+		if !b.cfg.Pull || !pullable(ref) {
+			return "", errs.New(errs.Missing, "start %s: image %s is not in the Docker Engine", l.ID, ref).With(remedyFor(ref))
+		}
+		if err := b.pull(ctx, ref, l.Report); err != nil {
+			return "", err
+		}
+		has, err = b.client.ImageInspect(ctx, ref)
 	}
-	return b.pull(ctx, ref, l.Report)
+	if err != nil {
+		return "", b.explain(err, "look for image %s", ref)
+	}
+	return has.ID, nil
 }
 
 // ownPrefix is that of images which this repository has recipes for. No registry has them.

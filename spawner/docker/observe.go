@@ -5,7 +5,6 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
-	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
@@ -20,8 +19,8 @@ func observe(c container.InspectResponse) spawner.Observation {
 	}
 	o := spawner.Observation{Existence: spawner.Exited, ExitCode: s.ExitCode}
 	switch {
-	case s.OOMKilled:
-		o.Reason = fmt.Sprintf("out of memory (limit %s)", memsize.Format(c.HostConfig.Memory))
+	case s.OOMKilled && s.ExitCode != 0: // with code 0 only some child was killed, and the first process ended well
+		o.Reason = fmt.Sprintf("out of memory (limit %.1f GB)", float64(c.HostConfig.Memory)/(1<<30))
 		o.Remedy = "start it with more memory, or use less"
 	case s.Error != "":
 		o.Reason = s.Error

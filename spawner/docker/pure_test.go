@@ -157,16 +157,19 @@ func TestObserve(t *testing.T) {
 		state container.State
 		want  spawner.Observation
 	}{
-		"running":  {container.State{Status: container.StateRunning, Running: true}, spawner.Observation{Existence: spawner.Up}},
-		"paused":   {container.State{Status: container.StatePaused, Running: true, Paused: true}, spawner.Observation{Existence: spawner.Up}},
-		"created":  {container.State{Status: container.StateCreated}, spawner.Observation{Existence: spawner.Created}},
-		"failed":   {container.State{Status: container.StateCreated, ExitCode: 127, Error: "no such file"}, spawner.Observation{Existence: spawner.Created}},
-		"exited":   {container.State{Status: container.StateExited, ExitCode: 7}, spawner.Observation{Existence: spawner.Exited, ExitCode: 7}},
+		"running": {container.State{Status: container.StateRunning, Running: true}, spawner.Observation{Existence: spawner.Up}},
+		"paused":  {container.State{Status: container.StatePaused, Running: true, Paused: true}, spawner.Observation{Existence: spawner.Up}},
+		"created": {container.State{Status: container.StateCreated}, spawner.Observation{Existence: spawner.Created}},
+		"failed":  {container.State{Status: container.StateCreated, ExitCode: 127, Error: "no such file"}, spawner.Observation{Existence: spawner.Created}},
+		"exited":  {container.State{Status: container.StateExited, ExitCode: 7}, spawner.Observation{Existence: spawner.Exited, ExitCode: 7}},
+		"a child was killed": {
+			container.State{Status: container.StateExited, OOMKilled: true}, spawner.Observation{Existence: spawner.Exited},
+		},
 		"dead":     {container.State{Status: container.StateDead}, spawner.Observation{Existence: spawner.Exited}},
 		"removing": {container.State{Status: container.StateRemoving}, spawner.Observation{Existence: spawner.Exited}},
 		"killed": {
 			container.State{Status: container.StateExited, ExitCode: 137, OOMKilled: true},
-			spawner.Observation{Existence: spawner.Exited, ExitCode: 137, Reason: "out of memory (limit 2G)", Remedy: "start it with more memory, or use less"},
+			spawner.Observation{Existence: spawner.Exited, ExitCode: 137, Reason: "out of memory (limit 2.0 GB)", Remedy: "start it with more memory, or use less"},
 		},
 	}
 	for name, test := range tests {

@@ -60,7 +60,7 @@ func TestOutOfMemory(t *testing.T) {
 		return err == nil && o.Existence == spawner.Exited
 	})
 	o := w.sees(t, l.ID, spawner.Exited)
-	if o.ExitCode != 137 || o.Reason != "out of memory (limit 64M)" || o.Remedy == "" {
+	if o.ExitCode != 137 || o.Reason != "out of memory (limit 0.1 GB)" || o.Remedy == "" {
 		t.Errorf("Observe = %+v, want 137, out of memory with its limit, and a remedy", o)
 	}
 }
@@ -133,6 +133,24 @@ func (w world) dropImage(t *testing.T, id string) {
 	_, err := w.client.ImageRemove(context.WithoutCancel(t.Context()), id, client.ImageRemoveOptions{PruneChildren: true})
 	if err != nil && !gone(err) {
 		t.Error(err)
+	}
+}
+
+// TestCreateReplyLost: the container is there, and the service that asked for it does not know.
+func TestCreateReplyLost(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	made, err := w.create(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sees(t, l.ID, spawner.Created)
+	if again, err := w.create(t.Context(), l); err != nil || again.ID != made.ID {
+		t.Errorf("create again = %s, %v, want the one that is there", again.ID, err)
+	}
+	w.up(t, l)
+	if c, _, err := w.find(t.Context(), l.ID); err != nil || c.ID != made.ID {
+		t.Errorf("it runs in another container (%v)", err)
 	}
 }
 

@@ -72,18 +72,15 @@ func (b *Backend) unpause(ctx context.Context, id spawner.ID, container string) 
 // create makes the container of a workload that has none.
 func (b *Backend) create(ctx context.Context, l spawner.Launch) (container.InspectResponse, error) {
 	var none container.InspectResponse
-	if err := b.image(ctx, l); err != nil {
+	image, err := b.image(ctx, l)
+	if err != nil {
 		return none, err
 	}
 	if err := checkSources(b.cfg.Mounts); err != nil {
 		return none, err
 	}
 	// The engine wants the files that it is to bind at once.
-	image, err := b.client.ImageInspect(ctx, l.Spec.Image)
-	if err != nil {
-		return none, b.explain(err, "look at image %s", l.Spec.Image)
-	}
-	if err := b.writeAccounts(ctx, l, image.ID); err != nil {
+	if err := b.writeAccounts(ctx, l, image); err != nil {
 		return none, err
 	}
 	if err := b.order(ctx, l); err != nil {

@@ -35,6 +35,9 @@ type flight struct {
 // do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work is
 // cancelled when the last of its callers has gone; that last one waits until it has cleaned up.
 func (g *flights) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (frozen, error)) (frozen, error) {
+	if ctx.Err() != nil {
+		return frozen{}, context.Cause(ctx)
+	}
 	f, err := g.join(ctx, key, work)
 	if err != nil {
 		return frozen{}, err

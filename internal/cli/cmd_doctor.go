@@ -28,10 +28,11 @@ type finding struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// check looks at one thing. An error of kind Unavailable is a warning: it may be there later.
+// check looks at one thing. What the service can do without for a while is a warning.
 type check struct {
-	name string
-	look func(context.Context) error
+	name    string
+	warning bool
+	look    func(context.Context) error
 }
 
 // doctorCommand is `slipway doctor`.
@@ -51,7 +52,7 @@ func doctorCommand(env Env) *cobra.Command {
 func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
 	cfg, err := config.Load(path)
 	var findings []finding
-	findings = append(findings, examine(ctx, check{"configuration", func(context.Context) error { return err }}))
+	findings = append(findings, examine(ctx, check{"configuration", false, func(context.Context) error { return err }}))
 	if err == nil {
 		scratch, err := os.MkdirTemp("", "slipway-doctor-") // a backend makes its directory; the service's is not the doctor's to make
 		if err != nil {
@@ -105,7 +106,7 @@ func examine(ctx context.Context, c check) finding {
 		return finding{Check: c.name, Result: "ok"}
 	}
 	f := finding{Check: c.name, Result: "fail", Message: err.Error()}
-	if errs.Is(err, errs.Unavailable) {
+	if c.warning {
 		f.Result = "warn"
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
@@ -128,18 +129,18 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		return nil, err
 	}
 	checks := []check{
-		{"root", isRoot},
-		{"Docker Engine", engine.Check},
-		{"Apptainer", jobs.Check},
-		{"mksquashfs", hasMksquashfs},
-		{"disk space for " + cfg.DataDir, func(context.Context) error { return hasSpace(cfg.DataDir) }},
-		{"disk space for " + cfg.Users.Homes, func(context.Context) error { return hasSpace(cfg.Users.Homes) }},
+		{"root", false, isRoot},
+		{"Docker Engine", false, engine.Check},
+		{"Apptainer", false, jobs.Check},
+		{"mksquashfs", false, hasMksquashfs},
+		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
+		{"disk space for " + cfg.Users.Homes, true, func(context.Context) error { return hasSpace(cfg.Users.Homes) }},
 	}
 	for _, i := range cfg.Images {
-		checks = append(checks, check{"image " + i.Ref, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
+		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
 	}
 	for _, h := range cfg.Hubs {
-		checks = append(checks, check{"hub " + h.Name, func(ctx context.Context) error { return hubAnswers(ctx, h.APIURL) }})
+		checks = append(checks, check{"hub " + h.Name, true, func(ctx context.Context) error { return hubAnswers(ctx, h.APIURL) }})
 	}
 	return checks, nil
 }

@@ -186,9 +186,7 @@ func (s *service) makeServer(context.Context) error {
 	}
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: hubs, Admins: s.cfg.Users.Admins,
-		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
-			return s.links.Dial(ctx, string(id), tunnel.DoorApp)
-		},
+		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze,
 		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats}), Logger: s.log,

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net"
+	"time"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/tunnel"
@@ -25,4 +26,17 @@ func (a agents) Agent(id spawner.ID) spawner.Agent {
 	return &control.Client{Dial: func(ctx context.Context) (net.Conn, error) {
 		return a.links.Dial(ctx, string(id), tunnel.DoorControl)
 	}}
+}
+
+// redial is how long a visitor of a session waits for its agent to dial again: a restart of the service is not to be noticed.
+const redial = 5 * time.Second
+
+// dialApp opens a connection to the app of a session.
+func (a agents) dialApp(ctx context.Context, id spawner.ID) (net.Conn, error) {
+	wait, cancel := context.WithTimeout(ctx, redial)
+	defer cancel()
+	if err := a.links.Wait(wait, string(id)); err != nil {
+		return nil, err
+	}
+	return a.links.Dial(ctx, string(id), tunnel.DoorApp)
 }

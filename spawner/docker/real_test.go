@@ -374,3 +374,14 @@ func TestFirstFile(t *testing.T) {
 		t.Errorf("firstFile(no archive) = %q, nil", text)
 	}
 }
+
+// TestRemoveNeverKills: what runs is somebody's work, whatever the caller believes.
+func TestRemoveNeverKills(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	w.up(t, l)
+	if err := w.Remove(t.Context(), l.ID); !errs.Is(err, errs.Conflict) {
+		t.Errorf("Remove of a running workload = %v, want a conflict", err)
+	}
+	w.sees(t, l.ID, spawner.Up)
+}

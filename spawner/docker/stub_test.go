@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -141,5 +142,34 @@ func TestOldAndBrokenEngines(t *testing.T) {
 	}
 	if o, err := broken.Observe(t.Context(), "s-none"); err != nil || o.Existence != spawner.Absent {
 		t.Errorf("Observe of nothing = %+v, %v, want absent", o, err)
+	}
+}
+
+// TestContextEndsDuringStart: the engine has started it, the caller has given up: it must not go on running.
+func TestContextEndsDuringStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	running, stopped := false, false
+	const at = "/containers/slipway-s-abcdefgh12345678/json"
+	b := stub(t, Config{}, map[string]http.HandlerFunc{
+		at: func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusOK, map[string]any{
+				"Id": "c", "Image": "sha256:x", "State": map[string]any{"Running": running, "Status": "exited"}, "HostConfig": map[string]any{},
+				"Config": map[string]any{"Image": "slipway/notebook:1", "Labels": map[string]string{labelInstance: "slipway", labelID: "s-abcdefgh12345678"}},
+			})
+		},
+		"/containers/c/update": func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, struct{}{}) },
+		"/containers/c/start": func(w http.ResponseWriter, _ *http.Request) {
+			cancel()
+			running = true
+			w.WriteHeader(http.StatusNoContent)
+		},
+		"/containers/c/stop": func(w http.ResponseWriter, _ *http.Request) { stopped = true; w.WriteHeader(http.StatusNoContent) },
+	})
+	b.accounts["sha256:x"] = accounts{shell: "/bin/sh"}
+	l := sample()
+	l.Dir = t.TempDir()
+	if err := b.Start(ctx, l); !errors.Is(err, context.Canceled) || !running || !stopped {
+		t.Errorf("Start = %v, started %v, stopped %v, want canceled, and both", err, running, stopped)
 	}
 }

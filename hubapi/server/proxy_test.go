@@ -189,8 +189,7 @@ func TestProxyStreamsAtOnce(t *testing.T) {
 
 // TestProxyForgetsADroppedLink: a pooled connection that has died must not fail the next request.
 func TestProxyForgetsADroppedLink(t *testing.T) {
-	var app *httptest.Server
-	app = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method) }))
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method) }))
 	defer app.Close()
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/")), func(cfg *Config) {
 		cfg.Dial = func(ctx context.Context, _ spawner.ID) (net.Conn, error) {

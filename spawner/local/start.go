@@ -52,6 +52,7 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err := d.prepare(p); err != nil {
 		return err
 	}
+	l.Report("Starting Apptainer", -1)
 	return b.launch(ctx, d, l.ID, lock)
 }
 

@@ -40,8 +40,6 @@ c.JupyterHub.spawner_class = "slipway.spawner.SlipwaySpawner"
 c.SlipwaySpawner.service_url = os.environ["SLIPWAY_SERVICE_URL"]
 c.SlipwaySpawner.token_file = str(state / "spawner-token")
 c.SlipwaySpawner.default_url = "/lab"
-# A session's PATH and language are its image's, not those of the Hub's process.
-c.SlipwaySpawner.env_keep = []
 c.JupyterHub.allow_named_servers = True
 # A start waits for a free slice and for an image, and says so meanwhile: it is not to be cut short.
 c.Spawner.start_timeout = 600

@@ -139,7 +139,7 @@ async def test_progress_of_this_start_only(hub: Hub, service: FakeService) -> No
         service.step(session, "starting JupyterLab", -1)
         service.step(session, "ready", 100, final=True)
         await until(lambda want=4 * times: service.count("GET", "/events") >= want)  # type: ignore[misc]
-        await asyncio.sleep(0.1)  # the Hub drops what comes after start has returned
+        await asyncio.sleep(1)  # the Hub drops what comes after start has returned
         session["phase"] = "running"
         got = await follower
         assert [event["message"] for event in got][:-1] == [

@@ -63,6 +63,10 @@ class SlipwaySpawner(Spawner):
     def _default_port(self) -> int:
         return 8888  # with ip, what the app is told to bind; the agent puts the real port there
 
+    @default("env_keep")
+    def _default_env_keep(self) -> list[str]:
+        return []  # a session's PATH and language are its image's, not those of the Hub's process
+
     @default("session_url")
     def _default_session_url(self) -> str:
         return str(self.service_url)

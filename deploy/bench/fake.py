@@ -25,7 +25,7 @@ def main() -> int:
         sys.stderr.writelines(lines)
         return 1
     print(heading("fake", about, os.getloadavg()[0]))
-    print(table(["200 starts: median (min-max)", ""], [[unit, spread(values)] for unit, values in units.items()]))
+    print(table(["200 starts: median (min to max)", ""], [[unit, spread(values)] for unit, values in units.items()]))
     return 0
 
 

@@ -22,6 +22,7 @@ end_bench() {
   local status=$?
   trap - EXIT
   stop_process docker-hub 60 || status=1
+  # A start that was cut off: DockerSpawner's container has this run's name.
   docker rm --force "$(basename "$WORK")" >/dev/null 2>&1 || true
   if [[ -d $WORK/demo ]]; then demo stop --purge >>"$LOG" 2>&1 || status=1; fi
   if ((status == 0)); then rm -rf "$WORK"; else echo "Logs are kept in $WORK" >&2; fi

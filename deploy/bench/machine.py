@@ -36,7 +36,7 @@ def spread(values: Iterable[float], form: str = ".2f") -> str:
     known = sorted(values)
     if not known:
         return "-"
-    return f"{statistics.median(known):{form}} ({known[0]:{form}}-{known[-1]:{form}})"
+    return f"{statistics.median(known):{form}} ({known[0]:{form}} to {known[-1]:{form}})"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

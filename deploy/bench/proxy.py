@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from containers import Container, session_container
+from containers import Container, process_cpu, session_container
 from jupyterapi import CheckError, Hub
 from machine import heading, machine, spread, table
 from starts import USER, Slipway, make_user, take_away
@@ -38,11 +38,15 @@ class App:
     token: str = ""
     urls: dict[str, str] = field(default_factory=dict)
     results: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    cpu: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    def processes(self) -> dict[str, int]:
+        """Give the processes of the session that a request passes."""
+        return {"app": self.container.children()[0], "agent": self.container.pid}
 
     def address(self) -> str:
         """Give the address, inside the container, of the app, from the environment that the agent gave it."""
-        pid = self.container.children()[0]
-        for pair in Path(f"/proc/{pid}/environ").read_text().split("\0"):
+        for pair in Path(f"/proc/{self.processes()['app']}/environ").read_text().split("\0"):
             name, _, value = pair.partition("=")
             if name == "JUPYTERHUB_SERVICE_URL":
                 return value.removesuffix(self.prefix)
@@ -113,6 +117,11 @@ class Bench:
         homes: Path = self.given.demo / "homes"
         return next(path for path in homes.iterdir() if not path.name.startswith("."))
 
+    def service_pid(self) -> int:
+        """Give the process of the service."""
+        text: str = (self.given.demo / "run" / "slipway.pid").read_text()
+        return int(text.split()[0])
+
     def measure(self, app: App, route: str, what: str) -> None:
         """Measure one thing by one route."""
         url, seconds = app.urls[route], f"{self.given.seconds}s"
@@ -123,6 +132,8 @@ class Bench:
         }[what]
         inside = ["nsenter", f"--target={app.container.pid}", "--net"] if route == DIRECT else []
         env = {**os.environ, "LOAD_TOKEN": app.token}
+        processes = {**app.processes(), "service": self.service_pid()}
+        before = {name: process_cpu(pid) for name, pid in processes.items()}
         ran = subprocess.run([*inside, self.given.load, *argv], env=env, capture_output=True, text=True)  # noqa: S603
         if ran.returncode:
             raise CheckError(f"{app.name}, {route}, {what}: {ran.stderr.strip()}")
@@ -130,6 +141,9 @@ class Bench:
         if what == "1 GB" and found["bytes"] != BLOB:
             raise CheckError(f"{app.name}, {route}: {found['bytes']} bytes instead of {BLOB}")
         app.results.setdefault((what, route), []).append(found["rate"])
+        if what == "1 GB":
+            for name, pid in processes.items():
+                app.cpu.setdefault((name, route), []).append(process_cpu(pid) - before[name])
 
     def run(self, apps: list[App]) -> None:
         """Go round; the first round warms up and is not kept."""
@@ -137,6 +151,7 @@ class Bench:
             for app in apps:
                 if number == 1:
                     app.results.clear()
+                    app.cpu.clear()
                 for what in ("1 connection", "16 connections", "1 GB"):
                     for route in ROUTES if number % 2 else reversed(ROUTES):
                         self.measure(app, route, what)
@@ -175,7 +190,13 @@ def report(apps: list[App]) -> str:
             unit = "MB/s" if what == "1 GB" else "requests/s"
             cells = [*(spread(rates, ".0f") for rates in by_route), *(spread(each) for each in ratios)]
             rows.append([f"{app.name}, {what}, {unit}", *cells])
-    return table(["median (min-max)", *ROUTES, "**Slipway's port / direct**", "the Hub's proxy / direct"], rows)
+    text = table(["median (min to max)", *ROUTES, "**Slipway's port / direct**", "the Hub's proxy / direct"], rows)
+    rows = [
+        [f"{app.name}, {name}", *(spread(app.cpu[name, route]) for route in (DIRECT, PROXIED))]
+        for app in apps
+        for name in ("app", "agent", "service")
+    ]
+    return text + "\n" + table(["CPU seconds for 1 GB: median (min to max)", DIRECT, PROXIED], rows)
 
 
 def arguments() -> argparse.Namespace:

@@ -84,14 +84,14 @@ def report(pairs: list[tuple[Times, Times]]) -> str:
     rows += [[part, *(spread(t.parts[part] for t in column) for column in columns)] for part in PARTS]
     rows += [["POST to the first 200 of /api", *(spread(t.api for t in column) for column in columns)]]
     rows += [["CPU seconds of the container", *(spread(t.cpu for t in column) for column in columns)]]
-    text = table(["seconds: median (min-max)", *names], rows)
+    text = table(["seconds: median (min to max)", *names], rows)
     ratios = [slipway.total / docker.total for slipway, docker in pairs]
     text += f"\nSlipway / DockerSpawner, pair by pair: **{spread(ratios)}**"
     text += f" ({', '.join(f'{ratio:.2f}' for ratio in ratios)})\n"
     owns = [slipway.own for slipway, _ in pairs]
     rows = [["**the service's own share**", spread((1e3 * sum(own.values()) for own in owns), ".0f")]]
     rows += [[part, spread((1e3 * own[part] for own in owns), ".0f")] for part in owns[0]]
-    return text + "\n" + table(["milliseconds: median (min-max)", Slipway.name], rows)
+    return text + "\n" + table(["milliseconds: median (min to max)", Slipway.name], rows)
 
 
 async def main() -> int:

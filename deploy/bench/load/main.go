@@ -21,7 +21,7 @@ const usage = `usage:
   load serve                     serve PREFIX/api and PREFIX/blob at the address in JUPYTERHUB_SERVICE_URL
   load get -c N -for D URL       small requests over N connections that stay open, for D
   load download URL              one answer, read to its end
-LOAD_TOKEN, if set, is sent as the Hub's token.`
+LOAD_TOKEN, if set, is sent as the Hub's token`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -70,14 +70,14 @@ func serve() error {
 	mux.HandleFunc(at.Path+"api", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"version": "1"}`)
 	})
-	mux.HandleFunc(at.Path+"blob", func(w http.ResponseWriter, _ *http.Request) { blob(w) })
+	mux.HandleFunc(at.Path+"blob", func(w http.ResponseWriter, _ *http.Request) { blob(w, blobSize) })
 	return http.ListenAndServe(at.Host, mux)
 }
 
-func blob(w http.ResponseWriter) {
-	w.Header().Set("Content-Length", fmt.Sprint(blobSize))
+func blob(w http.ResponseWriter, size int) {
+	w.Header().Set("Content-Length", fmt.Sprint(size))
 	piece := make([]byte, 256<<10)
-	for left := blobSize; left > 0; {
+	for left := size; left > 0; {
 		n, err := w.Write(piece[:min(left, len(piece))])
 		if err != nil {
 			return // the reader has gone

@@ -18,23 +18,26 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Lease:
 		return m.lease(ctx, e)
 	case Start:
-		return m.start(ctx, e)
+		return m.abortable(ctx, e, m.start)
 	case Hand:
-		return m.hand(ctx, e)
+		return m.abortable(ctx, e, m.hand)
+	case Adopt:
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Booting })
+		return err
 	case Welcome:
 		return m.welcome(ctx, e)
 	case Collect:
-		return m.collect(ctx, e, o)
+		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
 	case Fail:
 		return m.end(ctx, e, m.whyFailed(e, o))
 	case End:
 		return m.end(ctx, e, canceled(e))
 	case Kill:
-		return m.again(e.ID, m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace))
+		return m.kill(ctx, e)
 	case Settle:
 		return m.settle(ctx, e)
 	case Sweep:
-		return m.again(e.ID, m.backends[e.Backend].Remove(ctx, e.ID))
+		return m.sweep(ctx, e)
 	case Retire:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Removing })
 		return err
@@ -45,12 +48,53 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	}
 }
 
-// again asks for another look after an action that changed the world but not the record.
-func (m *Manager) again(id ID, err error) error {
-	if err == nil {
-		m.queue.add(id)
+// backendPatience is how long a backend may take to answer, beside the grace of the workload's own processes.
+const backendPatience = time.Minute
+
+// lookAgain is how soon the Manager looks again after an action that changed the world but not the record.
+const lookAgain = 20 * time.Millisecond
+
+func (m *Manager) kill(ctx context.Context, e entry) error {
+	defer m.queue.addAfter(e.ID, lookAgain)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
+	defer cancel()
+	return m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace)
+}
+
+func (m *Manager) sweep(ctx context.Context, e entry) error {
+	defer m.queue.addAfter(e.ID, lookAgain)
+	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
+	defer cancel()
+	return m.backends[e.Backend].Remove(ctx, e.ID)
+}
+
+// abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look then
+// decides anew.
+func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Context, entry) error) error {
+	own, abort := context.WithCancel(ctx)
+	defer abort()
+	if !m.setAbort(e, abort) {
+		return nil
+	}
+	defer m.setAbort(e, nil)
+	err := do(own, e)
+	if own.Err() != nil {
+		m.queue.add(e.ID)
+		return ctx.Err()
 	}
 	return err
+}
+
+// setAbort notes how to end what is being done. It reports false when the record has changed since e was read.
+func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || (abort != nil && now.Rev != e.Rev) {
+		return false
+	}
+	now.abort = abort
+	return true
 }
 
 // lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
@@ -60,6 +104,9 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
+	}
+	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
+		return m.endLocked(ctx, now, Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
 	if why := m.waitingLocked(now); why != "" {
 		if now.journal.latest().Message != why {
@@ -82,19 +129,12 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Starting })
 		return err
 	}
-	own, abort := context.WithCancel(ctx)
-	defer abort()
-	if !m.abortable(e, abort) {
-		return nil
-	}
-	defer m.abortable(e, nil)
 	m.note(e.ID, Event{Percent: 20, Message: "Starting the " + vessel(e)})
-	l, err := m.launch(own, e)
+	l, err := m.launch(ctx, e)
 	if err == nil {
-		err = m.backends[e.Backend].Start(own, l)
+		err = m.backends[e.Backend].Start(ctx, l)
 	}
-	if own.Err() != nil { // the service ends, or the owner does not want it any more: the next look decides
-		m.queue.add(e.ID)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
@@ -103,23 +143,11 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
-		now.started = true
+		now.started, now.startedAt = true, time.Now()
 		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
 	}
 	m.queue.add(e.ID)
 	return nil
-}
-
-// abortable lets a change of the owner's mind end a start that is under way. It reports false when it has changed already.
-func (m *Manager) abortable(e entry, abort context.CancelFunc) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.work[e.ID]
-	if now == nil || now.Launch != e.Launch || (abort != nil && now.Rev != e.Rev) {
-		return false
-	}
-	now.abort = abort
-	return true
 }
 
 // vessel names what a workload runs in.
@@ -146,7 +174,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err
 	}
-	return l, m.cfg.Agents.Open(e.ID, filepath.Join(l.Dir, "link", linkSocket), account.UID)
+	return l, m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
 }
 
 // relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
@@ -194,7 +222,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 		app.HTTP, app.Ready, app.Dir = true, e.Spec.Ready, account.Home
 	}
 	if err == nil {
-		err = m.cfg.Agents.Agent(e.ID).Launch(ctx, app)
+		err = m.launchApp(ctx, e.ID, app)
 	}
 	if errs.Is(err, errs.Invalid) {
 		return m.end(ctx, e, outcomeOf(err))
@@ -212,6 +240,15 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	return err
 }
 
+// agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
+const agentPatience = 15 * time.Second
+
+func (m *Manager) launchApp(ctx context.Context, id ID, app control.App) error {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	return m.cfg.Agents.Agent(id).Launch(ctx, app)
+}
+
 // title names a kind to its user.
 func title(k Kind) string {
 	switch k {
@@ -223,6 +260,9 @@ func title(k Kind) string {
 		return string(k)
 	}
 }
+
+// mostStarts bounds what is kept of starts for a collector of metrics that does not come.
+const mostStarts = 10_000
 
 // welcome marks a session as answering, a job as running.
 func (m *Manager) welcome(ctx context.Context, e entry) error {
@@ -237,7 +277,9 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 		return err
 	}
 	took := now.Up.Sub(now.Started)
-	m.startTook = append(m.startTook, took)
+	if len(m.startTook) < mostStarts {
+		m.startTook = append(m.startTook, took)
+	}
 	if e.Kind == Job {
 		m.noteLocked(now, Event{Percent: 50, Message: "The job runs"})
 	} else {
@@ -248,14 +290,23 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 
 // end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
 func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	return m.endLocked(ctx, now, o)
+}
+
+func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	o.At = time.Now()
-	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+	return m.changeLocked(ctx, e, func(e *entry) {
 		e.Phase, e.Outcome, e.secrets = Stopping, &o, nil
 		if e.Want == WantRunning {
 			e.Want = WantStopped
 		}
 	})
-	return err
 }
 
 // settle gives a workload's resources back: it was seen gone.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -163,6 +164,9 @@ func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 	return nil
 }
 
+// slowest is the least rate, in bytes a second, at which an agent must take or give files.
+const slowest = 1 << 20
+
 func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
 	f, err := os.Open(filepath.Join(m.dir(id), "inputs", name))
 	if err != nil {
@@ -173,23 +177,57 @@ func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
 	if err != nil {
 		return err
 	}
-	return m.cfg.Agents.Agent(id).Put(ctx, name, info.Size(), f)
+	ctx, cancel := context.WithTimeout(ctx, agentPatience+time.Duration(info.Size()/slowest)*time.Second)
+	defer cancel()
+	err = m.cfg.Agents.Agent(id).Put(ctx, name, info.Size(), f)
+	if errs.Is(err, errs.Conflict) {
+		return nil // the agent has its app already: this is a repetition
+	}
+	return err
 }
+
+// How long fetching what an app left may be repeated: while somebody wants it, and when its owner has stopped it.
+const (
+	collectPatience = 5 * time.Minute
+	partingPatience = 15 * time.Second
+)
 
 // collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
 func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	deadline := m.collectUntil(e)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	out := verdict(e, o)
 	if e.Kind == Job {
-		if err := m.collectJob(ctx, e); errs.Is(err, errs.NoSpace) || errors.Is(err, errTooLarge) {
-			out.Failed, out.Reason, out.Remedy = true, err.Error(), "write less, or write it to your home"
-		} else if err != nil {
+		lost, err := m.collectJob(ctx, e)
+		if err != nil && time.Now().Before(deadline) {
 			return err
 		}
+		if err != nil {
+			lost = append(lost, err.Error())
+		}
+		out.lack(lost)
 	}
-	out.Tail, _ = m.tail(ctx, e.Workload, tailLines) // without the last lines the outcome is still true
+	// Without the last lines the outcome is still true.
+	out.Tail, _ = m.tail(ctx, e.Workload, tailLines)
 	return m.end(ctx, e, out)
+}
+
+// collectUntil gives the time until which fetching is repeated, counted from the first try.
+func (m *Manager) collectUntil(e entry) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil {
+		return time.Now()
+	}
+	if now.collecting.IsZero() {
+		now.collecting = time.Now()
+	}
+	if e.Want == WantRunning {
+		return now.collecting.Add(collectPatience)
+	}
+	return now.collecting.Add(partingPatience)
 }
 
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
@@ -210,15 +248,29 @@ func verdict(e entry, o Observation) Outcome {
 	return out
 }
 
-// collectJob fetches the rest of a job's log, and its files.
-func (m *Manager) collectJob(ctx context.Context, e entry) error {
-	if err := m.pullLog(ctx, e.ID, false); err != nil {
-		return fmt.Errorf("fetch the log of %s: %w", e.ID, err)
+// collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.
+func (m *Manager) collectJob(ctx context.Context, e entry) (lost []string, err error) {
+	if err := m.pullLog(ctx, e.ID, false); hopeless(err) {
+		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))
+	} else if err != nil {
+		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
 	for _, f := range e.status.Files {
-		if err := m.fetch(ctx, e.ID, f.Name); err != nil {
-			return fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)
+		if err := m.fetch(ctx, e.ID, f.Name); hopeless(err) {
+			lost = append(lost, fmt.Sprintf("file %s: %v", f.Name, err))
+		} else if err != nil {
+			return nil, fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)
 		}
 	}
-	return nil
+	return lost, nil
+}
+
+// hopeless reports whether an error will be the same at every repetition.
+func hopeless(err error) bool {
+	switch errs.KindOf(err) {
+	case errs.Invalid, errs.NotFound, errs.Conflict, errs.Forbidden, errs.NoSpace:
+		return err != nil
+	default:
+		return errors.Is(err, errTooLarge) || errors.Is(err, syscall.ENOSPC)
+	}
 }

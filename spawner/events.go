@@ -44,22 +44,26 @@ func (j *journal) latest() Event {
 	return j.events[len(j.events)-1]
 }
 
-// after gives the events of launch (all launches when it is empty) behind seq.
+// after gives the events of launch behind seq.
 func (j *journal) after(seq int64, launch string) []Event {
 	var out []Event
 	for _, e := range j.events {
-		if e.Seq > seq && (launch == "" || e.Launch == launch) {
+		if e.Seq > seq && e.Launch == launch {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// Events gives what happens to a workload, from behind the number after on, as it happens. It ends behind a final event and
-// with ctx. A launch, when given, leaves out the events of others.
+// Events gives what happens to one launch of a workload, the current one when launch is empty: from behind the number after on,
+// as it happens. It ends behind a final event, when another launch has taken the place of this one, and with ctx.
 func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, after int64) (iter.Seq[Event], error) {
-	if _, err := m.Get(ctx, c, id); err != nil {
+	w, err := m.Get(ctx, c, id)
+	if err != nil {
 		return nil, err
+	}
+	if launch == "" {
+		launch = w.Launch
 	}
 	return func(yield func(Event) bool) {
 		for {
@@ -82,13 +86,17 @@ func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, af
 	}, nil
 }
 
-// eventsAfter gives the events and a channel that closes at the next change; nil when the workload is forgotten.
+// eventsAfter gives the events and a channel that closes at the next change; nil when there will be no more of this launch.
 func (m *Manager) eventsAfter(id ID, launch string, after int64) ([]Event, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]
-	if e == nil {
+	switch {
+	case e == nil:
 		return nil, nil
+	case e.Launch != launch:
+		return e.journal.after(after, launch), nil
+	default:
+		return e.journal.after(after, launch), e.changed
 	}
-	return e.journal.after(after, launch), e.changed
 }

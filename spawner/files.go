@@ -28,15 +28,18 @@ func (m *Manager) fetch(ctx context.Context, id ID, name string) error {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return errs.Bad("file", name, "a name without directories")
 	}
+	dir := filepath.Join(m.dir(id), "files")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		return nil // from an earlier try; the app has exited, so it is the same
+	}
 	r, _, err := m.cfg.Agents.Agent(id).File(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	dir := filepath.Join(m.dir(id), "files")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
 	return writeFile(filepath.Join(dir, name), r)
 }
 

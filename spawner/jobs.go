@@ -35,15 +35,18 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if r.Backend == "" {
 		r.Backend = m.cfg.Jobs
 	}
+	if err := checkLaunch("request_id", r.RequestID); err != nil {
+		return Workload{}, err
+	}
+	if w, ok := m.repeated(c, r.RequestID); ok {
+		return w, nil
+	}
 	if err := m.checkJob(ctx, r); err != nil {
 		return Workload{}, err
 	}
 	digest, _, err := m.cfg.Environment(ctx, c.User, r.Environment)
 	if err != nil {
 		return Workload{}, err
-	}
-	if w, ok := m.repeated(c, r.RequestID); ok {
-		return w, nil
 	}
 	w := jobOf(c, r, digest)
 	if err := m.saveInputs(w.ID, r.Files); err != nil {
@@ -88,11 +91,35 @@ func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
 	if err := b.Check(ctx); err != nil {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
-	names := []error{checkName("name", r.Name)}
+	names := []error{checkName("name", r.Name), checkSizes(r)}
 	for name := range r.Files {
 		names = append(names, checkFileName(name))
 	}
 	return errors.Join(names...)
+}
+
+// What one job may bring along: its command and variables travel in one message to the agent, and every file is one more.
+const (
+	commandLimit = 1 << 20 // bytes
+	inputLimit   = 1000    // files
+)
+
+func checkSizes(r JobRequest) error {
+	bytes := 0
+	for _, a := range r.Argv {
+		bytes += len(a)
+	}
+	for k, v := range r.Env {
+		bytes += len(k) + len(v)
+	}
+	switch {
+	case bytes > commandLimit:
+		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+FormatSize(commandLimit)+": put more into a file")
+	case len(r.Files) > inputLimit:
+		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
+	default:
+		return nil
+	}
 }
 
 func checkFileName(name string) error {
@@ -109,6 +136,10 @@ func (m *Manager) repeated(c Caller, request string) (Workload, bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.repeatedLocked(c, request)
+}
+
+func (m *Manager) repeatedLocked(c Caller, request string) (Workload, bool) {
 	e := m.findLocked(func(e *entry) bool {
 		return e.Kind == Job && e.Owner == c.User && e.Hub == c.Hub && e.Launch == request
 	})
@@ -134,11 +165,11 @@ func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
 
 // enterJob saves the job, unless an equal request has come first.
 func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload, error) {
-	if first, ok := m.repeated(c, w.Launch); ok {
-		return first, os.RemoveAll(m.dir(w.ID))
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if first, ok := m.repeatedLocked(c, w.Launch); ok {
+		return first, os.RemoveAll(m.dir(w.ID))
+	}
 	e := newEntry(w)
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))

@@ -79,7 +79,7 @@ type Config struct {
 	Jobs        string              // the backend of jobs whose submitter names none
 	Limits      Limits
 	Interval    time.Duration // between two looks at every active workload. Zero: 15 s
-	Workers     int           // workloads worked on at once. Zero: 16
+	Workers     int           // workloads worked on at once. Zero: 64
 	Logger      *slog.Logger
 }
 
@@ -96,6 +96,7 @@ type Manager struct {
 	mu        sync.Mutex // guards all below, and the entries
 	work      map[ID]*entry
 	routes    map[string]ID // prefix of an active session
+	longest   int           // of the prefixes so far
 	ledger    ledger
 	ready     bool // the first look at everything is done
 	startTook []time.Duration
@@ -105,13 +106,15 @@ type Manager struct {
 // entry is one workload with what is known of it while the service runs.
 type entry struct {
 	Workload
-	secrets control.Env
-	started bool           // the backend's Start succeeded for this launch
-	status  control.Status // the agent's last word; zero while the link is down
-	journal journal
-	abort   context.CancelFunc // ends the backend's Start that is under way; nil when none is
-	changed chan struct{}      // closed and replaced at every change
-	copying chan struct{}      // holds one token while a job's log is being copied here
+	secrets    control.Env
+	started    bool           // the backend's Start succeeded for this launch
+	startedAt  time.Time      // when it did
+	collecting time.Time      // since when what its app left is being fetched; zero: it is not
+	status     control.Status // the agent's last word; zero while the link is down
+	journal    journal
+	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
+	changed    chan struct{}      // closed and replaced at every change
+	copying    chan struct{}      // holds one token while a job's log is being copied here
 }
 
 const (
@@ -149,7 +152,7 @@ func (c *Config) fill() {
 	orElse(&c.Limits.Grace, 10*time.Second)
 	orElse(&c.Interval, 15*time.Second)
 	if c.Workers == 0 {
-		c.Workers = 16
+		c.Workers = 64
 	}
 }
 
@@ -163,9 +166,22 @@ func (m *Manager) load(ctx context.Context) error {
 		if err := json.Unmarshal(r.Value, &w); err != nil {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
-		m.admitLocked(w)
+		m.recallLocked(m.admitLocked(w))
 	}
 	return nil
+}
+
+// recallLocked writes down where a workload of an earlier run of the service stands: its events were not saved, and who follows
+// them waits for the last one.
+func (m *Manager) recallLocked(e *entry) {
+	switch {
+	case e.Phase == Stopped:
+		m.noteLocked(e, farewell(*e))
+	case e.Phase == Running && e.Kind == Job:
+		m.noteLocked(e, Event{Percent: 50, Message: "The job runs"})
+	case e.Phase == Running:
+		m.noteLocked(e, Event{Percent: 100, Message: title(e.Kind) + " is ready", Final: true})
+	}
 }
 
 func newEntry(w Workload) *entry {
@@ -192,6 +208,7 @@ func (m *Manager) bookLocked(e *entry) {
 	}
 	if e.Phase.Active() {
 		m.routes[e.Spec.Prefix] = e.ID
+		m.longest = max(m.longest, len(e.Spec.Prefix))
 	} else if m.routes[e.Spec.Prefix] == e.ID {
 		delete(m.routes, e.Spec.Prefix)
 	}
@@ -417,6 +434,7 @@ func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
 func (m *Manager) Route(path string) (ID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	path = path[:min(len(path), m.longest)] // no prefix is longer, and a visitor's path may be
 	for end := len(path); end > 0; end = strings.LastIndexByte(path[:end-1], '/') + 1 {
 		if id, ok := m.routes[path[:end]]; ok {
 			return id, true

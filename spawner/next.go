@@ -11,6 +11,7 @@ const (
 	Lease   Action = "lease"   // take its resources: Pending to Leased
 	Start   Action = "start"   // have the backend start it: to Starting
 	Hand    Action = "hand"    // give the agent the app: to Booting
+	Adopt   Action = "adopt"   // the agent has the app already: to Booting
 	Welcome Action = "welcome" // it answers: to Running
 	Collect Action = "collect" // fetch log, files and outcome from the agent, then Stopping
 	Fail    Action = "fail"    // it went wrong: note why, then Stopping
@@ -108,10 +109,14 @@ func rest(s situation) Action {
 
 // leave ends an active workload that its owner does not want to run any more.
 func leave(s situation) Action {
-	if s.phase == Pending && s.want == WantGone {
+	switch {
+	case s.phase == Pending && s.want == WantGone:
 		return Retire
+	case s.app == control.Exited && s.want == WantStopped:
+		return Collect // it has ended by itself already: what it left is not thrown away
+	default:
+		return End
 	}
-	return End
 }
 
 // admit lets a waiting workload in.
@@ -147,13 +152,13 @@ func boot(s situation) Action {
 		return Wait
 	case s.seen != Up:
 		return revive(s)
-	case s.app == control.Ready && s.phase == Booting:
+	case s.phase == Starting && (s.app == control.Starting || s.app == control.Ready):
+		return Adopt // the service was killed after it gave the agent the app, before it saved so
+	case s.app == control.Ready:
 		return Welcome
 	case s.overdue:
 		return Fail
-	case s.app == control.Starting && s.phase == Booting:
-		return Wait
-	case s.app == "" || !s.armed:
+	case s.app != control.Idle || !s.armed:
 		return Wait
 	default:
 		return Hand

@@ -93,7 +93,7 @@ func (w *world) obey(a Action) bool {
 		w.phase, w.leased = Leased, true
 	case Start:
 		w.phase, w.seen, w.app, w.started = Starting, Up, control.Idle, true
-	case Hand:
+	case Hand, Adopt:
 		w.phase, w.app = Booting, control.Ready
 	case Welcome:
 		w.phase = Running
@@ -179,6 +179,8 @@ func TestNext(t *testing.T) {
 		{"and does not come back", situation{want: WantRunning, phase: Starting, seen: Created, overdue: true}, Fail},
 		{"a job that ended while the service was away", situation{job: true, want: WantRunning, phase: Starting, seen: Exited, armed: true}, Fail},
 		{"a session that dies at its start is not started for ever", situation{want: WantRunning, phase: Starting, seen: Exited, armed: true, started: true}, Fail},
+		{"killed after the agent got the app", situation{want: WantRunning, phase: Starting, seen: Up, app: control.Ready}, Adopt},
+		{"a cancel that meets the end of a job", situation{job: true, want: WantStopped, phase: Running, seen: Up, app: control.Exited}, Collect},
 		{"a stopped session that somebody started by hand", situation{want: WantStopped, phase: Stopped, seen: Up}, Kill},
 		{"a stopped session keeps its changes", situation{want: WantStopped, phase: Stopped, seen: Exited}, Wait},
 		{"a discarded session", situation{want: WantGone, phase: Stopped, seen: Exited}, Retire},

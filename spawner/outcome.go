@@ -3,6 +3,7 @@ package spawner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -15,6 +16,18 @@ func outcomeOf(err error) Outcome {
 		o.Remedy = e.Remedy
 	}
 	return o
+}
+
+// lack notes what of a job's output could not be fetched.
+func (o *Outcome) lack(lost []string) {
+	if len(lost) == 0 {
+		return
+	}
+	o.Failed, o.ExitCode = true, max(o.ExitCode, 1)
+	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " + strings.Join(lost, "; ")
+	if o.Remedy == "" {
+		o.Remedy = "write large files, and those that only you may read, to your home"
+	}
 }
 
 // canceled is the outcome of a workload that its owner ended.

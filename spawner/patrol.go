@@ -2,16 +2,12 @@ package spawner
 
 import (
 	"context"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 )
 
-// patrol takes up what an earlier run of the service left, then looks at everything from time to time.
+// patrol looks at everything from time to time: first of all at what an earlier run of the service left.
 func (m *Manager) patrol(ctx context.Context) {
-	m.resume(ctx)
 	strangers := map[ID]bool{}
 	for {
 		for _, id := range m.ids() {
@@ -27,27 +23,18 @@ func (m *Manager) patrol(ctx context.Context) {
 	}
 }
 
+// ids gives the workloads that a look may change. One at rest is looked at when somebody wants something of it, or its backend
+// says that it has changed.
 func (m *Manager) ids() []ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.work))
-}
-
-// resume listens again for the agents of all workloads that may run.
-func (m *Manager) resume(ctx context.Context) {
-	for _, id := range m.ids() {
-		e, ok := m.snapshot(id)
-		if !ok || !e.Phase.Active() || e.Phase == Pending || e.Phase == Leased {
-			continue
-		}
-		account, err := m.cfg.Account(ctx, e.Owner)
-		if err == nil {
-			err = m.cfg.Agents.Open(id, filepath.Join(m.dir(id), "link", linkSocket), account.UID)
-		}
-		if err != nil {
-			m.log.Error("cannot listen for an agent", "id", id, "err", err)
+	var ids []ID
+	for id, e := range m.work {
+		if e.Phase != Stopped || e.Want != WantStopped || !m.ready {
+			ids = append(ids, id)
 		}
 	}
+	return ids
 }
 
 // reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
@@ -57,7 +44,7 @@ func (m *Manager) resume(ctx context.Context) {
 func (m *Manager) reap(ctx context.Context, before map[ID]bool) map[ID]bool {
 	now := map[ID]bool{}
 	for name, b := range m.backends {
-		found, err := b.List(ctx)
+		found, err := m.list(ctx, b)
 		if err != nil {
 			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
 			continue
@@ -79,7 +66,16 @@ func (m *Manager) reap(ctx context.Context, before map[ID]bool) map[ID]bool {
 	return now
 }
 
+// list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked at.
+func (m *Manager) list(ctx context.Context, b Backend) ([]ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return b.List(ctx)
+}
+
 func (m *Manager) reapOne(ctx context.Context, b Backend, id ID) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
+	defer cancel()
 	o, err := b.Observe(ctx, id)
 	if err == nil && o.Existence == Up {
 		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)

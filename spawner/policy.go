@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -39,6 +40,14 @@ func (c Caller) mayStart() bool { return c.Spawner && c.Hub != "" }
 // maySubmit reports whether c may submit jobs as its user.
 func (c Caller) maySubmit() bool {
 	return c.User != "" && !c.Spawner && (c.Workload == "" || kindOf(c.Workload) != Job)
+}
+
+// checkLaunch refuses what cannot name a launch: it travels to the agent and back, and must come back the same.
+func checkLaunch(field, launch string) error {
+	if len(launch) > 128 || strings.ContainsFunc(launch, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errs.Bad(field, launch[:min(len(launch), 40)], "at most 128 printable ASCII characters, such as a UUID")
+	}
+	return nil
 }
 
 // nameLimit is the most bytes of a user's, session's or job's name: JupyterHub's database holds 255 characters.

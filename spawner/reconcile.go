@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -27,6 +28,7 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 		m.queue.addAfter(id, retryAfter)
 	} else if action == Wait {
 		m.remind(e)
+		m.listen(ctx, e)
 	}
 }
 
@@ -69,13 +71,37 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 	return s
 }
 
-// phaseBegan gives the time from which a phase's limit counts: while the service was away nothing could go on.
+// phaseBegan gives the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
+// Start takes what it takes; a time that has not come yet is of a clock that was set back.
 func (m *Manager) phaseBegan(e entry) time.Time {
-	if e.Since.Before(m.born) {
+	switch {
+	case e.Phase == Starting && e.started:
+		return e.startedAt
+	case e.Since.Before(m.born) || e.Since.After(time.Now()):
 		return m.born
+	default:
+		return e.Since
 	}
-	return e.Since
 }
+
+// listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
+// when that did not work. It is harmless when the door is open.
+func (m *Manager) listen(ctx context.Context, e entry) {
+	if e.status.State != "" || (e.Phase != Starting && e.Phase != Booting && e.Phase != Running) {
+		return
+	}
+	account, err := m.cfg.Account(ctx, e.Owner)
+	if err == nil {
+		err = m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
+	}
+	if err != nil {
+		m.log.Error("cannot listen for an agent", "id", e.ID, "err", err)
+		m.queue.addAfter(e.ID, retryAfter)
+	}
+}
+
+// socket is where the service listens for the agent of a workload.
+func (m *Manager) socket(id ID) string { return filepath.Join(m.dir(id), "link", linkSocket) }
 
 // appOf gives the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
 func appOf(e entry) control.State {

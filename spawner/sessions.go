@@ -33,23 +33,28 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	if err := m.checkSession(r); err != nil {
 		return Workload{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
 	for {
 		w, before, err := m.tryStart(ctx, c.Hub, r)
 		if err != nil || before == nil {
 			return w, err
 		}
-		stopped := func(w Workload) bool { return !w.Phase.Active() }
-		if _, err := m.Await(ctx, c, before.ID, stopped); err != nil && !errs.Is(err, errs.NotFound) {
-			return Workload{}, errs.New(errs.Conflict, "stop the previous start of %s: %w", before.ID, err).With("try again in a few seconds")
+		_, err = m.Await(ctx, c, before.ID, func(w Workload) bool { return !w.Phase.Active() })
+		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
+			return Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
 		}
 	}
 }
+
+// stopPatience is how long a request waits for the end of an earlier start.
+const stopPatience = 90 * time.Second
 
 func (m *Manager) checkSession(r SessionRequest) error {
 	if r.User == "" {
 		return errs.Bad("user", "", "the name of a Hub user")
 	}
-	err := errors.Join(checkName("user", string(r.User)), checkName("server_name", r.Name))
+	err := errors.Join(checkName("user", string(r.User)), checkName("server_name", r.Name), checkLaunch("launch", r.Launch))
 	switch {
 	case err != nil:
 		return err
@@ -81,6 +86,9 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 				e.Want = WantStopped
 			}
 		})
+		if active.abort != nil {
+			active.abort()
+		}
 		copied := active.Workload
 		return Workload{}, &copied, err
 	}
@@ -132,7 +140,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	}
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started = r.Spec, r.Launch, WantRunning, Pending, nil, now
-		e.secrets, e.started, e.Up = orEmpty(r.Secrets), false, time.Time{}
+		e.secrets, e.started, e.collecting, e.Up = orEmpty(r.Secrets), false, time.Time{}, time.Time{}
 	})
 	if err != nil {
 		return Workload{}, err

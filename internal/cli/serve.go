@@ -67,6 +67,7 @@ type service struct {
 	engine   *spawner.Manager
 	freezer  *freezer
 	server   *server.Server
+	end      context.CancelFunc // ends everything that was made for this run
 }
 
 // serve runs the service until ctx ends. Sessions and jobs outlive it.
@@ -75,7 +76,9 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	if err != nil {
 		return errs.New(errs.Unavailable, "listen at %s: %w", cfg.Listen, err).With("another service may be there; see `listen` in the configuration")
 	}
-	s := &service{cfg: cfg, log: log}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &service{cfg: cfg, log: log, end: cancel}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.assemble(ctx); err != nil {
 		listener.Close()
@@ -215,6 +218,7 @@ func hubsOf(cfg config.Config) ([]server.Hub, error) {
 // run runs all parts; the first that fails ends the others.
 func (s *service) run(ctx context.Context, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, s.end)()
 	g.Go(func() error { return s.links.Run(ctx) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })

@@ -55,8 +55,8 @@ func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	if cfg := image.Config; cfg != nil {
 		out.Env, out.Entrypoint, out.Cmd, out.WorkingDir, out.Labels = cfg.Env, cfg.Entrypoint, cfg.Cmd, cfg.WorkingDir, cfg.Labels
 	}
-	out.Pause = func(ctx context.Context) error { return b.hold(ctx, id, true) }
-	out.Resume = func(ctx context.Context) error { return b.hold(ctx, id, false) }
+	h := &holding{b: b, id: id}
+	out.Pause, out.Resume = h.pause, h.resume
 	return out, nil
 }
 
@@ -87,17 +87,47 @@ func tree(c container.InspectResponse) (Capture, error) {
 	return out, nil
 }
 
-// hold pauses or resumes a container, if it runs and is not so already.
-func (b *Backend) hold(ctx context.Context, id spawner.ID, pause bool) error {
-	c, found, err := b.find(ctx, id)
-	if err != nil || !found || !c.State.Running || c.State.Paused == pause {
+// holding is one container that is being kept still while its changes are copied.
+type holding struct {
+	b     *Backend
+	id    spawner.ID
+	held  bool
+	began string // when the container's present run began
+	ran   bool   // whether it ran at all: a stopped one is still by itself
+}
+
+// pause holds the container still.
+func (h *holding) pause(ctx context.Context) error {
+	c, found, err := h.b.find(ctx, h.id)
+	if err != nil || !found {
 		return err
 	}
-	if !pause {
-		return b.unpause(ctx, id, c.ID)
+	h.held, h.began, h.ran = true, c.State.StartedAt, c.State.Running
+	if !c.State.Running || c.State.Paused {
+		return nil
 	}
-	if _, err := b.client.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{}); err != nil {
-		return b.explain(err, "pause %s", id)
+	if _, err := h.b.client.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{}); err != nil {
+		return h.b.explain(err, "pause %s", h.id)
 	}
 	return nil
+}
+
+// resume lets the container go on. It is an error when the container was not still all the time since pause: what was copied
+// meanwhile may be half of one state and half of another.
+func (h *holding) resume(ctx context.Context) error {
+	c, found, err := h.b.find(ctx, h.id)
+	if err != nil {
+		return err
+	}
+	still := found && c.State.StartedAt == h.began && c.State.Running == h.ran && c.State.Paused == h.ran
+	if found && c.State.Running && c.State.Paused {
+		if err := h.b.unpause(ctx, h.id, c.ID); err != nil {
+			return err
+		}
+	}
+	if h.held && !still {
+		err = errs.New(errs.Conflict, "session %s was stopped, started or removed while it was being frozen", h.id).With("freeze it again")
+	}
+	h.held = false
+	return err
 }

@@ -177,8 +177,9 @@ func TestExchangesWhatNeverRan(t *testing.T) {
 func TestPausedByAKilledFreeze(t *testing.T) {
 	w := newWorld(t)
 	for name, act := range map[string]func(spawner.Launch) error{
-		"start": func(l spawner.Launch) error { return w.Start(t.Context(), l) },
-		"stop":  func(l spawner.Launch) error { return w.Stop(t.Context(), l.ID, 20*time.Second) },
+		"start":         func(l spawner.Launch) error { return w.Start(t.Context(), l) },
+		"stop":          func(l spawner.Launch) error { return w.Stop(t.Context(), l.ID, 20*time.Second) },
+		"service start": func(spawner.Launch) error { w.recover(t.Context()); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := w.launch(t, "")
@@ -204,10 +205,11 @@ func TestPausedByAKilledFreeze(t *testing.T) {
 			if err != nil || now.State.Paused {
 				t.Errorf("it is still paused (%v)", err)
 			}
-			for range 2 {
-				if err := c.Resume(t.Context()); err != nil {
-					t.Error(err)
-				}
+			if err := c.Resume(t.Context()); !errs.Is(err, errs.Conflict) {
+				t.Errorf("Resume of what was not still all the time = %v", err)
+			}
+			if err := c.Resume(t.Context()); err != nil {
+				t.Errorf("Resume of what is not held = %v", err)
 			}
 			if err := w.Stop(t.Context(), l.ID, time.Second); err != nil {
 				t.Fatal(err)

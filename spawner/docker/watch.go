@@ -20,6 +20,7 @@ const (
 // Watch calls changed for every workload whose container changes, until ctx ends. When the engine breaks off it is asked
 // anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later look finds.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
+	b.recover(ctx)
 	pause := firstPause
 	for first := true; ; first = false {
 		began := time.Now()
@@ -38,6 +39,38 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 		}
 		pause = min(2*pause, lastPause)
 	}
+}
+
+// recover wakes the containers that a service left paused when it was killed in a freeze. It is done once, before this service
+// freezes anything, and as long as it takes: a session must not sleep for ever.
+func (b *Backend) recover(ctx context.Context) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := b.wakePaused(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		b.log.Warn("cannot look for sessions that a freeze left asleep", "again_in", pause, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (b *Backend) wakePaused(ctx context.Context) error {
+	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.ours().Add("status", "paused")})
+	if err != nil {
+		return b.explain(err, "list the paused containers")
+	}
+	for _, c := range list.Items {
+		id := spawner.ID(c.Labels[labelID])
+		b.log.Warn("waking a session that a freeze left asleep", "id", id)
+		if err := b.unpause(ctx, id, c.ID); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // follow reads one stream of events to its end.

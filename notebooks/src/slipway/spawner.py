@@ -19,6 +19,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +109,15 @@ class SlipwaySpawner(Spawner):
         deadline = time.monotonic() + max(self.start_timeout * 0.95 - 1, 1)
         try:
             request = self._request()
-            session = await self._patiently(deadline, lambda: self._session("POST", "/sessions", body=request))
+            ask = partial(self._patiently, deadline, lambda: self._session("POST", "/sessions", body=request))
+            session = await ask()
             self.session_id = session.id
             while session.phase != "running":
                 self._check_start(session, deadline)
-                session = await self._patiently(deadline, self._wait)
+                try:
+                    session = await self._wait()
+                except UnavailableError:  # a restarted service has lost the secrets: it waits for the same request
+                    session = await ask()
         except SlipwayError as error:
             raise StartError(error.status, error.message, error.remedy) from error
         finally:

@@ -244,6 +244,9 @@ func verdict(e entry, o Observation) Outcome {
 	}
 	if out.Reason == "" && out.Failed {
 		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), s.ExitCode)
+		if e.Kind != Job && e.Phase != Running {
+			out.Remedy = afresh
+		}
 	}
 	return out
 }

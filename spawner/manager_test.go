@@ -232,6 +232,23 @@ func TestOtherImageIsAnotherSession(t *testing.T) {
 	})(t)
 }
 
+func TestFreshStartDiscardsTheChanges(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		first := s.startSession(request("alice", "", "one"))
+		s.reach(first.ID, spawner.Running)
+		s.Stop(t.Context(), hub, first.ID)
+		s.reach(first.ID, spawner.Stopped)
+		fresh := request("alice", "", "two")
+		fresh.Fresh = true
+		second := s.startSession(fresh)
+		s.reach(second.ID, spawner.Running)
+		s.gone(first.ID)
+		if again := s.startSession(fresh); again.ID != second.ID || s.sessions.Runs(second.ID) != 1 {
+			t.Errorf("the repeated request made %s, want %s once", again.ID, second.ID)
+		}
+	})(t)
+}
+
 func TestRoomIsWaitedForInOrder(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		first := s.startSession(request("alice", "", "1"))

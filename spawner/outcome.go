@@ -30,6 +30,9 @@ func (o *Outcome) lack(lost []string) {
 	}
 }
 
+// afresh is what a user can do whose session does not come up any more.
+const afresh = "if something that you installed or changed keeps it from starting, tick “Start fresh” when you start it: that discards your changes to the environment, not your home"
+
 // canceled is the outcome of a workload that its owner ended.
 func canceled(e entry) Outcome {
 	return Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
@@ -54,7 +57,7 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
 	default:
 		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
-		out.Remedy = "look at the last lines of its output; a package installed last may keep it from starting"
+		out.Remedy = afresh
 	}
 	return out
 }

@@ -18,6 +18,7 @@ type SessionRequest struct {
 	Kind    Kind
 	Spec    Spec
 	Launch  string      // names this start; repeating the request with the same one is harmless
+	Fresh   bool        // discard the changes that a session of this name and image keeps, and start without them
 	Secrets control.Env // for the app; kept in memory until the app has them, never saved
 }
 
@@ -97,6 +98,12 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 	})
 	if kept != nil && kept.Launch == r.Launch {
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
+	}
+	if kept != nil && r.Fresh {
+		if err := m.changeLocked(ctx, kept, func(e *entry) { e.Want = WantGone }); err != nil {
+			return Workload{}, nil, err
+		}
+		kept = nil
 	}
 	w, err = m.enterLocked(ctx, hub, r, kept)
 	return w, nil, err

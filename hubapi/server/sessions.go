@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -63,6 +64,10 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 }
 
 func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
+	fresh, err := takeFresh(req.Options)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
 	kind, spec, err := s.cfg.Catalogue.Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
@@ -73,9 +78,23 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	}
 	spec.Argv, spec.Prefix, spec.Ready = req.Argv, prefix, req.Prefix+spec.Ready
 	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
-		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Secrets: control.Env(req.Env),
+		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Secrets: control.Env(req.Env), Fresh: fresh,
 	})
 	return s.wireSession(w), err
+}
+
+// takeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
+func takeFresh(options map[string]any) (bool, error) {
+	value := options["fresh"]
+	delete(options, "fresh")
+	switch value {
+	case nil, "", "no", false:
+		return false, nil
+	case "yes", true:
+		return true, nil
+	default:
+		return false, errs.Bad("options.fresh", fmt.Sprintf("%.40v", value), "yes or no")
+	}
 }
 
 // sessionPrefix decodes the URL path of a session. It must be that of a Hub user's server, so that no session can take the

@@ -61,7 +61,7 @@ func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session str
 		}
 	})
 	if err != nil {
-		return e, fmt.Errorf("freeze: %w", err)
+		return e, err
 	}
 	word := "frozen"
 	if e.Unchanged {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func runJobs(ctx context.Context, env Env, asJSON bool) error {
 		return printJSON(env.Stdout, hubapi.Jobs{Jobs: list})
 	}
 	var rows [][]string
-	for _, j := range list {
+	for _, j := range slices.Backward(list) { // the newest first: that is the one that is looked for
 		code := ""
 		if j.Outcome != nil {
 			code = fmt.Sprint(j.Outcome.ExitCode)
@@ -172,8 +173,13 @@ func runJobCancel(ctx context.Context, env Env, id string) error {
 		return err
 	}
 	j, err := client.CancelJob(ctx, id)
-	if err == nil {
-		fmt.Fprintf(env.Stdout, "%s is being cancelled (it is %s)\n", j.ID, j.State)
+	switch {
+	case err != nil:
+		return err
+	case j.State.Ended():
+		_, err = fmt.Fprintf(env.Stdout, "%s has ended already: %s\n", j.ID, j.State)
+	default:
+		_, err = fmt.Fprintf(env.Stdout, "%s is being cancelled (it is %s)\n", j.ID, j.State)
 	}
 	return err
 }

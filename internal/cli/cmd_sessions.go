@@ -62,7 +62,7 @@ func remark(w hubapi.Workload) string {
 		return w.Waiting
 	case w.Outcome != nil && w.Outcome.Failed:
 		return w.Outcome.Reason
-	case w.Phase == "stopped" && w.Kind != "job":
+	case w.Phase == "stopped" && w.Kind != "job" && w.Up != nil:
 		return "changes are kept"
 	default:
 		return ""

@@ -278,6 +278,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown profile", options(map[string]any{"profile": "huge"}), []string{"profile", "huge", "small"}},
 		{"unknown image", options(map[string]any{"image": "windows"}), []string{"image", "windows", "notebook"}},
+		{"neither yes nor no", options(map[string]any{"fresh": "perhaps"}), []string{"fresh", "perhaps", "yes or no"}},
 		{"unknown option", options(map[string]any{"gpus": 4}), []string{"gpus"}},
 		{"CPUs beyond policy", options(map[string]any{"cpus": "64"}), []string{"cpus", "64", "2"}},
 		{"memory beyond policy", options(map[string]any{"memory": "1T"}), []string{"memory", "1T"}},

@@ -57,9 +57,15 @@ func (f *freezer) Environments(_ context.Context, c spawner.Caller) ([]hubapi.En
 		return nil, err
 	}
 	all, err := f.library.List(owner)
-	list := make([]hubapi.Environment, 0, len(all))
-	for _, e := range all {
-		list = append(list, wireEnvironment(e))
+	list, taken := make([]hubapi.Environment, 0, len(all)), map[string]bool{}
+	for _, e := range all { // the newest first
+		wired := wireEnvironment(e)
+		if label := e.Name + ":" + e.Tag; e.Tag != "" && taken[label] {
+			wired.Tag = "" // it has moved on to a newer one
+		} else {
+			taken[label] = true
+		}
+		list = append(list, wired)
 	}
 	return list, err
 }

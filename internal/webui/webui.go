@@ -63,12 +63,12 @@ func title(i spawner.ImageChoice) string {
 
 // limits says in words what a profile gives.
 func limits(p spawner.Profile) string {
-	cpus, memory := number(p.CPUs)+" CPU", memsize.Format(p.Memory)+"B of memory"
+	cpus, memory := number(p.CPUs)+" CPU", memsize.Format(p.Memory)+"iB of memory"
 	if p.MostCPUs() > p.CPUs {
 		cpus += " (at most " + number(p.MostCPUs()) + ")"
 	}
 	if p.MostMemory() > p.Memory {
-		memory += " (at most " + memsize.Format(p.MostMemory()) + "B)"
+		memory += " (at most " + memsize.Format(p.MostMemory()) + "iB)"
 	}
 	return cpus + ", " + memory
 }

@@ -101,10 +101,30 @@ def test_in_takes_values_and_functions_along(notebook: Notebook) -> None:
     assert notebook.names["result"] == 18
 
 
-def test_a_stale_result_does_not_stay(notebook: Notebook) -> None:
+def test_only_a_result_that_is_set_replaces_the_old_one(notebook: Notebook) -> None:
+    assert "no result" not in notebook.grid("", "pass")
+    assert "result" not in notebook.names
     notebook.names["result"] = "old"
-    notebook.grid("", "pass")
+    assert notebook.grid("", "pass").endswith("▸ the cell has set no result: result is still the value from before\n")
+    assert notebook.names["result"] == "old"
+    error = notebook.refused("", "result = 1 / 0")
+    assert notebook.names["result"] == "old"
+    assert error._render_traceback_()[-1].endswith("division by zero (result is still the value from before)")
+    notebook.grid("", "result = None")
     assert notebook.names["result"] is None
+
+
+def test_a_flood_is_cut_and_the_end_is_still_told(notebook: Notebook) -> None:
+    flood = "for i in range(100_000): print('ä' * 49)\nprint('LAST')"
+    out = notebook.grid("--name flood", flood)
+    assert 490_000 < len(out.encode()) < 501_000
+    (told,) = [line for line in out.splitlines() if "slipway jobs logs" in line]
+    assert told == "▸ the output goes on and is not shown here; all of it: slipway jobs logs j-1"
+    assert "LAST" not in out
+    assert out.splitlines()[-1].startswith("▸ flood done, exit code 0, ")
+    error = notebook.refused("", flood + "\n1 / 0")
+    assert notebook.out.index("▸ cell failed, exit code 1") < notebook.out.index("Traceback")  # by the error itself
+    assert error._render_traceback_()[0] == "Traceback (most recent call last):"
 
 
 def test_quiet_shows_only_the_output(notebook: Notebook) -> None:
@@ -140,6 +160,15 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     out = notebook.grid("--help", "nonsense(")
     assert "--mem 2G" in out
     assert "values of the notebook to take along" in out
+    assert "Your home\ndirectory is mounted in the job" in out
+    assert "the last expression is not displayed" in out
+    assert "the site's default" in out
+    assert "directories do not" in out
+    for line in ("%grid", "%grid --help", "%grid -h"):
+        assert notebook.run(line) is None
+        assert notebook.out == out
+    assert "write %%grid" in str(notebook.run("%grid --name x"))
+    assert "%grid --help lists" in str(notebook.refused("--nme x", "pass")).replace("%%grid --help", "")
     assert service.asked == []
 
 
@@ -199,10 +228,16 @@ def test_good_cells_are_not_refused(notebook: Notebook, cell: str) -> None:
     notebook.grid("", cell)
 
 
-def test_syntax_errors_count_lines_as_the_editor_does(notebook: Notebook) -> None:
-    error = notebook.refused("", "x = 1\ny = = 2")
-    assert isinstance(error, SyntaxError)
-    assert error.lineno == 3
+def test_syntax_errors_are_short_and_count_lines_as_the_editor_does(notebook: Notebook, service: FakeService) -> None:
+    error = notebook.refused("--name fit", "x = 1\ny = = 2")
+    assert isinstance(error, InvalidError)
+    assert [line.rstrip() for line in notebook.out.strip("\n").splitlines()] == [
+        '  File "<grid cell fit>", line 3',
+        "    y = = 2",
+        "        ^",
+        "SyntaxError: invalid syntax",
+    ]
+    assert service.asked == []
 
 
 def test_unpicklable_inputs_are_named(notebook: Notebook, service: FakeService) -> None:
@@ -278,6 +313,15 @@ def test_a_killed_payload(notebook: Notebook) -> None:
 def test_a_result_that_cannot_be_pickled(notebook: Notebook) -> None:
     error = notebook.refused("", "import threading\nresult = [threading.Lock()]")
     assert "result is of type list and cannot be sent back" in error.traceback
+    assert str(error) == (
+        "job cell (j-1) ran to its end, but result is of type list and cannot be sent back: "
+        "TypeError: cannot pickle '_thread.lock' object"
+    )
+
+
+def test_inputs_that_cannot_be_read_there(notebook: Notebook) -> None:
+    notebook.run("class T:\n    def __reduce__(self): return (int, ('x',))\nt = T()")
+    assert "the values given with --in cannot be read in the job: ValueError" in str(notebook.refused("--in t", "t"))
 
 
 def test_a_result_that_cannot_be_read_here(notebook: Notebook, service: FakeService) -> None:

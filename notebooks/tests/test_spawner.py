@@ -130,12 +130,12 @@ async def test_deleting_a_named_server_discards_its_changes_only(hub: Hub, servi
 
 async def test_progress_of_this_start_only(hub: Hub, service: FakeService) -> None:
     service.auto_start = False
+    service.drop_events_after = 1  # the stream breaks after each event
     for times in (1, 2):
         await start(hub, {})
         follower = asyncio.create_task(progress(hub))
         await until(lambda: bool(hub.spawner().session_id))
         session = service.sessions["s-1"]
-        service.drop_events_after = 1  # the stream breaks after each event
         service.step(session, "starting JupyterLab", -1)
         service.step(session, "ready", 100, final=True)
         await until(lambda want=4 * times: service.count("GET", "/events") >= want)  # type: ignore[misc]
@@ -192,11 +192,12 @@ async def test_a_failed_start_shows_reason_remedy_and_log(hub: Hub, service: Fak
     page = await hub.browser()
     answer = await page.post("/hub/spawn", params={"_xsrf": page.cookies["_xsrf"]}, data={"profile": "small"})
     assert answer.status_code == 424
-    assert "the image &lt;none&gt; is not there. choose another image" in answer.text
-    assert "ModuleNotFoundError" in answer.text
+    assert "the image &lt;none&gt; is not there</strong><br>choose another image<code class" in answer.text
+    assert "white-space: pre-wrap" in answer.text
+    assert answer.text.count("ModuleNotFoundError: &lt;b&gt;jupyterlab&lt;/b&gt;\n") == 2  # the third ends the log
     assert "<b>jupyterlab" not in answer.text
     answer = await page.get("/hub/spawn-pending/alice")  # the page of the latest failure
-    assert "<strong>the image &lt;none&gt; is not there</strong><br>choose another image<pre" in answer.text
+    assert "<strong>the image &lt;none&gt; is not there</strong><br>choose another image<code class" in answer.text
     assert "<b>jupyterlab" not in answer.text
     last = (await progress(hub))[-1]
     assert last["failed"]
@@ -243,8 +244,9 @@ async def test_a_start_outlasts_faults_with_one_launch(hub: Hub, service: FakeSe
     await asyncio.sleep(0.3)
     service.up()
     service.sessions["s-1"]["phase"] = "running"
-    await ready(hub)
-    assert service.count("POST", "/api/v1/sessions") == 3
+    spawner = await ready(hub)
+    assert service.count("POST", "/api/v1/sessions") >= 3  # also after a wait that broke: the service may be a new one
+    assert list(service.session_events) == [("s-1", spawner.launch)]
     assert list(service.sessions) == ["s-1"]
 
 
@@ -315,6 +317,32 @@ async def test_the_form_comes_from_the_service(hub: Hub, service: FakeService) -
 )
 def test_clean_options(given: dict[str, Any], want: dict[str, Any]) -> None:
     assert clean_options(given) == want
+
+
+async def test_fresh_acts_once(tmp_path: Path, hub: Hub, service: FakeService) -> None:
+    page = await hub.browser()
+    form = {"profile": "small", "fresh": "yes"}
+    await page.post("/hub/spawn", params={"_xsrf": page.cookies["_xsrf"]}, data=form)
+    await page.aclose()
+    spawner = await ready(hub)
+    assert service.sessions["s-1"]["request"]["options"] == form
+    assert spawner.user_options == spawner.orm_spawner.user_options == {"profile": "small"}
+    await stop(hub)
+    await hub.down()
+    again = await Hub(tmp_path, service).up()  # what counts is what the database has kept
+    await start(again)
+    await ready(again)
+    assert service.sessions["s-1"]["request"]["options"] == {"profile": "small"}
+    await again.down()
+
+
+async def test_fresh_is_forgotten_when_the_start_fails(hub: Hub, service: FakeService) -> None:
+    service.fail("POST /api/v1/sessions", Fault("invalid", 422, "no"))
+    await start(hub, {"fresh": "yes"})
+    await until(lambda: service.count("POST", "/api/v1/sessions") == 1 and hub.spawner().pending is None)
+    await start(hub)
+    await ready(hub)
+    assert service.sessions["s-1"]["request"]["options"] == {}
 
 
 # --- restarts of the Hub

@@ -9,11 +9,24 @@ import pickle
 import symtable
 import types
 from collections.abc import Collection, Iterator, Mapping
+from traceback import format_exception_only
 from typing import Any
 
 from ._errors import InvalidError
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__"} - {"_"}
+
+
+class CellSyntaxError(InvalidError):
+    """The cell is not Python. It is no SyntaxError itself: IPython would show that with the frames of this library."""
+
+    def __init__(self, error: SyntaxError) -> None:
+        super().__init__(f"line {error.lineno}: {error.msg}", field="cell")
+        self.lineno = error.lineno
+        self._lines = [line.rstrip("\n") for line in format_exception_only(error)]
+
+    def _render_traceback_(self) -> list[str]:
+        return self._lines
 
 
 def has_cloudpickle() -> bool:
@@ -22,14 +35,14 @@ def has_cloudpickle() -> bool:
 
 
 def parse(source: str, filename: str) -> ast.Module:
-    """Parse a cell; a SyntaxError names its line as the notebook's editor counts it."""
+    """Parse a cell; what is wrong names its line as the notebook's editor counts it."""
     try:
         tree = ast.parse(source, filename)
         compile(source, filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         if (error.text or "").lstrip().startswith(("%", "!")):
             error.msg = "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
-        raise
+        raise CellSyntaxError(error) from None
     return tree
 
 

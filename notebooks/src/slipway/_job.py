@@ -30,6 +30,7 @@ class GridError(SlipwayError):
         self.job = job
         self.traceback = traceback
         self.shown = False  # the page has the traceback already, at the end of the job's log
+        self.stale = False  # the notebook has a result from before, which this job has not replaced
 
     @property
     def exit_code(self) -> int | None:
@@ -39,7 +40,8 @@ class GridError(SlipwayError):
 
     def _render_traceback_(self) -> list[str]:
         above = [] if self.shown else self.traceback.rstrip().splitlines()
-        return [*above, f"GridError: {self}"]
+        stale = " (result is still the value from before)" if self.stale else ""
+        return [*above, f"GridError: {self}{stale}"]
 
 
 class ResultError(SlipwayError):
@@ -215,6 +217,11 @@ def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
     code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
     if report.get("kind") == "error":
         return f"failed{code}: the cell raised {report.get('type')}: {report.get('message')}"
+    text = str(report.get("traceback") or "").partition("\n")[0]
+    if report.get("kind") == "result" and text:
+        return f"ran to its end, but {text}"
+    if report.get("kind") == "inputs" and text:
+        return f"failed{code}: {text}"
     if report.get("kind") == "exit":
         return f"failed{code}: the cell called exit"
     return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")

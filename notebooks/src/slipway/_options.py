@@ -12,8 +12,10 @@ from ._errors import InvalidError
 _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
 there too. It sees nothing of the notebook but the values given with --in. Set `result` in the cell and
-it is set here when the job is done; files that the cell writes are in `_job.files`. Interrupting the
-cell stops the watching, not the job.
+it is set here when the job is done; the last expression is not displayed. Files written directly into
+the working directory come back, in `_job.files`; directories do not: pack them into a file. Your home
+directory is mounted in the job, but it is not the working directory. Interrupting the cell stops the
+watching, not the job. What you leave out is the site's default.
 """
 _EXAMPLE = """\
 example:
@@ -46,7 +48,7 @@ class HelpWanted(Exception):  # noqa: N818 - no error: the user has asked
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]  # argparse exits here
-        raise InvalidError(f"%%grid: {message}", remedy="%%grid --help lists the options")
+        raise InvalidError(f"%%grid: {message}", remedy="%grid --help lists the options")
 
 
 def parse_options(line: str) -> Options:

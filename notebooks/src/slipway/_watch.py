@@ -13,6 +13,10 @@ from ._errors import SlipwayError
 from ._job import JobHandle
 from ._show import Screen
 
+_SHOWN = 500_000
+"""How many bytes of a job's output go onto the page: Jupyter drops what exceeds 1 MB a second (its iopub
+limit), our closing line with it, and a notebook that holds more is slow to open and to save."""
+
 Item = tuple[Literal["step", "log", "failed", "end"], str]
 
 
@@ -28,12 +32,15 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
 
     An interrupt stops the watching, not the job.
     """
-    begun, whole = time.monotonic(), True
+    begun, output, whole = time.monotonic(), _Output(job.id, screen), True
     with connect() as client:
         try:
             for kind, text in _merged(JobHandle(client, job.record)):
-                _show(kind, text, screen)
-                whole = whole and kind != "failed"
+                if kind == "log":
+                    output.show(text)
+                else:
+                    _show(kind, text, screen)
+                whole = whole and kind != "failed" and not output.cut
         except KeyboardInterrupt:
             raise WatchInterrupted(
                 f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
@@ -45,10 +52,26 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
     return whole
 
 
+class _Output:
+    """Shows a job's output up to a limit; the rest is read all the same, so that the end is known."""
+
+    def __init__(self, job: str, screen: Screen) -> None:
+        self._job, self._screen, self._room = job, screen, _SHOWN
+        self.cut = False
+
+    def show(self, text: str) -> None:
+        if self.cut:
+            return
+        data = text.encode()
+        self.cut = len(data) > self._room
+        self._screen.output(data[: self._room].decode(errors="ignore"))
+        self._room -= len(data)
+        if self.cut:
+            self._screen.urgent(f"the output goes on and is not shown here; all of it: slipway jobs logs {self._job}")
+
+
 def _show(kind: str, text: str, screen: Screen) -> None:
-    if kind == "log":
-        screen.output(text)
-    elif kind == "step":
+    if kind == "step":
         screen.line(text)
     else:
         screen.urgent(text)

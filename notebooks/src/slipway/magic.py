@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from . import _check
 from ._client import Client
@@ -34,16 +34,18 @@ class GridMagics(Magics):
         self._connect = connect
 
     @no_var_expand
-    @cell_magic
-    def grid(self, line: str, cell: str) -> JobHandle | None:
-        """Run the cell as a batch job in this session's environment; ``%%grid --help`` tells the options."""
+    @line_cell_magic
+    def grid(self, line: str, cell: str | None = None) -> JobHandle | None:
+        """Run the cell as a batch job in this session's environment; ``%grid --help`` tells the options."""
         assert self.shell is not None  # noqa: S101 - IPython gives it to every magic
         names = self.shell.user_ns
         try:
-            options = parse_options(line)
+            options = parse_options(line if cell is not None else line or "--help")
         except HelpWanted as wanted:
             print(wanted)
             return None
+        if cell is None:
+            raise InvalidError("%grid runs nothing by itself", remedy="write %%grid, and Python below it")
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
         with self._connect() as client:
@@ -56,10 +58,14 @@ class GridMagics(Magics):
                 return job
             whole = watch(job, screen, connect=self._connect)
             try:
-                names["result"] = job.result()
+                value = job.result()
             except GridError as error:
-                error.shown = whole
+                error.shown, error.stale = whole, "result" in names
                 raise
+            if value is not None or job.report().get("result") == "kept":
+                names["result"] = value
+            elif "result" in names:
+                screen.line("the cell has set no result: result is still the value from before")
         return None
 
     def _submit(self, client: Client, options: Options, files: dict[str, bytes], screen: Screen) -> JobHandle:

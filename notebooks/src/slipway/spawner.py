@@ -29,7 +29,7 @@ from traitlets import Integer, Unicode, default
 
 from ._async import AsyncService
 from ._errors import SlipwayError, UnauthorizedError, UnavailableError
-from ._hub import StartError, clean_options, failed_form
+from ._hub import StartError, clean_options, failed_form, forget_fresh
 from ._models import Outcome, Session
 from ._transport import part
 
@@ -109,6 +109,7 @@ class SlipwaySpawner(Spawner):
         deadline = time.monotonic() + max(self.start_timeout * 0.95 - 1, 1)
         try:
             request = self._request()
+            forget_fresh(self)
             ask = partial(self._patiently, deadline, lambda: self._session("POST", "/sessions", body=request))
             session = await ask()
             self.session_id = session.id

@@ -146,7 +146,8 @@ def test_detach_gives_the_job(notebook: Notebook) -> None:
 def test_output_comes_while_the_cell_runs(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, str]] = []
     monkeypatch.setattr("slipway._show.Screen.output", lambda self, text: seen.append((time.monotonic(), text)))
-    notebook.grid("", "import time\nprint('one')\ntime.sleep(0.7)\nprint('two')")
+    # Unbuffered, print writes a line and its end apart: they may come in two pieces.
+    notebook.grid("", "import sys, time\nsys.stdout.write('one\\n')\ntime.sleep(0.7)\nsys.stdout.write('two\\n')")
     at = {text: when for when, text in seen}
     assert at["two\n"] - at["one\n"] > 0.4
 

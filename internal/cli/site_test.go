@@ -66,6 +66,7 @@ func newSite(t *testing.T) *site {
 	s.hub = httptest.NewServer(http.HandlerFunc(fakeHub))
 	t.Cleanup(s.hub.Close)
 	s.configure()
+	t.Cleanup(s.kill) // also when clear gives up
 	s.serve()
 	t.Cleanup(s.clear)
 	return s
@@ -142,6 +143,9 @@ func (s *site) serve() {
 // kill ends the service as kill -9 does.
 func (s *site) kill() {
 	s.t.Helper()
+	if s.process == nil || s.process.ProcessState != nil {
+		return
+	}
 	if err := s.process.Process.Kill(); err != nil {
 		s.t.Fatal(err)
 	}

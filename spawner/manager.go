@@ -41,7 +41,6 @@ type Agent interface {
 	Put(ctx context.Context, name string, size int64, r io.Reader) error
 	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	End(ctx context.Context) error
 }
 
 // Agents are the links to the agents of workloads. internal/tunnel has them; their owner calls Manager.LinkChanged.

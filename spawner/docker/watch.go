@@ -32,12 +32,20 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 			pause = firstPause
 		}
 		b.log.Warn("the engine's events broke off", "again_in", pause, "error", err)
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, pause) {
 			return nil
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastPause)
+	}
+}
+
+// sleep waits. It reports false when ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -50,10 +58,8 @@ func (b *Backend) recover(ctx context.Context) {
 			return
 		}
 		b.log.Warn("cannot look for sessions that a freeze left asleep", "again_in", pause, "error", err)
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

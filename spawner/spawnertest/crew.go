@@ -51,7 +51,8 @@ func (c *Crew) Dial(changed func(id spawner.ID, up bool)) {
 // ComeUp is an agent's start: it runs and dials.
 func (c *Crew) ComeUp(l spawner.Launch) {
 	c.mu.Lock()
-	c.hands[l.ID] = &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{}}
+	c.hands[l.ID] = &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{},
+		activity: control.Activity{Quiet: -1}}
 	changed := c.changed
 	c.mu.Unlock()
 	changed(l.ID, true)
@@ -98,6 +99,8 @@ type Hand struct {
 	log      []byte
 	inputs   map[string]string
 	files    map[string]string
+	activity control.Activity
+	notices  []string
 }
 
 // App gives what was launched last.
@@ -195,6 +198,35 @@ func (h *Hand) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser,
 	return io.NopCloser(&logReader{ctx: ctx, h: h, at: from, follow: follow}), nil
 }
 
+// Act sets what goes on in the session from now on. Before, nothing ever did and nobody could ask.
+func (h *Hand) Act(a control.Activity) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.activity = a
+}
+
+// Activity tells what goes on in the session.
+func (h *Hand) Activity(context.Context) (control.Activity, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.activity, nil
+}
+
+// Notify keeps a notice.
+func (h *Hand) Notify(_ context.Context, text string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notices = append(h.notices, text)
+	return nil
+}
+
+// Notices gives all that the session was told, in order.
+func (h *Hand) Notices() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.notices)
+}
+
 // logReader reads a log that may grow.
 type logReader struct {
 	ctx    context.Context // of the one request that reads
@@ -246,3 +278,5 @@ func (nobody) Launch(context.Context, control.App) error                  { retu
 func (nobody) Put(context.Context, string, int64, io.Reader) error        { return down() }
 func (nobody) Log(context.Context, int64, bool) (io.ReadCloser, error)    { return nil, down() }
 func (nobody) File(context.Context, string) (io.ReadCloser, int64, error) { return nil, 0, down() }
+func (nobody) Activity(context.Context) (control.Activity, error)         { return control.Activity{}, down() }
+func (nobody) Notify(context.Context, string) error                       { return down() }

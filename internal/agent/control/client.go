@@ -36,6 +36,29 @@ func (c Client) Status(ctx context.Context) (Status, error) {
 	return parseStatus(b)
 }
 
+// Activity asks what goes on in the session. The agent asks its app in turn, so an answer may take some seconds.
+func (c Client) Activity(ctx context.Context) (Activity, error) {
+	body, _, err := c.do(ctx, http.MethodGet, "/activity", nil, 0)
+	if err != nil {
+		return Activity{}, err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, maxActivity))
+	if err != nil {
+		return Activity{}, errs.New(errs.Unavailable, "read the agent's account of its session: %w", err)
+	}
+	return parseActivity(b)
+}
+
+// Notify shows text, as one line of at most NoticeLimit bytes, on the session's terminals. That there is none is no error.
+func (c Client) Notify(ctx context.Context, text string) error {
+	b, err := json.Marshal(Notice{Text: text})
+	if err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	return c.tell(ctx, http.MethodPost, "/notify", bytes.NewReader(b), int64(len(b)))
+}
+
 // Watch calls f with the status, at once and each time it changes. It returns f's error, the context's, nil when the agent
 // ended the watch, and an error of kind Unavailable when the agent was lost.
 func (c Client) Watch(ctx context.Context, f func(Status) error) error {

@@ -7,7 +7,13 @@
 //	POST /app             App: launch it; 409 when one was launched already (the same launch may be repeated: 204)
 //	GET  /log?from=N      the app's output from byte N on (raw); with &follow=1 until the app has exited
 //	GET  /files/{name}    an output file from the work directory
+//	GET  /activity        Activity
+//	POST /notify          {"text": "..."}: one line on each of the workload's terminals, if there are any
 //	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
+//
+// An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by the other,
+// and a request that the agent does not know is an error of kind NotFound, which says so. Agents that are told to launch an App
+// with fields they do not know launch it without.
 //
 // The package must not know how a workload is started; it knows one running agent.
 package control
@@ -49,6 +55,9 @@ type App struct {
 	// port in JUPYTERHUB_SERVICE_URL, and its own relay in place of the Hub's address in JUPYTERHUB_API_URL and
 	// JUPYTERHUB_ACTIVITY_URL: the app needs no route to the Hub.
 	HTTP bool `json:"http"`
+	// Jupyter says that an HTTP app has Jupyter Server's REST API below JUPYTERHUB_SERVICE_PREFIX and lets its own
+	// JUPYTERHUB_API_TOKEN in. The agent then asks it what its kernels and terminals do.
+	Jupyter bool `json:"jupyter,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.
@@ -84,4 +93,22 @@ type Status struct {
 type File struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
+}
+
+// Activity is what goes on in a session. It has ages, not times: the agent's clock may be wrong.
+type Activity struct {
+	Asked     bool    `json:"asked"`     // the app could be asked; if not, the fields up to Quiet say nothing
+	Kernels   int     `json:"kernels"`   //
+	Busy      int     `json:"busy"`      // kernels that compute
+	Terminals int     `json:"terminals"` //
+	Quiet     float64 `json:"quiet"`     // seconds since a kernel or a terminal last did something, closed ones too; -1: none ever did
+	CPU       float64 `json:"cpu"`       // CPU seconds that the workload's processes have used since the agent began, its own left out
+}
+
+// NoticeLimit is how many bytes of a notice are shown.
+const NoticeLimit = 500
+
+// Notice is what the people in a session are to be told.
+type Notice struct {
+	Text string `json:"text"`
 }

@@ -21,6 +21,9 @@ const (
 	maxFiles    = 10000
 	maxText     = 4 << 10
 	maxName     = 255
+	maxActivity = 4 << 10
+	maxCount    = 100_000 // kernels, terminals
+	maxSeconds  = 9e9     // 285 years, about what a time.Duration holds
 )
 
 // TempPrefix begins the names of files that are still being written; no file of that name is ever an output.
@@ -66,6 +69,9 @@ func WriteError(w http.ResponseWriter, err error) {
 func readFault(status int, r io.Reader) error {
 	var f fault
 	err := json.NewDecoder(io.LimitReader(r, maxFault)).Decode(&f)
+	if (err != nil || f.Error.Code == "") && status == http.StatusNotFound {
+		return errs.New(errs.NotFound, "the agent does not know this request: it is older than the service").With("restart the session to have a new one")
+	}
 	if err != nil || f.Error.Code == "" {
 		return errs.New(errs.Unavailable, "the agent answered with HTTP status %d", status)
 	}
@@ -110,6 +116,24 @@ func parseStatus(b []byte) (Status, error) {
 	s.LogSize, s.MaxRSS, s.CPU = max(s.LogSize, 0), max(s.MaxRSS, 0), max(s.CPU, 0)
 	s.Files = soundFiles(s.Files)
 	return s, nil
+}
+
+// parseActivity reads an activity and takes from it what an agent may say; the rest is cut.
+func parseActivity(b []byte) (Activity, error) {
+	a := Activity{Quiet: -1}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return Activity{}, errs.New(errs.Unavailable, "read the agent's account of its session: %w", err)
+	}
+	a.CPU = min(max(a.CPU, 0), maxSeconds)
+	if !a.Asked {
+		return Activity{Quiet: -1, CPU: a.CPU}, nil
+	}
+	a.Kernels, a.Terminals = min(max(a.Kernels, 0), maxCount), min(max(a.Terminals, 0), maxCount)
+	a.Busy = min(max(a.Busy, 0), a.Kernels)
+	if a.Quiet = min(a.Quiet, maxSeconds); a.Quiet < 0 {
+		a.Quiet = -1
+	}
+	return a, nil
 }
 
 func soundFiles(files []File) []File {

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"slipway/internal/errs"
@@ -15,7 +12,7 @@ import (
 )
 
 const (
-	tokenLength = 24      // least characters of a spawner token
+	tokenLength = 24      // least characters of a secret
 	lastUID     = 1 << 30 // some tools take greater ids for negative ones
 	overflowUID = 65534   // what the kernel shows for an id that it cannot map
 )
@@ -42,7 +39,11 @@ func (c Config) Check() error {
 	if c.Docker.Instance == "" {
 		p.add("docker.instance", "", "a word that tells this service from others on the same engine")
 	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		p.add("tls", c.TLS.Cert+c.TLS.Key, "both cert and key, or neither")
+	}
 	c.checkHubs(&p)
+	c.checkProfiles(&p)
 	c.checkLimits(&p)
 	return errors.Join(p...)
 }
@@ -61,46 +62,6 @@ func (c Config) checkLimits(p *problems) {
 	if c.Docker.CPUs < 0 {
 		p.add("docker.cpus", c.Docker.CPUs, "0 for no limit, or a number of CPUs")
 	}
-}
-
-func (c Config) checkHubs(p *problems) {
-	if len(c.Hubs) != 1 { // accounts and environments go by the user's name alone
-		p.add("hubs", fmt.Sprintf("%d hubs", len(c.Hubs)), "exactly one: the users of two hubs would not be told apart")
-	}
-	names := map[string]bool{}
-	for i, h := range c.Hubs {
-		at := fmt.Sprintf("hubs[%d].", i)
-		if h.Name == "" || names[h.Name] {
-			p.add(at+"name", h.Name, "a name that no other hub has")
-		}
-		names[h.Name] = true
-		u, err := url.Parse(h.APIURL)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
-			p.add(at+"api_url", h.APIURL, "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
-		}
-		if h.Service == "" {
-			p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")
-		}
-		if why := checkTokenFile(h); why != "" {
-			p.add(at+"spawner_token_file", h.SpawnerTokenFile, why)
-		}
-	}
-}
-
-// checkTokenFile says what is wrong with a token's file; empty when nothing is.
-func checkTokenFile(h Hub) string {
-	info, err := os.Stat(h.SpawnerTokenFile)
-	if err != nil {
-		return "a file that can be read: " + err.Error()
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Sprintf("a file that only its owner can read (it has mode %04o): chmod 600 it", info.Mode().Perm())
-	}
-	token, err := h.SpawnerToken()
-	if err != nil || len(token.Reveal()) < tokenLength {
-		return fmt.Sprintf("a file with at least %d characters: openssl rand -hex 32 makes some", tokenLength)
-	}
-	return ""
 }
 
 // problems gathers what is wrong.

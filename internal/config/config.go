@@ -5,21 +5,22 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"slipway/internal/errs"
-	"slipway/internal/secret"
 )
 
 // Config is the whole configuration. Example shows and explains every key.
 type Config struct {
 	Listen       string       `yaml:"listen"`
+	TLS          TLS          `yaml:"tls"`
 	DataDir      string       `yaml:"data_dir"`
+	SecretKey    string       `yaml:"secret_key_file"`
 	Hubs         []Hub        `yaml:"hubs"`
 	Users        Users        `yaml:"users"`
 	Images       []Image      `yaml:"images"`
@@ -30,20 +31,17 @@ type Config struct {
 	Environments Environments `yaml:"environments"`
 }
 
-// Hub is a JupyterHub that vouches for users.
-type Hub struct {
-	Name             string `yaml:"name"`
-	APIURL           string `yaml:"api_url"`
-	Service          string `yaml:"service"`
-	SpawnerTokenFile string `yaml:"spawner_token_file"`
+// TLS names the certificate that the service shows; without one it speaks plain HTTP.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
 }
 
 // Users says how users become accounts of this host.
 type Users struct {
-	UIDs   Range    `yaml:"uids"`
-	GID    int      `yaml:"gid"`
-	Homes  string   `yaml:"homes"`
-	Admins []string `yaml:"admins"`
+	UIDs  Range  `yaml:"uids"`
+	GID   int    `yaml:"gid"`
+	Homes string `yaml:"homes"`
 }
 
 // Image is an image that profiles offer.
@@ -51,21 +49,6 @@ type Image struct {
 	Name  string `yaml:"name"`
 	Title string `yaml:"title"`
 	Ref   string `yaml:"ref"`
-}
-
-// Profile is one kind of session that the site offers.
-type Profile struct {
-	Name        string   `yaml:"name"`
-	Title       string   `yaml:"title"`
-	Description string   `yaml:"description"`
-	Kind        string   `yaml:"kind"`
-	Images      []string `yaml:"images"`
-	CPUs        float64  `yaml:"cpus"`
-	MaxCPUs     float64  `yaml:"max_cpus"`
-	Memory      Size     `yaml:"memory"`
-	MaxMemory   Size     `yaml:"max_memory"`
-	Pids        int64    `yaml:"pids"`
-	Default     bool     `yaml:"default"`
 }
 
 // Jobs is the policy of batch jobs.
@@ -85,6 +68,7 @@ type Docker struct {
 	Memory   Size    `yaml:"memory"`
 	Network  string  `yaml:"network"`
 	Instance string  `yaml:"instance"`
+	Pull     bool    `yaml:"pull"`
 }
 
 // Local is the backend of jobs on this host.
@@ -123,7 +107,15 @@ func Load(path string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
+	c.fill()
 	return c, c.Check()
+}
+
+// fill puts in what holds for keys that depend on others.
+func (c *Config) fill() {
+	if c.SecretKey == "" {
+		c.SecretKey = filepath.Join(c.DataDir, "secret.key")
+	}
 }
 
 // Parse reads a configuration without checking what it names.
@@ -144,15 +136,3 @@ func decode(text []byte, c *Config) (err error) {
 	}()
 	return yaml.UnmarshalWithOptions(text, c, yaml.Strict())
 }
-
-// SpawnerToken reads what the hub's Spawner presents.
-func (h Hub) SpawnerToken() (secret.Text, error) {
-	text, err := os.ReadFile(h.SpawnerTokenFile)
-	if err != nil {
-		return secret.Text{}, fmt.Errorf("read the spawner token of hub %s: %w", h.Name, err)
-	}
-	return secret.New(strings.TrimSpace(string(text))), nil
-}
-
-// API gives the address of the hub's REST API.
-func (h Hub) API() (*url.URL, error) { return url.Parse(h.APIURL) }

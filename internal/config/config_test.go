@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestExampleShowsTheDefaults(t *testing.T) {
@@ -15,7 +16,7 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 	}
 	got, want := c, Default()
 	got.Hubs, got.Images, got.Profiles = nil, nil, nil
-	got.Users.Admins, got.Environments.Strip = nil, nil
+	got.Environments.Strip = nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the example says\n%+v, the defaults are\n%+v", got, want)
 	}
@@ -37,6 +38,9 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"not a range", "users: {uids: 20000}\n", []string{"20000-59999"}},
 		{"not YAML", "a: [\n", []string{"1"}},
 		{"a key twice", "listen: a\nlisten: b\n", []string{"listen"}},
+		{"unknown key of a hub", "hubs:\n  - name: a\n    tokn_file: x\n", []string{"tokn_file", "3:"}},
+		{"unknown key of a profile", "profiles:\n  - name: a\n    idle: 2h\n", []string{"idle", "3:"}},
+		{"wrong time of a profile", "profiles:\n  - name: a\n    idle_limit: long\n", []string{"long", "3:"}},
 	}
 	for _, tt := range tests {
 		_, err := Parse([]byte(tt.text))
@@ -90,14 +94,83 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestHubs(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte(strings.Repeat("p", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hub := func(name, more string) string {
+		return "  - {name: " + name + ", api_url: 'http://h/hub/api', service: slipway, spawner_token_file: " + password + more + "}\n"
+	}
+	tests := []struct{ text, want string }{
+		{hub("a", ""), ""},
+		{hub("a", "") + hub("b", ""), "hubs[1].realm"},
+		{hub("a", ", realm: site") + hub("b", ", realm: desy"), ""},
+		{hub("a", ", realm: site") + hub("a", ", realm: desy"), "hubs[1].name"},
+		{hub("A/b", ""), "hubs[0].name"},
+		{hub("a", ", realm: 'x y'"), "hubs[0].realm"},
+		{hub("a", ", url: hub.example.org"), "hubs[0].url"},
+		{hub("a", ", ca_file: "+password), "hubs[0].ca_file"},
+		{hub("a", ", token_file: /nonexistent"), "hubs[0].token_file"},
+		{hub("a", ", roster: {mode: kill}"), "hubs[0].roster.mode"},
+		{hub("a", ", roster: {every: 1s}"), "hubs[0].roster"},
+		{hub("a", ", outpost: {credentials: [{username: 'a:b', password_file: "+password+"}]}"), "hubs[0].outpost.credentials[0].username"},
+		{hub("a", ", outpost: {credentials: [{username: a, password_file: /nonexistent}]}"), "hubs[0].outpost.credentials[0].password_file"},
+		{hub("a", ", outpost: {address: '[::1]:80'}"), "hubs[0].outpost.address"},
+		{hub("a", ", outpost: {flavors_url: 'http://h/x'}"), "hubs[0].outpost.flavors_url"},
+		{"  - {name: a, api_url: 'http://h/hub/api', service: slipway}\n", "hubs[0].spawner_token_file"},
+	}
+	for _, tt := range tests {
+		c, err := Parse([]byte("hubs:\n" + tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		err = c.Check()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+func TestPagesPrefix(t *testing.T) {
+	for url, want := range map[string]string{"": "", "https://h/": "/services/slipway/", "https://h/jhub": "/jhub/services/slipway/"} {
+		if got := (Hub{URL: url, Service: "slipway", TokenFile: "x"}).PagesPrefix(); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+	if got := (Hub{URL: "https://h/", Service: "slipway"}).PagesPrefix(); got != "" {
+		t.Errorf("without a token: %q", got)
+	}
+}
+
+func TestProfileDefaults(t *testing.T) {
+	c, err := Parse([]byte("profiles: [{name: a}, {name: b, first_connect: 0s, idle_limit: 1m, busy_cpu: -1}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := c.Profiles[0]; time.Duration(a.FirstConnect) != 20*time.Minute || a.BusyCPU != 0.1 || a.IdleLimit != 0 {
+		t.Errorf("%+v", a)
+	}
+	if c.Profiles[1].FirstConnect != 0 {
+		t.Errorf("%+v", c.Profiles[1])
+	}
+	for _, want := range []string{"profiles[1].idle_limit", "profiles[1].busy_cpu"} {
+		if err := c.Check(); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
 func TestTokenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	h := Hub{Name: "main", SpawnerTokenFile: path}
-	for text, want := range map[string]string{"short": "at least 24", strings.Repeat("x", 32) + "\n": ""} {
+	for _, tt := range [][2]string{{"short", "at least 24"}, {strings.Repeat("x", 32) + "\n", ""}} {
+		text, want := tt[0], tt[1]
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := checkTokenFile(h); (want == "") != (got == "") || !strings.Contains(got, want) {
+		if got := checkSecretFile(path); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -107,7 +180,7 @@ func TestTokenFile(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := checkTokenFile(h); !strings.Contains(got, "chmod 600") {
+	if got := checkSecretFile(path); !strings.Contains(got, "chmod 600") {
 		t.Errorf("readable for all: %q", got)
 	}
 }

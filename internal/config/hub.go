@@ -1,0 +1,233 @@
+package config
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+)
+
+// SiteRealm is the realm of hubs that name none.
+const SiteRealm = "site"
+
+// Hub is a JupyterHub that vouches for users.
+type Hub struct {
+	Name             string   `yaml:"name"`
+	APIURL           string   `yaml:"api_url"`
+	CAFile           string   `yaml:"ca_file"`
+	URL              string   `yaml:"url"`
+	Service          string   `yaml:"service"`
+	TokenFile        string   `yaml:"token_file"`
+	Realm            string   `yaml:"realm"`
+	Admins           []string `yaml:"admins"`
+	SpawnerTokenFile string   `yaml:"spawner_token_file"`
+	Roster           Roster   `yaml:"roster"`
+	Outpost          Outpost  `yaml:"outpost"`
+}
+
+// Roster says what happens to sessions that their Hub does not know.
+type Roster struct {
+	Mode  string   `yaml:"mode"`
+	Every Duration `yaml:"every"`
+	Age   Duration `yaml:"age"`
+}
+
+// The modes of a Roster.
+const (
+	RosterOff    = "off"    // the Hub is not asked
+	RosterReport = "report" // they are counted
+	RosterStop   = "stop"   // they are stopped
+)
+
+// Outpost is how the Hub's OutpostSpawner meets the service.
+type Outpost struct {
+	Credentials []Credential `yaml:"credentials"`
+	Address     string       `yaml:"address"`
+	FlavorsURL  string       `yaml:"flavors_url"`
+}
+
+// Credential is a name and a password.
+type Credential struct {
+	Username     string `yaml:"username"`
+	PasswordFile string `yaml:"password_file"`
+}
+
+// UnmarshalYAML reads a hub over the defaults of its keys.
+func (h *Hub) UnmarshalYAML(read func(any) error) error {
+	type plain Hub
+	v := plain{Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
+	if err := read(&v); err != nil {
+		return err
+	}
+	*h = Hub(v)
+	return nil
+}
+
+// SpawnerToken reads what the hub's Spawner presents; empty when none is configured.
+func (h Hub) SpawnerToken() (secret.Text, error) {
+	return readSecret(h.SpawnerTokenFile, "the spawner token of hub "+h.Name)
+}
+
+// Token reads the API token of the Hub's service; empty when none is configured.
+func (h Hub) Token() (secret.Text, error) {
+	return readSecret(h.TokenFile, "the service token of hub "+h.Name)
+}
+
+// Password reads a credential's password.
+func (c Credential) Password() (secret.Text, error) {
+	return readSecret(c.PasswordFile, "the password of "+c.Username)
+}
+
+func readSecret(file, what string) (secret.Text, error) {
+	if file == "" {
+		return secret.Text{}, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("read %s: %w", what, err)
+	}
+	return secret.New(strings.TrimSpace(string(text))), nil
+}
+
+// API gives the address of the hub's REST API.
+func (h Hub) API() (*url.URL, error) { return url.Parse(h.APIURL) }
+
+// CA gives the authorities for the hub's certificate; nil for the system's.
+func (h Hub) CA() (*x509.CertPool, error) {
+	if h.CAFile == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(h.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the authorities of hub %s: %w", h.Name, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errs.Bad("ca_file", h.CAFile, "a file of PEM certificates")
+	}
+	return pool, nil
+}
+
+// PagesPrefix gives the path below which the Hub's proxy carries the service's pages; empty when it has none.
+func (h Hub) PagesPrefix() string {
+	if h.URL == "" || h.TokenFile == "" {
+		return ""
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return ""
+	}
+	return path.Join("/", u.Path, "services", h.Service) + "/"
+}
+
+// plainName is what may stand in keys and paths.
+var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+
+func (c Config) checkHubs(p *problems) {
+	if len(c.Hubs) == 0 {
+		p.add("hubs", "[]", "at least one hub")
+	}
+	names, users := map[string]bool{}, map[string]bool{}
+	for i, h := range c.Hubs {
+		at := fmt.Sprintf("hubs[%d].", i)
+		if !plainName.MatchString(h.Name) || names[h.Name] {
+			p.add(at+"name", h.Name, "a name that no other hub has, of lower-case letters, digits, '-', '_' and '.'")
+		}
+		names[h.Name] = true
+		h.check(at, p)
+		h.checkRealm(at, len(c.Hubs) > 1, p)
+		h.checkOutpost(at, users, p)
+	}
+}
+
+func (h Hub) check(at string, p *problems) {
+	if u, ok := webURL(h.APIURL); !ok || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
+		p.add(at+"api_url", h.APIURL, "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
+	}
+	if _, ok := webURL(h.URL); h.URL != "" && !ok {
+		p.add(at+"url", h.URL, "the Hub's address as browsers have it, such as https://hub.example.org/")
+	}
+	if h.Service == "" {
+		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")
+	}
+	if _, err := h.CA(); err != nil {
+		p.add(at+"ca_file", h.CAFile, "a file of PEM certificates that can be read")
+	}
+	for key, file := range map[string]string{"spawner_token_file": h.SpawnerTokenFile, "token_file": h.TokenFile} {
+		if why := checkSecretFile(file); file != "" && why != "" {
+			p.add(at+key, file, why)
+		}
+	}
+	if h.SpawnerTokenFile == "" && len(h.Outpost.Credentials) == 0 {
+		p.add(at+"spawner_token_file", "", "the file with the token of the Hub's SlipwaySpawner, or outpost.credentials")
+	}
+	switch h.Roster.Mode {
+	case RosterOff, RosterReport, RosterStop:
+	default:
+		p.add(at+"roster.mode", h.Roster.Mode, "off, report or stop")
+	}
+	if h.Roster.Every < Duration(10*time.Second) || h.Roster.Age < Duration(time.Minute) {
+		p.add(at+"roster", fmt.Sprintf("every %s, age %s", time.Duration(h.Roster.Every), time.Duration(h.Roster.Age)), "every 10s or more, age 1m or more")
+	}
+}
+
+// checkRealm wants it said whether the users of several hubs are the same people: a guess would give one the other's home.
+func (h Hub) checkRealm(at string, several bool, p *problems) {
+	switch {
+	case h.Realm == "" && several:
+		p.add(at+"realm", "", "with several hubs each must say whose users it has: one name for hubs whose users of one name are the same person, "+
+			"different names otherwise; the realm "+SiteRealm+" keeps the homes of a hub that was alone before")
+	case h.Realm != "" && !plainName.MatchString(h.Realm):
+		p.add(at+"realm", h.Realm, "a word of lower-case letters, digits, '-', '_' and '.'")
+	}
+}
+
+func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
+	for j, c := range h.Outpost.Credentials {
+		at := fmt.Sprintf("%soutpost.credentials[%d].", at, j)
+		if c.Username == "" || strings.Contains(c.Username, ":") || users[c.Username] {
+			p.add(at+"username", c.Username, "a name without ':' that no other credential has")
+		}
+		users[c.Username] = true
+		if why := checkSecretFile(c.PasswordFile); why != "" {
+			p.add(at+"password_file", c.PasswordFile, why)
+		}
+	}
+	if a := h.Outpost.Address; a != "" {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || strings.Contains(host, ":") {
+			p.add(at+"outpost.address", a, "host:port as the Hub reaches this service; OutpostSpawner takes no IPv6 address")
+		}
+	}
+	if _, ok := webURL(h.Outpost.FlavorsURL); h.Outpost.FlavorsURL != "" && (!ok || h.TokenFile == "") {
+		p.add(at+"outpost.flavors_url", h.Outpost.FlavorsURL, "an address such as http://127.0.0.1:8081/hub/api/outpostflavors/NAME, beside a token_file")
+	}
+}
+
+func webURL(text string) (*url.URL, bool) {
+	u, err := url.Parse(text)
+	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// checkSecretFile says what is wrong with a file that holds a secret; empty when nothing is.
+func checkSecretFile(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "a file that can be read: " + err.Error()
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Sprintf("a file that only its owner can read (it has mode %04o): chmod 600 it", info.Mode().Perm())
+	}
+	text, err := readSecret(file, "a secret")
+	if err != nil || len(text.Reveal()) < tokenLength {
+		return fmt.Sprintf("a file with at least %d characters: openssl rand -hex 32 makes some", tokenLength)
+	}
+	return ""
+}

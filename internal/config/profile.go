@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// Profile is one kind of session that the site offers.
+type Profile struct {
+	Name        string   `yaml:"name"`
+	Title       string   `yaml:"title"`
+	Description string   `yaml:"description"`
+	Kind        string   `yaml:"kind"`
+	Images      []string `yaml:"images"`
+	CPUs        float64  `yaml:"cpus"`
+	MaxCPUs     float64  `yaml:"max_cpus"`
+	Memory      Size     `yaml:"memory"`
+	MaxMemory   Size     `yaml:"max_memory"`
+	Pids        int64    `yaml:"pids"`
+	Default     bool     `yaml:"default"`
+
+	// When its sessions are stopped: see Example. Zero: never.
+	IdleLimit    Duration `yaml:"idle_limit"`
+	MaxAge       Duration `yaml:"max_age"`
+	FirstConnect Duration `yaml:"first_connect"`
+	Warning      Duration `yaml:"warning"`
+	MaxKeep      Duration `yaml:"max_keep"`
+	BusyCPU      float64  `yaml:"busy_cpu"`
+}
+
+// UnmarshalYAML reads a profile over the defaults of its keys.
+func (p *Profile) UnmarshalYAML(read func(any) error) error {
+	type plain Profile
+	v := plain{
+		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour), BusyCPU: 0.1,
+	}
+	if err := read(&v); err != nil {
+		return err
+	}
+	*p = Profile(v)
+	return nil
+}
+
+func (c Config) checkProfiles(p *problems) {
+	for i, f := range c.Profiles {
+		at := fmt.Sprintf("profiles[%d].", i)
+		for key, d := range map[string]Duration{
+			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning, "max_keep": f.MaxKeep,
+		} {
+			if d < 0 {
+				p.add(at+key, time.Duration(d), "0 for never, or a time such as 2h")
+			}
+		}
+		if f.IdleLimit > 0 && f.IdleLimit < Duration(leastIdle) {
+			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
+		}
+		if f.BusyCPU < 0 {
+			p.add(at+"busy_cpu", f.BusyCPU, "0 or more processors")
+		}
+	}
+}
+
+// leastIdle is the shortest idle limit that the looks at activity can serve.
+const leastIdle = 2 * time.Minute

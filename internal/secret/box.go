@@ -28,6 +28,18 @@ func OpenBox(file string) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the secret key: %w", err)
 	}
+	return boxOf(key)
+}
+
+// NewBox makes a box whose key nobody else has, and which is gone with the process.
+func NewBox() *Box {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	b, _ := boxOf(key)    // nor this with a key of that size
+	return b
+}
+
+func boxOf(key []byte) (*Box, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,17 @@ func TestBox(t *testing.T) {
 	}
 }
 
+func TestBoxOfAProcess(t *testing.T) {
+	box := NewBox()
+	sealed := box.Seal([]byte("hunter2"), "login")
+	if plain, err := box.Open(sealed, "login"); err != nil || string(plain) != "hunter2" {
+		t.Errorf("%q, %v", plain, err)
+	}
+	if _, err := NewBox().Open(sealed, "login"); err == nil {
+		t.Error("another process's box has the same key")
+	}
+}
+
 func TestKeyFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "key")

@@ -76,14 +76,22 @@ func rules() map[string]rule {
 		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
-		// Programs that only measure.
+		// What only measures.
+		"internal/bench":    {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
 		"deploy/bench/load": {},
+		"deploy/bench/simulated": {
+			own: []string{
+				"hubapi", "hubapi/server", "internal/agent/control", "internal/bench", "internal/identity", "internal/metrics", "internal/secret",
+				"internal/store", "spawner", "spawner/spawnertest",
+			},
+			outside: []string{"golang.org/x/sync"},
+		},
 
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/config", "internal/errs",
-				"internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
+				"internal/errs", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},

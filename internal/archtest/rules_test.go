@@ -87,6 +87,9 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sync"},
 		},
 
+		// A real Hub, for tests alone.
+		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
+
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
@@ -95,7 +98,7 @@ func rules() map[string]rule {
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
-			tests:   []string{"spawner/spawnertest", "internal/cli", "github.com/rogpeppe/go-internal"},
+			tests:   []string{"spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/rogpeppe/go-internal"},
 		},
 	}
 }

@@ -1,0 +1,45 @@
+package hubtest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"slipway/internal/hubtest"
+)
+
+// TestHub proves the harness with the Hub's own test Spawner: a killed Hub comes back over its database, browsers and tokens get in.
+func TestHub(t *testing.T) {
+	t.Setenv("JUPYTERHUB_BASE_URL", "/not/this/one/") // as in a session of another Hub
+	service := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(service.Close)
+	for major, base := range map[int]string{5: "/", 6: "/some/base/"} {
+		t.Run(string(rune('0'+major)), func(t *testing.T) {
+			h := hubtest.Start(t, hubtest.Options{
+				Major: major, ServiceURL: service.URL, BaseURL: base,
+				Config: "c.JupyterHub.spawner_class = 'jupyterhub.spawner.SimpleLocalProcessSpawner'",
+			})
+			token := h.Token("alice")
+			h.Kill()
+			if r := h.Call(http.MethodGet, "/", nil); r.Status != 0 {
+				t.Errorf("a killed Hub answers: %s", r.Text())
+			}
+			h.KillProxy()
+			h.Restart()
+			var me struct{ Name string }
+			h.Read(h.As(token, http.MethodGet, "/user", nil), http.StatusOK, &me)
+			if me.Name != "alice" {
+				t.Errorf("the token is of %q", me.Name)
+			}
+			if r := h.Browse("bob").Get("/hub/home"); !strings.Contains(string(r.Body), "bob") {
+				t.Errorf("bob's home: %s", r.Text())
+			}
+			var version struct{ Version string }
+			h.Read(h.Call(http.MethodGet, "/", nil), http.StatusOK, &version)
+			if !strings.HasPrefix(version.Version, string(rune('0'+major))+".") {
+				t.Errorf("version %s of JupyterHub %d", version.Version, major)
+			}
+		})
+	}
+}

@@ -68,7 +68,7 @@ func newRoot(env Env) *cobra.Command {
 	})
 	root.AddCommand(
 		sessionsCommand(env), envsCommand(env), jobsCommand(env), freezeCommand(env), submitCommand(env),
-		serveCommand(env), configCommand(env), doctorCommand(env), versionCommand(env),
+		serveCommand(env), configCommand(env), doctorCommand(env), benchCommand(env), versionCommand(env),
 		agentCommand(env), localShimCommand(), localEnterCommand(),
 	)
 	return root

@@ -30,6 +30,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
 	case Fail:
 		return m.end(ctx, e, m.whyFailed(e, o))
+	case Expire:
+		return m.end(ctx, e, m.expired(e))
 	case End:
 		return m.end(ctx, e, canceled(e))
 	case Kill:
@@ -108,7 +110,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
 		return m.endLocked(ctx, now, Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
-	if why := m.waitingLocked(now); why != "" {
+	if why := m.queueLocked(now).String(); why != "" {
 		if now.journal.latest().Message != why {
 			m.noteLocked(now, Event{Percent: 5, Message: why})
 		}
@@ -118,7 +120,6 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if err == nil {
 		r := e.Spec.Resources
 		m.noteLocked(now, Event{Percent: 10, Message: fmt.Sprintf("Leased %s and %s of memory", formatCPUs(r.CPUs), FormatSize(r.Memory))})
-		m.wakePendingLocked(e.Backend)
 	}
 	return err
 }
@@ -160,14 +161,14 @@ func vessel(e entry) string {
 
 // launch makes the directories and gathers what the backend needs.
 func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
-	account, err := m.cfg.Account(ctx, e.Owner)
+	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
 	if err != nil {
 		return Launch{}, err
 	}
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if e.Kind == Job {
-		if _, l.SIF, err = m.cfg.Environment(ctx, e.Owner, e.Spec.Environment); err != nil {
+		if _, l.SIF, err = m.cfg.Environment(ctx, e.Hub, e.Owner, e.Spec.Environment); err != nil {
 			return Launch{}, err
 		}
 	}
@@ -205,7 +206,7 @@ func makeDirs(l Launch) error {
 
 // hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
 func (m *Manager) hand(ctx context.Context, e entry) error {
-	account, err := m.cfg.Account(ctx, e.Owner)
+	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
 	if err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	if e.Kind == Job {
 		err = m.sendInputs(ctx, e)
 	} else {
-		app.HTTP, app.Ready, app.Dir = true, e.Spec.Ready, account.Home
+		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
 	}
 	if err == nil {
 		err = m.launchApp(ctx, e.ID, app)
@@ -272,7 +273,7 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets = Running, time.Now(), nil })
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets, e.Sealed = Running, time.Now(), nil, nil })
 	if err != nil {
 		return err
 	}
@@ -302,7 +303,7 @@ func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
 func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	o.At = time.Now()
 	return m.changeLocked(ctx, e, func(e *entry) {
-		e.Phase, e.Outcome, e.secrets = Stopping, &o, nil
+		e.Phase, e.Outcome, e.secrets, e.Sealed = Stopping, &o, nil, nil
 		if e.Want == WantRunning {
 			e.Want = WantStopped
 		}
@@ -351,9 +352,10 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	}
 	if now := m.work[e.ID]; now != nil {
 		m.ledger.strike(now.Backend, now.ID)
+		m.index.drop(now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
-		m.wakePendingLocked(now.Backend)
+		m.wakeHeadLocked(now.Backend)
 	}
 	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
 	return nil

@@ -60,6 +60,8 @@ func (m *Manager) attend(ctx context.Context, id ID) {
 	g, ctx := errgroup.WithContext(ctx)
 	if kindOf(id) == Job {
 		g.Go(func() error { m.followLog(ctx, id); return nil })
+	} else {
+		g.Go(func() error { m.takePulse(ctx, id); return nil })
 	}
 	g.Go(func() error {
 		for ctx.Err() == nil {

@@ -35,7 +35,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if r.Backend == "" {
 		r.Backend = m.cfg.Jobs
 	}
-	if err := checkLaunch("request_id", r.RequestID); err != nil {
+	if err := errors.Join(checkLaunch("request_id", r.RequestID), m.remembers()); err != nil {
 		return Workload{}, err
 	}
 	if w, ok := m.repeated(c, r.RequestID); ok {
@@ -44,7 +44,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err := m.checkJob(ctx, r); err != nil {
 		return Workload{}, err
 	}
-	digest, _, err := m.cfg.Environment(ctx, c.User, r.Environment)
+	digest, _, err := m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -140,13 +140,12 @@ func (m *Manager) repeated(c Caller, request string) (Workload, bool) {
 }
 
 func (m *Manager) repeatedLocked(c Caller, request string) (Workload, bool) {
-	e := m.findLocked(func(e *entry) bool {
-		return e.Kind == Job && e.Owner == c.User && e.Hub == c.Hub && e.Launch == request
-	})
-	if e == nil {
-		return Workload{}, false
+	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
+		if e.Kind == Job && e.Launch == request {
+			return e.Workload, true
+		}
 	}
-	return e.Workload, true
+	return Workload{}, false
 }
 
 // saveInputs keeps the input files until the job has ended: it may have to wait, and the service may restart meanwhile.
@@ -174,7 +173,6 @@ func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload,
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))
 	}
-	m.work[w.ID] = e
 	m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
 	return e.Workload, nil
 }

@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -18,33 +19,43 @@ type Capacity struct {
 type ledger struct {
 	capacity map[string]Capacity
 	held     map[string]map[ID]Resources // by backend
+	sum      map[string]Capacity         // of held
 }
 
 func newLedger(capacity map[string]Capacity) ledger {
-	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}}
+	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}}
 }
 
 // enter notes that id holds r of backend.
 func (l ledger) enter(backend string, id ID, r Resources) {
+	l.strike(backend, id)
 	if l.held[backend] == nil {
 		l.held[backend] = map[ID]Resources{}
 	}
 	l.held[backend][id] = r
+	l.sum[backend] = l.sum[backend].with(r, 1)
 }
 
 // strike notes that id holds nothing any more.
-func (l ledger) strike(backend string, id ID) { delete(l.held[backend], id) }
+func (l ledger) strike(backend string, id ID) {
+	r, ok := l.held[backend][id]
+	if !ok {
+		return
+	}
+	delete(l.held[backend], id)
+	l.sum[backend] = l.sum[backend].with(r, -1)
+	if len(l.held[backend]) == 0 {
+		delete(l.sum, backend) // and with it what sums of decimal fractions have gone astray
+	}
+}
+
+// with gives c with n times r added.
+func (c Capacity) with(r Resources, n int) Capacity {
+	return Capacity{CPUs: c.CPUs + float64(n)*r.CPUs, Memory: c.Memory + int64(n)*r.Memory, Count: c.Count + n}
+}
 
 // use sums what is held of backend.
-func (l ledger) use(backend string) Capacity {
-	var sum Capacity
-	for _, r := range l.held[backend] {
-		sum.CPUs += r.CPUs
-		sum.Memory += r.Memory
-		sum.Count++
-	}
-	return sum
-}
+func (l ledger) use(backend string) Capacity { return l.sum[backend] }
 
 // lacks says in words what is missing for r on backend now; empty when it fits.
 func (l ledger) lacks(backend string, r Resources) string {
@@ -70,6 +81,24 @@ func shortage(have, used Capacity, r Resources) string {
 		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))
 	}
 	return strings.Join(lacks, "; ")
+}
+
+// fits counts how many times r fits into what is left; -1 when nothing limits it.
+func fits(have, used Capacity, r Resources) int {
+	most := math.MaxInt
+	if have.CPUs > 0 && r.CPUs > 0 {
+		most = min(most, int((have.CPUs-used.CPUs+1e-6)/r.CPUs))
+	}
+	if have.Memory > 0 && r.Memory > 0 {
+		most = min(most, int((have.Memory-used.Memory)/r.Memory))
+	}
+	if have.Count > 0 {
+		most = min(most, have.Count-used.Count)
+	}
+	if most == math.MaxInt {
+		return -1
+	}
+	return max(most, 0)
 }
 
 func formatCPUs(n float64) string {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +40,15 @@ type Agent interface {
 	Put(ctx context.Context, name string, size int64, r io.Reader) error
 	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
+	Activity(ctx context.Context) (control.Activity, error)
+	Notify(ctx context.Context, text string) error
+}
+
+// Sealer makes secrets fit to lie in the store, and opens them again after a restart; purpose must be the same both times.
+// secret.Box is one.
+type Sealer interface {
+	Seal(plain []byte, purpose string) []byte
+	Open(sealed []byte, purpose string) ([]byte, error)
 }
 
 // Agents are the links to the agents of workloads. internal/tunnel has them; their owner calls Manager.LinkChanged.
@@ -55,7 +63,6 @@ type Agents interface {
 
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
-	Armed time.Duration // until the Hub repeats a request that a restart of the service cut off. Zero: 90 s
 	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
 	Boot  time.Duration // from there to the first answer. Zero: 3 min
 	Grace time.Duration // between asking a workload to end and killing it. Zero: 10 s
@@ -66,20 +73,24 @@ type Config struct {
 	Store    Store
 	Backends []Backend
 	Agents   Agents
-	// Account gives the account of a user, making it at the first time.
-	Account func(ctx context.Context, user User) (Account, error)
-	// Environment finds an environment by digest, name or tag among those that user may use: its digest and its SIF file.
+	Sealer   Sealer
+	// Account gives the account of a hub's user, making it at the first time.
+	Account func(ctx context.Context, hub string, user User) (Account, error)
+	// Environment finds an environment by digest, name or tag among those that a hub's user may use: its digest and its SIF file.
 	// Nil: there are none.
-	Environment func(ctx context.Context, user User, ref string) (digest, path string, err error)
-	Dir         string              // the workloads' own directories
-	AgentDir    string              // holds the agent's program
-	Capacity    map[string]Capacity // by backend; a backend that is not in it is not limited
-	Sessions    string              // the backend of sessions
-	Jobs        string              // the backend of jobs whose submitter names none
-	Limits      Limits
-	Interval    time.Duration // between two looks at every active workload. Zero: 15 s
-	Workers     int           // workloads worked on at once. Zero: 64
-	Logger      *slog.Logger
+	Environment func(ctx context.Context, hub string, user User, ref string) (digest, path string, err error)
+	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
+	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
+	Herald   func(ctx context.Context, w Workload, secrets control.Env)
+	Dir      string              // the workloads' own directories
+	AgentDir string              // holds the agent's program
+	Capacity map[string]Capacity // by backend; a backend that is not in it is not limited
+	Sessions string              // the backend of sessions
+	Jobs     string              // the backend of jobs whose submitter names none
+	Limits   Limits
+	Interval time.Duration // between two looks at every active workload. Zero: 15 s
+	Workers  int           // workloads worked on at once. Zero: 64
+	Logger   *slog.Logger
 }
 
 // Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has returned;
@@ -92,12 +103,17 @@ type Manager struct {
 	links    chan linkChange // to Run
 	born     time.Time
 
+	heralds sync.WaitGroup
+
 	mu        sync.Mutex // guards all below, and the entries
 	work      map[ID]*entry
-	routes    map[string]ID // prefix of an active session
-	longest   int           // of the prefixes so far
+	index     index
 	ledger    ledger
+	releases  map[string]releases // by backend
+	strangers map[string]map[launch]bool
 	ready     bool // the first look at everything is done
+	blank     bool // there was no record at all when the service started
+	lost      int  // workloads that run though there is no record at all; see forgetful
 	startTook []time.Duration
 	orphans   int
 }
@@ -105,11 +121,13 @@ type Manager struct {
 // entry is one workload with what is known of it while the service runs.
 type entry struct {
 	Workload
-	secrets    control.Env
+	secrets    control.Env    // until its app has them; nil then, and when their seal cannot be opened
+	heralded   string         // the launch that Config.Herald tells of
 	started    bool           // the backend's Start succeeded for this launch
 	startedAt  time.Time      // when it did
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
 	status     control.Status // the agent's last word; zero while the link is down
+	pulse      pulse          // what is known of what goes on in it
 	journal    journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
@@ -126,7 +144,8 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, routes: map[string]ID{}, ledger: newLedger(cfg.Capacity),
+		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), releases: map[string]releases{},
+		strangers: map[string]map[launch]bool{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
@@ -145,7 +164,6 @@ func (c *Config) fill() {
 			*d = otherwise
 		}
 	}
-	orElse(&c.Limits.Armed, 90*time.Second)
 	orElse(&c.Limits.Agent, time.Minute)
 	orElse(&c.Limits.Boot, 3*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
@@ -157,6 +175,7 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
+	var ended []time.Time
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
 			return fmt.Errorf("read the workloads: %w", err)
@@ -166,6 +185,14 @@ func (m *Manager) load(ctx context.Context) error {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		m.recallLocked(m.admitLocked(w))
+		if w.Outcome != nil && w.Backend == m.cfg.Sessions {
+			ended = append(ended, w.Outcome.At)
+		}
+	}
+	m.blank = len(m.work) == 0
+	slices.SortFunc(ended, time.Time.Compare)
+	for _, at := range ended {
+		m.releases[m.cfg.Sessions] = m.releases[m.cfg.Sessions].add(at)
 	}
 	return nil
 }
@@ -180,6 +207,8 @@ func (m *Manager) recallLocked(e *entry) {
 		m.noteLocked(e, Event{Percent: 50, Message: "The job runs"})
 	case e.Phase == Running:
 		m.noteLocked(e, Event{Percent: 100, Message: title(e.Kind) + " is ready", Final: true})
+	case e.Phase.Active() && e.Phase != Stopping:
+		m.noteLocked(e, Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
 	}
 }
 
@@ -190,26 +219,19 @@ func newEntry(w Workload) *entry {
 // admitLocked takes a workload into memory.
 func (m *Manager) admitLocked(w Workload) *entry {
 	e := newEntry(w)
+	e.secrets = m.unseal(w)
 	m.work[w.ID] = e
-	m.bookLocked(e)
+	m.bookLocked(Workload{}, e)
 	return e
 }
 
-// bookLocked makes ledger and routes agree with a workload's phase.
-func (m *Manager) bookLocked(e *entry) {
+// bookLocked makes ledger and index agree with a workload, which was before until now.
+func (m *Manager) bookLocked(before Workload, e *entry) {
+	m.index.put(before, e)
 	if e.Phase.Active() && e.Phase != Pending {
 		m.ledger.enter(e.Backend, e.ID, e.Spec.Resources)
 	} else {
 		m.ledger.strike(e.Backend, e.ID)
-	}
-	if e.Spec.Prefix == "" {
-		return
-	}
-	if e.Phase.Active() {
-		m.routes[e.Spec.Prefix] = e.ID
-		m.longest = max(m.longest, len(e.Spec.Prefix))
-	} else if m.routes[e.Spec.Prefix] == e.ID {
-		delete(m.routes, e.Spec.Prefix)
 	}
 }
 
@@ -222,6 +244,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.patrol(ctx); return nil })
 	err := g.Wait()
+	m.heralds.Wait()
 	m.queue.stop()
 	return err
 }
@@ -245,10 +268,15 @@ func (m *Manager) Wake(id ID) { m.queue.add(id) }
 func (m *Manager) Ready() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.ready {
+	switch {
+	case !m.ready:
 		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
+	case m.lost > 0:
+		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.lost).
+			With("the administrator restores the records, or stops what runs; see deploy/README.md")
+	default:
+		return nil
 	}
-	return nil
 }
 
 // newID makes an ID of a kind.
@@ -295,16 +323,24 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	if err := m.cfg.Store.Put(context.WithoutCancel(ctx), bucket, string(e.ID), next.Workload); err != nil {
 		return fmt.Errorf("save %s: %w", e.ID, err)
 	}
-	freed := e.Phase.Active() && !next.Phase.Active()
+	before, head := e.Workload, m.index.head(e.Backend)
+	if m.work[e.ID] == nil {
+		before = Workload{}
+	}
 	if e.Phase != next.Phase {
 		m.log.Info("workload", "id", e.ID, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
 	}
 	*e = next
-	m.bookLocked(e)
+	m.work[e.ID] = e
+	m.bookLocked(before, e)
 	m.announceLocked(e)
 	m.queue.add(e.ID)
+	freed := before.Phase.Active() && before.Phase != Pending && !e.Phase.Active()
 	if freed {
-		m.wakePendingLocked(e.Backend)
+		m.releases[e.Backend] = m.releases[e.Backend].add(time.Now())
+	}
+	if freed || m.index.head(e.Backend) != head {
+		m.wakeHeadLocked(e.Backend)
 	}
 	return nil
 }
@@ -315,11 +351,10 @@ func (m *Manager) announceLocked(e *entry) {
 	e.changed = make(chan struct{})
 }
 
-func (m *Manager) wakePendingLocked(backend string) {
-	for id, e := range m.work {
-		if e.Phase == Pending && e.Backend == backend {
-			m.queue.add(id)
-		}
+// wakeHeadLocked has a look at whoever is next in line for a backend.
+func (m *Manager) wakeHeadLocked(backend string) {
+	if id := m.index.head(backend); id != "" {
+		m.queue.add(id)
 	}
 }
 
@@ -336,111 +371,4 @@ func (m *Manager) note(id ID, ev Event) {
 	if e := m.work[id]; e != nil {
 		m.noteLocked(e, ev)
 	}
-}
-
-// Get gives a workload that the caller may see.
-func (m *Manager) Get(_ context.Context, c Caller, id ID) (Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return Workload{}, err
-	}
-	return e.Workload, nil
-}
-
-// entryLocked finds a workload. One that is not the caller's is not found, like one that does not exist.
-func (m *Manager) entryLocked(c Caller, id ID) (*entry, error) {
-	e := m.work[id]
-	if e == nil || !c.may(e.Workload) {
-		return nil, errs.New(errs.NotFound, "there is no session or job %q of yours", id).With("`slipway sessions` and `slipway jobs` list them")
-	}
-	return e, nil
-}
-
-// List gives the workloads that the caller may see, oldest first.
-func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []Workload
-	for e := range maps.Values(m.work) {
-		if c.may(e.Workload) {
-			list = append(list, e.Workload)
-		}
-	}
-	slices.SortFunc(list, func(a, b Workload) int { return a.Created.Compare(b.Created) })
-	return list, nil
-}
-
-// Stop ends a workload: a session keeps its changes, a job is cancelled. It returns at once; Await waits. Stopping what is
-// stopped is success.
-func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
-	return m.wish(ctx, c, id, WantStopped)
-}
-
-// Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
-// returns at once.
-func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
-	_, err := m.wish(ctx, c, id, WantGone)
-	return err
-}
-
-// wish records what the owner wants. What is to be gone stays so.
-func (m *Manager) wish(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return Workload{}, err
-	}
-	if e.Want == want || e.Want == WantGone {
-		return e.Workload, nil
-	}
-	err = m.changeLocked(ctx, e, func(e *entry) { e.Want = want })
-	if err == nil && e.abort != nil {
-		e.abort()
-	}
-	return e.Workload, err
-}
-
-// Await gives the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
-// meanwhile is NotFound.
-func (m *Manager) Await(ctx context.Context, c Caller, id ID, done func(Workload) bool) (Workload, error) {
-	for {
-		w, changed, err := m.peek(c, id)
-		if err != nil || done(w) {
-			return w, err
-		}
-		select {
-		case <-ctx.Done():
-			return w, ctx.Err()
-		case <-changed:
-		}
-	}
-}
-
-func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return Workload{}, nil, err
-	}
-	return e.Workload, e.changed, nil
-}
-
-// Route finds the session to which a decoded URL path belongs: the active one with the longest prefix of path.
-func (m *Manager) Route(path string) (ID, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	path = path[:min(len(path), m.longest)] // no prefix is longer, and a visitor's path may be
-	for end := len(path); end > 0; end = strings.LastIndexByte(path[:end-1], '/') + 1 {
-		if id, ok := m.routes[path[:end]]; ok {
-			return id, true
-		}
-		if end == 1 {
-			break
-		}
-	}
-	return "", false
 }

@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/secret"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -47,17 +48,17 @@ func newService(t *testing.T) *service {
 	uid := os.Getuid()
 	s.config = spawner.Config{
 		Store: s.store, Backends: []spawner.Backend{s.sessions, s.jobs}, Agents: s.crew, Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Account: func(_ context.Context, u spawner.User) (spawner.Account, error) {
+		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: uid, GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Environment: func(_ context.Context, u spawner.User, ref string) (string, string, error) {
+		Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, string, error) {
 			if ref != "ana" && ref != "sha256:1234" {
 				return "", "", errs.New(errs.NotFound, "no environment %q", ref)
 			}
 			return "sha256:1234", "/envs/1234.sif", nil
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
-		Sessions: "docker", Jobs: "local",
+		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(),
 	}
 	s.start()
 	t.Cleanup(func() { s.kill() })
@@ -183,10 +184,16 @@ func (s *service) look(id spawner.ID) spawner.Existence {
 	return o.Existence
 }
 
-func TestSecretsAreNeverSaved(t *testing.T) {
+func TestSecretsAreOnlySealed(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.startSession(request("alice", "", "one"))
-		s.reach(w.ID, spawner.Running)
+		if text := s.store.text(); strings.Contains(text, "hunter2") || !strings.Contains(text, "sealed") {
+			t.Errorf("the store has, while the session starts, %s", text)
+		}
+		w = s.reach(w.ID, spawner.Running)
+		if len(w.Sealed) > 0 {
+			t.Error("the app has its secrets, and they are kept")
+		}
 		l, _ := s.sessions.Launched(w.ID)
 		if text := s.store.text() + fmt.Sprintf("%+v", l); strings.Contains(text, "hunter2") {
 			t.Errorf("a secret stands in the store or in what the backend got: %s", text)
@@ -261,11 +268,11 @@ func TestRoomIsWaitedForInOrder(t *testing.T) {
 		time.Sleep(time.Second) // virtual: the fourth comes later
 		fourth := s.startSession(request("dave", "", "1"))
 		synctest.Wait()
-		if got, want := s.Waiting(third), "Waiting for room, next in line: 2 CPUs asked, 0 of 2 free"; got != want {
-			t.Errorf("Waiting = %q, want %q", got, want)
+		if got, want := s.Queue(third).String(), "Waiting for room, next in line: 2 CPUs asked, 0 of 2 free"; got != want {
+			t.Errorf("Queue = %q, want %q", got, want)
 		}
-		if got, want := s.Waiting(fourth), "Waiting for room: number 2 in line"; got != want {
-			t.Errorf("Waiting = %q, want %q", got, want)
+		if got, want := s.Queue(fourth).String(), "Waiting for room: number 2 in line"; got != want {
+			t.Errorf("Queue = %q, want %q", got, want)
 		}
 		s.Stop(t.Context(), hub, first.ID)
 		s.reach(first.ID, spawner.Stopped)
@@ -377,17 +384,23 @@ func TestUnknownIsNotDead(t *testing.T) {
 	})(t)
 }
 
-// TestKilledAtEveryMoment kills the service after every virtual tenth of a second of a start, starts it again, and lets the Hub
-// repeat its request: in the end exactly one container runs, and exactly one app was launched in it.
+// TestKilledAtEveryMoment kills the service after every virtual tenth of a second of a start and starts it again; the Hub may
+// repeat its request or not. In the end exactly one container runs, and exactly one app was launched in it, with its secrets.
 func TestKilledAtEveryMoment(t *testing.T) {
-	for tenth := range 16 {
+	for tenth := range 32 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {
 			s.crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(300*time.Millisecond, h.Ready) })
 			w := s.startSession(request("alice", "", "one"))
-			time.Sleep(time.Duration(tenth) * 100 * time.Millisecond)
+			time.Sleep(time.Duration(tenth/2) * 100 * time.Millisecond)
 			s.restart()
-			again := s.startSession(request("alice", "", "one"))
+			again := w
+			if tenth%2 == 1 {
+				again = s.startSession(request("alice", "", "one"))
+			}
 			s.reach(again.ID, spawner.Running)
+			if got := s.crew.Hand(w.ID).App().Env["JUPYTERHUB_API_TOKEN"]; got != "hunter2-one" {
+				t.Errorf("the app has the token %q", got)
+			}
 			ids, _ := s.sessions.List(t.Context())
 			if again.ID != w.ID || len(ids) != 1 || s.crew.Hand(w.ID).Launches() != 1 {
 				t.Errorf("%s became %s; containers %v; %d launches", w.ID, again.ID, ids, s.crew.Hand(w.ID).Launches())
@@ -418,15 +431,33 @@ func TestRunningSessionsSurviveARestart(t *testing.T) {
 	})(t)
 }
 
-func TestStartWhoseHubNeverComesBack(t *testing.T) {
+func TestSealThatCannotBeOpened(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.startSession(request("alice", "", "one"))
 		time.Sleep(500 * time.Millisecond)
+		s.config.Sealer = secret.NewBox()
 		s.restart()
 		w = s.reach(w.ID, spawner.Stopped)
-		if !strings.Contains(w.Outcome.Reason, "the service was restarted") || s.Stats().Use["docker"].Count != 0 {
+		if !strings.Contains(w.Outcome.Reason, "secret key was changed") || s.Stats().Use["docker"].Count != 0 {
 			t.Errorf("outcome %+v, use %+v", w.Outcome, s.Stats().Use)
 		}
+	})(t)
+}
+
+func TestWaitingSessionsKeepTheirPlaceOverARestart(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		var all []spawner.Workload
+		for i := range 4 {
+			all = append(all, s.startSession(request(fmt.Sprintf("user%d", i), "", "1")))
+			time.Sleep(2 * time.Second)
+		}
+		s.restart()
+		synctest.Wait()
+		if a, b := s.Queue(all[2]), s.Queue(all[3]); a.Place != 1 || b.Place != 2 {
+			t.Errorf("places %+v and %+v", a, b)
+		}
+		s.Stop(t.Context(), hub, all[0].ID)
+		s.reach(all[2].ID, spawner.Running)
 	})(t)
 }
 
@@ -444,8 +475,28 @@ func TestFullDiskStartsNothing(t *testing.T) {
 	})(t)
 }
 
+func TestLostRecordsStopNothing(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.sessions.Plant("s-stranger", spawner.Observation{Existence: spawner.Up})
+		time.Sleep(5 * time.Minute)
+		if seen := s.look("s-stranger"); seen != spawner.Up {
+			t.Errorf("the only session that runs is %s", seen)
+		}
+		if err := s.Ready(); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "lost its records") {
+			t.Errorf("Ready() = %v", err)
+		}
+		if _, err := s.StartSession(t.Context(), hub, request("alice", "", "one")); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("a start is taken: %v", err)
+		}
+		s.sessions.Vanish("s-stranger") // the administrator has looked after it
+		time.Sleep(time.Minute)
+		s.reach(s.startSession(request("alice", "", "two")).ID, spawner.Running)
+	})(t)
+}
+
 func TestStrangers(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
+		s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Running) // there are records
 		s.sessions.Plant("s-stranger", spawner.Observation{Existence: spawner.Up})
 		s.jobs.Plant("j-stranger", spawner.Observation{Existence: spawner.Up})
 		time.Sleep(5 * time.Minute)
@@ -468,6 +519,7 @@ func TestEachReachesOnlyWhatIsHers(t *testing.T) {
 		s.reach(w.ID, spawner.Running)
 		strangers := map[string]spawner.Caller{
 			"bob": bob, "Alice": {User: "Alice", Hub: "main"}, "alice of another hub": {User: "alice", Hub: "other"}, "nobody": {},
+			"an administrator of another hub": {User: "root", Hub: "other", Admin: true},
 			"another hub's spawner": {Hub: "other", Spawner: true}, "a job of alice's": {User: "alice", Hub: "main", Workload: "j-0000000000000000"},
 			"a spawner without a hub": {Spawner: true},
 		}
@@ -508,6 +560,7 @@ func (s *service) everyDoor(c spawner.Caller, id spawner.ID) map[string]error {
 	_, errors["Tail"] = s.Tail(ctx, c, id, 10)
 	_, errors["Files"] = s.Files(ctx, c, id)
 	_, _, errors["File"] = s.File(ctx, c, id, "result")
+	_, errors["Keep"] = s.Keep(ctx, c, id, time.Hour)
 	return errors
 }
 
@@ -632,8 +685,8 @@ func TestJobsWaitForAPlaceAndCanBeCancelled(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		second := s.submit(bob, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
 		s.reach(first.ID, spawner.Running)
-		if got := s.Waiting(second); got != "Waiting for room, next in line: 1 of 1 places taken" {
-			t.Errorf("Waiting = %q", got)
+		if got := s.Queue(second).String(); got != "Waiting for room, next in line: 1 of 1 places taken" {
+			t.Errorf("Queue = %q", got)
 		}
 		s.Stop(t.Context(), alice, first.ID)
 		w := s.reach(first.ID, spawner.Stopped)

@@ -15,6 +15,7 @@ const (
 	Welcome Action = "welcome" // it answers: to Running
 	Collect Action = "collect" // fetch log, files and outcome from the agent, then Stopping
 	Fail    Action = "fail"    // it went wrong: note why, then Stopping
+	Expire  Action = "expire"  // its time is up: to Stopping
 	End     Action = "end"     // its owner wants it ended: to Stopping
 	Kill    Action = "kill"    // have the backend end its processes
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
@@ -31,13 +32,14 @@ type situation struct {
 	seen  Existence
 	// app is the agent's word on the current launch; empty while the link is down or the agent speaks of another launch.
 	app control.State
-	// armed says that what the app needs is at hand. A session's secrets live in memory only, so after a restart of the service
-	// they are missing until the Hub repeats its request.
+	// armed says that what the app needs is at hand. A session's secrets are missing only when their seal cannot be opened.
 	armed bool
 	// started says that the backend's Start returned success for this launch since the service runs.
 	started bool
 	// overdue says that the phase has lasted longer than its limit.
 	overdue bool
+	// expired says that a session has been idle, unvisited or running for longer than it may.
+	expired bool
 }
 
 // next decides what to do. It has no clock and no I/O; it is walked exhaustively in a test.
@@ -120,27 +122,17 @@ func leave(s situation) Action {
 }
 
 // admit lets a waiting workload in.
-func admit(s situation) Action {
-	if !s.armed {
-		return unarmed(s)
-	}
-	return Lease
-}
-
-// unarmed waits for the Hub to repeat its request, but not for ever.
-func unarmed(s situation) Action {
-	if s.overdue {
-		return Fail
-	}
-	return Wait
-}
+func admit(s situation) Action { return ifArmed(s, Lease) }
 
 // begin starts a leased workload.
-func begin(s situation) Action {
+func begin(s situation) Action { return ifArmed(s, Start) }
+
+// ifArmed gives a up where the app could never be given what it needs.
+func ifArmed(s situation, a Action) Action {
 	if !s.armed {
-		return unarmed(s)
+		return Fail
 	}
-	return Start
+	return a
 }
 
 // boot brings a workload from the backend's start to its first answer.
@@ -158,10 +150,10 @@ func boot(s situation) Action {
 		return Welcome
 	case s.overdue:
 		return Fail
-	case s.app != control.Idle || !s.armed:
+	case s.app != control.Idle:
 		return Wait
 	default:
-		return Hand
+		return ifArmed(s, Hand)
 	}
 }
 
@@ -171,10 +163,8 @@ func revive(s situation) Action {
 	switch {
 	case s.started, s.phase == Booting, s.job && s.seen == Exited:
 		return Fail
-	case !s.armed:
-		return unarmed(s)
 	default:
-		return Start
+		return ifArmed(s, Start)
 	}
 }
 
@@ -187,6 +177,8 @@ func tend(s situation) Action {
 		return Wait
 	case s.seen != Up, s.app == control.Idle:
 		return Fail
+	case s.expired:
+		return Expire
 	default:
 		return Wait
 	}

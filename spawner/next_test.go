@@ -21,8 +21,8 @@ func everySituation(f func(situation)) {
 			for _, phase := range allPhases {
 				for _, seen := range allSeen {
 					for _, app := range allApps {
-						for flags := range 8 {
-							f(situation{job, want, phase, seen, app, flags&1 > 0, flags&2 > 0, flags&4 > 0})
+						for flags := range 16 {
+							f(situation{job, want, phase, seen, app, flags&1 > 0, flags&2 > 0, flags&4 > 0, flags&8 > 0})
 						}
 					}
 				}
@@ -37,7 +37,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 			return
 		}
 		switch a := next(s); a {
-		case Settle, Sweep, Forget, Welcome:
+		case Settle, Sweep, Forget, Welcome, Expire:
 			t.Errorf("%+v: %s, though nothing is known", s, a)
 		case Fail:
 			if s.armed {
@@ -97,7 +97,7 @@ func (w *world) obey(a Action) bool {
 		w.phase, w.app = Booting, control.Ready
 	case Welcome:
 		w.phase = Running
-	case Collect, Fail, End:
+	case Collect, Fail, End, Expire:
 		w.phase = Stopping
 		if w.want == WantRunning {
 			w.want = WantStopped
@@ -141,7 +141,7 @@ func TestNextComesToRest(t *testing.T) {
 
 func checkRest(t *testing.T, from situation, w world, last Action) {
 	t.Helper()
-	waiting := !w.armed || w.app == "" || w.app == control.Starting // for the Hub, the link, the app
+	waiting := w.app == "" || w.app == control.Starting // for the link, the app
 	switch {
 	case last == Forget:
 		if from.want != WantGone && from.phase != Removing {
@@ -175,8 +175,10 @@ func TestNext(t *testing.T) {
 		{"a restarted service does not need its secrets again", with(running, func(s *situation) { s.armed, s.started = false, false }), Wait},
 		{"the service was killed between lease and start", situation{want: WantRunning, phase: Leased, seen: Absent, armed: true}, Start},
 		{"killed within the backend's start", situation{want: WantRunning, phase: Starting, seen: Created, armed: true}, Start},
-		{"killed within a start, and the Hub has not come back", situation{want: WantRunning, phase: Starting, seen: Created}, Wait},
-		{"and does not come back", situation{want: WantRunning, phase: Starting, seen: Created, overdue: true}, Fail},
+		{"killed within a start, and the seal of its secrets cannot be opened", situation{want: WantRunning, phase: Starting, seen: Created}, Fail},
+		{"a session whose time is up", with(running, func(s *situation) { s.expired = true }), Expire},
+		{"one whose time is up and that nobody can see", with(running, func(s *situation) { s.expired, s.seen = true, Unknown }), Wait},
+		{"one whose time is up and whose app has ended", with(running, func(s *situation) { s.expired, s.app = true, control.Exited }), Collect},
 		{"a job that ended while the service was away", situation{job: true, want: WantRunning, phase: Starting, seen: Exited, armed: true}, Fail},
 		{"a session that dies at its start is not started for ever", situation{want: WantRunning, phase: Starting, seen: Exited, armed: true, started: true}, Fail},
 		{"killed after the agent got the app", situation{want: WantRunning, phase: Starting, seen: Up, app: control.Ready}, Adopt},

@@ -35,19 +35,23 @@ const afresh = "if something that you installed or changed keeps it from startin
 
 // canceled is the outcome of a workload that its owner ended.
 func canceled(e entry) Outcome {
-	return Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
+	o := Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
+	if e.Phase != Running && e.Kind != Job {
+		o.Reason = "its start was cancelled"
+	}
+	return o
 }
 
 // whyFailed says in plain words why a workload that should run is given up.
 func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	out := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}
 	switch s := m.situate(e, o.Existence); {
-	case !s.armed && e.Phase != Booting && e.Phase != Running:
-		out.Reason, out.Remedy = "the service was restarted while it was being started", "start it again"
 	case o.Existence == Exited && o.Reason != "":
-		out.Reason = o.Reason
+		out.Reason, out.Tail = o.Reason, o.Tail
 	case o.Existence == Exited:
-		out.Reason = fmt.Sprintf("its container ended with exit code %d", o.ExitCode)
+		out.Reason, out.Tail = fmt.Sprintf("its container ended with exit code %d", o.ExitCode), o.Tail
+	case !s.armed && e.Phase != Running && (e.Phase != Booting || s.app == control.Idle):
+		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case o.Existence == Absent || o.Existence == Created:
 		out.Reason = "its container is gone: it was removed outside Slipway"
 	case s.app == control.Idle && e.Phase == Running:

@@ -10,10 +10,13 @@ import (
 func (m *Manager) patrol(ctx context.Context) {
 	strangers := map[ID]bool{}
 	for {
-		for _, id := range m.ids() {
+		found := m.survey(ctx)
+		for _, id := range m.toLookAt(found) {
 			m.queue.add(id)
 		}
-		strangers = m.reap(ctx, strangers)
+		if !m.forgetful(found) {
+			strangers = m.reap(ctx, found, strangers)
+		}
 		m.mu.Lock()
 		m.ready = true
 		m.mu.Unlock()
@@ -23,39 +26,90 @@ func (m *Manager) patrol(ctx context.Context) {
 	}
 }
 
-// ids gives the workloads that a look may change. One at rest is looked at when somebody wants something of it, or its backend
-// says that it has changed.
-func (m *Manager) ids() []ID {
+// survey asks each backend once for all that it holds. One that does not answer is not in the result.
+func (m *Manager) survey(ctx context.Context) map[string]map[ID]Existence {
+	found := map[string]map[ID]Existence{}
+	for name, b := range m.backends {
+		list, err := m.list(ctx, b)
+		if err != nil {
+			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
+			continue
+		}
+		found[name] = list
+	}
+	return found
+}
+
+// toLookAt gives the workloads that a closer look may change: at the first time all of them; then those on their way, and those
+// that the survey does not show as their phase has them.
+func (m *Manager) toLookAt(found map[string]map[ID]Existence) []ID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var ids []ID
 	for id, e := range m.work {
-		if e.Phase != Stopped || e.Want != WantStopped || !m.ready {
+		list, answered := found[e.Backend]
+		if !m.ready || !e.settled() || answered && !e.fits(list[id]) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
+// settled reports whether a workload is where its owner wants it.
+func (w Workload) settled() bool {
+	return w.Phase == Running && w.Want == WantRunning || w.Phase == Stopped && w.Want == WantStopped
+}
+
+// fits reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
+func (w Workload) fits(seen Existence) bool { return (w.Phase == Running) == (seen == Up) }
+
+// forgetful reports whether the service has lost its records: it started without any, and things run. It stops none of them, for
+// they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
+func (m *Manager) forgetful(found map[string]map[ID]Existence) bool {
+	running := 0
+	for _, list := range found {
+		for _, seen := range list {
+			if seen == Up {
+				running++
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost = 0; m.blank && len(m.work) == 0 {
+		m.lost = running
+	}
+	if m.lost > 0 {
+		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.lost)
+	}
+	return m.lost > 0
+}
+
+// remembers refuses new work while the service has lost its records.
+func (m *Manager) remembers() error {
+	m.mu.Lock()
+	lost := m.lost
+	m.mu.Unlock()
+	if lost == 0 {
+		return nil
+	}
+	return m.Ready()
+}
+
 // reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
 // Every workload is recorded before anything is started for it, so a stranger means that records were lost: what it runs holds
 // resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept, for they may be somebody's
 // work, and the administrator is told.
-func (m *Manager) reap(ctx context.Context, before map[ID]bool) map[ID]bool {
+func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, before map[ID]bool) map[ID]bool {
 	now := map[ID]bool{}
-	for name, b := range m.backends {
-		found, err := m.list(ctx, b)
-		if err != nil {
-			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
-			continue
-		}
-		for _, id := range found {
+	for name, list := range found {
+		for id := range list {
 			if _, known := m.snapshot(id); known {
 				continue
 			}
 			now[id] = true
 			if before[id] {
-				m.reapOne(ctx, b, id)
+				m.reapOne(ctx, m.backends[name], id)
 			}
 		}
 	}
@@ -67,7 +121,7 @@ func (m *Manager) reap(ctx context.Context, before map[ID]bool) map[ID]bool {
 }
 
 // list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked at.
-func (m *Manager) list(ctx context.Context, b Backend) ([]ID, error) {
+func (m *Manager) list(ctx context.Context, b Backend) (map[ID]Existence, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	return b.List(ctx)

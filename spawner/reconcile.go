@@ -18,6 +18,7 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 	if !ok {
 		return
 	}
+	m.herald(ctx, e)
 	o := m.observe(ctx, e.Workload)
 	if ctx.Err() != nil {
 		return
@@ -29,6 +30,7 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 	} else if action == Wait {
 		m.remind(e)
 		m.listen(ctx, e)
+		m.warn(ctx, e)
 	}
 }
 
@@ -68,6 +70,7 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 	}
 	limit, ok := m.limit(s)
 	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
+	s.expired = e.Phase == Running && e.due(time.Now())
 	return s
 }
 
@@ -90,7 +93,7 @@ func (m *Manager) listen(ctx context.Context, e entry) {
 	if e.status.State != "" || (e.Phase != Starting && e.Phase != Booting && e.Phase != Running) {
 		return
 	}
-	account, err := m.cfg.Account(ctx, e.Owner)
+	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
 	if err == nil {
 		err = m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
 	}
@@ -116,12 +119,8 @@ func (m *Manager) limit(s situation) (time.Duration, bool) {
 	switch {
 	case s.phase == Booting:
 		return m.cfg.Limits.Boot, true
-	case s.phase == Starting && s.armed && s.started:
+	case s.phase == Starting:
 		return m.cfg.Limits.Agent, true
-	case s.phase == Pending && s.armed:
-		return 0, false
-	case s.phase == Pending, s.phase == Leased, s.phase == Starting:
-		return m.cfg.Limits.Armed, true
 	default:
 		return 0, false
 	}

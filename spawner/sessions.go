@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ type SessionRequest struct {
 	Spec    Spec
 	Launch  string      // names this start; repeating the request with the same one is harmless
 	Fresh   bool        // discard the changes that a session of this name and image keeps, and start without them
-	Secrets control.Env // for the app; kept in memory until the app has them, never saved
+	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
 }
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
@@ -31,7 +32,7 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	if !c.mayStart() {
 		return Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
-	if err := m.checkSession(r); err != nil {
+	if err := errors.Join(m.checkSession(r), m.remembers()); err != nil {
 		return Workload{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
@@ -77,10 +78,10 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 	if err := m.prefixFreeLocked(hub, r); err != nil {
 		return Workload{}, nil, err
 	}
-	same := func(e *entry) bool { return e.Kind == r.Kind && e.Hub == hub && e.Owner == r.User && e.Name == r.Name }
-	if active := m.findLocked(func(e *entry) bool { return same(e) && e.Phase.Active() }); active != nil {
+	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Kind == r.Kind && e.Phase.Active() })
+	if active != nil {
 		if active.Launch == r.Launch {
-			return m.rearmLocked(active, r), nil, nil
+			return active.Workload, nil, nil
 		}
 		err := m.changeLocked(ctx, active, func(e *entry) {
 			if e.Want == WantRunning {
@@ -93,8 +94,8 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 		copied := active.Workload
 		return Workload{}, &copied, err
 	}
-	kept := m.findLocked(func(e *entry) bool {
-		return same(e) && e.Phase == Stopped && e.Want != WantGone && e.Spec.Image == r.Spec.Image
+	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
+		return e.Kind == r.Kind && e.Phase == Stopped && e.Want != WantGone && e.Spec.Image == r.Spec.Image
 	})
 	if kept != nil && kept.Launch == r.Launch {
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
@@ -111,29 +112,10 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 
 // prefixFreeLocked refuses a path that is another active session's.
 func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
-	if e := m.work[m.routes[r.Spec.Prefix]]; e != nil && (e.Owner != r.User || e.Name != r.Name || e.Hub != hub) {
+	if e := m.work[m.index.routes[r.Spec.Prefix]]; e != nil && (e.Owner != r.User || e.Name != r.Name || e.Hub != hub) {
 		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("give each hub a base_url of its own")
 	}
 	return nil
-}
-
-func (m *Manager) findLocked(match func(*entry) bool) *entry {
-	for _, e := range m.work {
-		if match(e) {
-			return e
-		}
-	}
-	return nil
-}
-
-// rearmLocked takes the secrets of a repeated request: the service may have lost them in a restart.
-func (m *Manager) rearmLocked(e *entry, r SessionRequest) Workload {
-	if e.Phase != Running && e.Phase != Stopping {
-		e.secrets = orEmpty(r.Secrets)
-		m.announceLocked(e)
-		m.queue.add(e.ID)
-	}
-	return e.Workload
 }
 
 // enterLocked saves a new start: of the kept session, or of a new one when kept is nil.
@@ -147,12 +129,13 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	}
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started = r.Spec, r.Launch, WantRunning, Pending, nil, now
-		e.secrets, e.started, e.collecting, e.Up = orEmpty(r.Secrets), false, time.Time{}, time.Time{}
+		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
+		e.started, e.collecting, e.pulse = false, time.Time{}, pulse{}
+		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {
 		return Workload{}, err
 	}
-	m.work[e.ID] = e
 	message := "Asked for a session"
 	if kept != nil {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
@@ -161,18 +144,16 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	return e.Workload, nil
 }
 
-// orEmpty makes sure that secrets which were given are told from secrets which were lost.
-func orEmpty(e control.Env) control.Env {
-	if e == nil {
-		return control.Env{}
-	}
-	return e
-}
-
 // SessionsOf gives the sessions of one server name of one user, whatever their image, newest first.
-func (m *Manager) SessionsOf(ctx context.Context, c Caller, user User, name string) ([]Workload, error) {
-	all, err := m.List(ctx, c)
-	all = slices.DeleteFunc(all, func(w Workload) bool { return w.Kind == Job || w.Owner != user || w.Name != name })
-	slices.Reverse(all)
-	return all, err
+func (m *Manager) SessionsOf(_ context.Context, c Caller, user User, name string) ([]Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Workload
+	for e := range maps.Values(m.index.owned[owner{c.Hub, user}]) {
+		if e.Kind != Job && e.Name == name && c.may(e.Workload) {
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b Workload) int { return b.Created.Compare(a.Created) })
+	return list, nil
 }

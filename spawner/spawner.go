@@ -75,6 +75,8 @@ type Spec struct {
 	Prefix      string            `json:"prefix,omitempty"`     // sessions: the URL path that is theirs, decoded, with slashes at both ends
 	Ready       string            `json:"ready,omitempty"`      // sessions: the path that answers when the app is up
 	Inputs      []string          `json:"inputs,omitempty"`     // jobs: names of the input files
+	Life        Life              `json:"life,omitzero"`        // sessions: when they are stopped
+	EventsURL   string            `json:"events_url,omitempty"` // sessions: where Config.Herald tells what happens in the start
 }
 
 // Workload is one session or job as the store has it.
@@ -96,6 +98,12 @@ type Workload struct {
 	Started time.Time `json:"started,omitzero"` // when the current start was asked for
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
 	Rev     int64     `json:"rev"`              // counts changes
+
+	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them
+	// Of the current start of a session; zero: never. Active is saved from time to time only.
+	Active    time.Time `json:"active,omitzero"`     // when something last went on in it
+	Visited   time.Time `json:"visited,omitzero"`    // when somebody first opened it
+	KeepUntil time.Time `json:"keep_until,omitzero"` // until when its owner wants it kept though nothing goes on in it
 }
 
 // Outcome is how the last start of a workload ended.
@@ -106,6 +114,7 @@ type Outcome struct {
 	Tail     string    `json:"tail,omitempty"`   // the last lines of its output
 	Failed   bool      `json:"failed"`
 	Canceled bool      `json:"canceled,omitempty"`
+	Expired  bool      `json:"expired,omitempty"` // its time was up: see Life
 	At       time.Time `json:"at"`
 	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes
 	CPU      float64   `json:"cpu,omitempty"`     // seconds
@@ -150,6 +159,7 @@ type Observation struct {
 	ExitCode  int    // of Exited
 	Reason    string // why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
 	Remedy    string // what the user can do about it
+	Tail      string // the last lines of what its first process printed; of Exited
 }
 
 // Backend is where workloads run. It finds what it made by the workload's ID alone, so nothing needs to be remembered for it.
@@ -171,6 +181,7 @@ type Backend interface {
 	Stop(ctx context.Context, id ID, grace time.Duration) error
 	// Remove removes all that is left of a stopped workload. Removing what is gone is success.
 	Remove(ctx context.Context, id ID) error
-	// List gives every workload of which the backend holds anything, running or not.
-	List(ctx context.Context) ([]ID, error)
+	// List gives every workload of which the backend holds anything, running or not, and what can be seen of it without a closer
+	// look. It is one question to the engine, however many there are.
+	List(ctx context.Context) (map[ID]Existence, error)
 }

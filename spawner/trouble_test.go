@@ -261,7 +261,7 @@ func TestJobThatCannotFitAnyMoreBlocksNobody(t *testing.T) {
 // muteList is a backend that never answers List.
 type muteList struct{ *spawnertest.Fake }
 
-func (m muteList) List(ctx context.Context) ([]spawner.ID, error) {
+func (m muteList) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -1,37 +1,145 @@
 package spawner
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
-// Waiting says in words why a workload waits for room; empty when it does not.
-func (m *Manager) Waiting(w Workload) string {
+// Queue is where a workload stands in line for room. The zero Queue is of one that does not wait.
+type Queue struct {
+	Place    int           // from 1
+	Lacks    string        // what is missing for it, where it is next
+	Estimate time.Duration // until its turn; negative: nobody knows
+}
+
+// String says it in words; empty when it does not wait.
+func (q Queue) String() string {
+	switch {
+	case q.Place == 0:
+		return ""
+	case q.Place == 1:
+		return "Waiting for room, next in line: " + q.Lacks + about(q.Estimate)
+	default:
+		return fmt.Sprintf("Waiting for room: number %d in line", q.Place) + about(q.Estimate)
+	}
+}
+
+// about says an estimate as roughly as it is known, so that it does not change with every look.
+func about(d time.Duration) string {
+	switch minutes := int(math.Ceil(d.Minutes())); {
+	case d < 0:
+		return ""
+	case minutes <= 1:
+		return "; about a minute, as things go"
+	case minutes < 15:
+		return fmt.Sprintf("; about %d min, as things go", minutes)
+	case minutes < 90:
+		return fmt.Sprintf("; about %d min, as things go", (minutes+4)/5*5)
+	default:
+		return fmt.Sprintf("; about %d h, as things go", int(math.Round(d.Hours())))
+	}
+}
+
+// Queue says why and how long a workload waits for room.
+func (m *Manager) Queue(w Workload) Queue {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[w.ID]
-	if e == nil || e.Phase != Pending || e.Want != WantRunning {
-		return ""
+	if e == nil || !e.waits() {
+		return Queue{}
 	}
-	return m.waitingLocked(e)
+	return m.queueLocked(e)
 }
 
-// waitingLocked says why e may not lease now. Those that asked first go first, so that a large one is not starved by small ones.
-func (m *Manager) waitingLocked(e *entry) string {
-	if place := m.placeLocked(e); place > 1 {
-		return fmt.Sprintf("Waiting for room: number %d in line", place)
+// queueLocked says why e may not lease now; the zero Queue when it may.
+func (m *Manager) queueLocked(e *entry) Queue {
+	at, ok := m.index.find(e.Workload)
+	if !ok {
+		return Queue{}
 	}
-	if lacks := m.ledger.lacks(e.Backend, e.Spec.Resources); lacks != "" {
-		return "Waiting for room, next in line: " + lacks
+	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.Backend, at+1)}
+	if at > 0 {
+		return q
 	}
-	return ""
+	if q.Lacks = m.ledger.lacks(e.Backend, e.Spec.Resources); q.Lacks == "" {
+		return Queue{}
+	}
+	return q
 }
 
-// placeLocked gives e's place, from 1, among those that wait for its backend.
-func (m *Manager) placeLocked(e *entry) int {
-	place := 1
-	for _, o := range m.work {
-		waits := o.Phase == Pending && o.Backend == e.Backend && o.Want == WantRunning && (o.Kind == Job || o.secrets != nil)
-		if waits && o.Started.Before(e.Started) {
-			place++
+// Room is what a backend has for workloads of one size.
+type Room struct {
+	Most     int           // at once when it is empty; -1: not limited
+	Free     int           // at once now; -1: not limited
+	Lacks    string        // why not one more starts now; empty: one does
+	Waiting  int           // that stand in line before a new one
+	Estimate time.Duration // until a new one's turn, if it cannot start now; negative: nobody knows
+}
+
+// Room says whether a session of resources r could start now.
+func (m *Manager) Room(r Resources) Room {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	backend := m.cfg.Sessions
+	room := Room{
+		Most: fits(m.ledger.capacity[backend], Capacity{}, r), Free: fits(m.ledger.capacity[backend], m.ledger.use(backend), r),
+		Waiting: len(m.index.lines[backend]), Lacks: m.ledger.lacks(backend, r), Estimate: -1,
+	}
+	if room.Lacks == "" && room.Waiting > 0 {
+		room.Lacks = "others wait in line"
+	}
+	if room.Lacks != "" {
+		room.Estimate = m.estimateLocked(backend, room.Waiting+1)
+	}
+	return room
+}
+
+// Census counts the active sessions of a hub by what per says of each; empty words are not counted.
+func (m *Manager) Census(hub string, per func(Workload) string) map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count := map[string]int{}
+	for _, e := range m.work {
+		if e.Kind == Job || e.Hub != hub || !e.Phase.Active() {
+			continue
+		}
+		if word := per(e.Workload); word != "" {
+			count[word]++
 		}
 	}
-	return place
+	return count
+}
+
+// What is looked at to estimate a wait: the releases of the last hours.
+const (
+	releaseSpan  = 6 * time.Hour
+	releaseCount = 20
+	fewReleases  = 3
+)
+
+// releases are the times at which a backend's resources were given back, oldest first.
+type releases []time.Time
+
+func (r releases) add(at time.Time) releases {
+	r = append(r, at)
+	if len(r) > releaseCount {
+		r = r[len(r)-releaseCount:]
+	}
+	return r
+}
+
+// estimate gives how long the one at place waits if room comes free as often as of late; negative when too little is known.
+func (r releases) estimate(place int, now time.Time) time.Duration {
+	for len(r) > 0 && now.Sub(r[0]) > releaseSpan {
+		r = r[1:]
+	}
+	if len(r) < fewReleases {
+		return -1
+	}
+	return time.Duration(place) * now.Sub(r[0]) / time.Duration(len(r))
+}
+
+func (m *Manager) estimateLocked(backend string, place int) time.Duration {
+	return m.releases[backend].estimate(place, time.Now())
 }

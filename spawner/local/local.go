@@ -20,7 +20,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"time"
 
 	"slipway/internal/errs"
@@ -228,7 +227,7 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 }
 
 // List gives every job that has a control directory or a control group.
-func (b *Backend) List(context.Context) ([]spawner.ID, error) {
+func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	names, err := b.groups.names()
 	if err != nil {
 		return nil, fmt.Errorf("list local jobs: %w", err)
@@ -240,12 +239,12 @@ func (b *Backend) List(context.Context) ([]spawner.ID, error) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	slices.Sort(names)
-	var ids []spawner.ID
-	for _, name := range slices.Compact(names) {
-		if validID.MatchString(name) {
-			ids = append(ids, spawner.ID(name))
+	jobs := map[spawner.ID]spawner.Existence{}
+	for _, name := range names {
+		if id := spawner.ID(name); validID.MatchString(name) {
+			o, _ := b.Observe(ctx, id) // Unknown when it cannot be seen
+			jobs[id] = o.Existence
 		}
 	}
-	return ids, nil
+	return jobs, nil
 }

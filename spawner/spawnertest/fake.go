@@ -9,7 +9,6 @@ package spawnertest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,7 +60,6 @@ type world struct {
 type workload struct {
 	spawner.Observation
 	launch spawner.Launch
-	copies int // how often List gives it
 	runs   int // starts since it was made: a session's changes
 }
 
@@ -125,7 +123,7 @@ func (f *Fake) create(l spawner.Launch) (running bool) {
 	defer f.mu.Unlock()
 	w := f.workloads[l.ID]
 	if w == nil {
-		f.workloads[l.ID] = &workload{Observation: spawner.Observation{Existence: spawner.Created}, launch: l, copies: 1}
+		f.workloads[l.ID] = &workload{Observation: spawner.Observation{Existence: spawner.Created}, launch: l}
 		return false
 	}
 	return w.Existence == spawner.Up
@@ -236,28 +234,27 @@ func (f *Fake) Remove(ctx context.Context, id spawner.ID) error {
 	return f.trip(ctx, Remove, id, After)
 }
 
-// List gives what the fake holds, sorted.
-func (f *Fake) List(ctx context.Context) ([]spawner.ID, error) {
+// List gives what the fake holds.
+func (f *Fake) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	f.note(List, "")
 	if err := f.trip(ctx, List, "", Before); err != nil {
 		return nil, err
 	}
-	ids := f.ids()
+	held := f.held()
 	if err := f.trip(ctx, List, "", After); err != nil {
 		return nil, err
 	}
-	return ids, nil
+	return held, nil
 }
 
-func (f *Fake) ids() []spawner.ID {
+func (f *Fake) held() map[spawner.ID]spawner.Existence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ids []spawner.ID
+	held := map[spawner.ID]spawner.Existence{}
 	for id, w := range f.workloads {
-		ids = append(ids, slices.Repeat([]spawner.ID{id}, w.copies)...)
+		held[id] = w.Existence
 	}
-	slices.Sort(ids)
-	return ids
+	return held
 }
 
 // wait lasts d, or until ctx ends, which is then the error.

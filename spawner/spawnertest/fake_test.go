@@ -163,12 +163,11 @@ func TestHooksAndEndings(t *testing.T) {
 	}
 }
 
-func TestTwiceAndPlant(t *testing.T) {
+func TestPlant(t *testing.T) {
 	f := New(Config{})
 	f.Plant(lab, spawner.Observation{Existence: spawner.Up})
-	f.Twice(lab)
 	ids, err := f.List(t.Context())
-	if diff := cmp.Diff([]spawner.ID{lab, lab}, ids); err != nil || diff != "" {
+	if diff := cmp.Diff(map[spawner.ID]spawner.Existence{lab: spawner.Up}, ids); err != nil || diff != "" {
 		t.Errorf("List: %v %s", err, diff)
 	}
 	if err := f.Remove(t.Context(), lab); !errs.Is(err, errs.Conflict) {
@@ -178,7 +177,7 @@ func TestTwiceAndPlant(t *testing.T) {
 		t.Error(err)
 	}
 	if ids, _ := f.List(t.Context()); len(ids) != 0 {
-		t.Errorf("List after Remove = %q", ids)
+		t.Errorf("List after Remove = %v", ids)
 	}
 	if got := f.Count(Remove, lab); got != 2 {
 		t.Errorf("Count(Remove) = %d, want 2", got)

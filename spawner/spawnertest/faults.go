@@ -151,16 +151,7 @@ func (w *world) Launched(id spawner.ID) (spawner.Launch, bool) {
 func (w *world) Plant(id spawner.ID, state spawner.Observation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.workloads[id] = &workload{Observation: state, copies: 1}
-}
-
-// Twice makes List give the workload twice, as a batch system does after a repeated submission. Stop and Remove end both.
-func (w *world) Twice(id spawner.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l := w.workloads[id]; l != nil {
-		l.copies = 2
-	}
+	w.workloads[id] = &workload{Observation: state}
 }
 
 // Exit lets a running workload end by itself.

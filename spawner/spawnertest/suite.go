@@ -183,9 +183,13 @@ func (h harness) lists(t *testing.T, b spawner.Backend, want ...spawner.ID) {
 	if err != nil {
 		t.Fatalf("List() = %v", err)
 	}
-	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("List() = %q, want %q", got, want)
+	if ids := slices.Sorted(maps.Keys(got)); !slices.Equal(ids, want) {
+		t.Errorf("List() = %q, want %q", ids, want)
+	}
+	for _, id := range want {
+		if o, err := b.Observe(t.Context(), id); err != nil || o.Existence != got[id] {
+			t.Errorf("List() shows %s as %s, Observe() as %s, %v", id, got[id], o.Existence, err)
+		}
 	}
 }

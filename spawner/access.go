@@ -1,0 +1,127 @@
+package spawner
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"slipway/internal/errs"
+)
+
+// Get gives a workload that the caller may see.
+func (m *Manager) Get(_ context.Context, c Caller, id ID) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return Workload{}, err
+	}
+	return e.Workload, nil
+}
+
+// entryLocked finds a workload. One that is not the caller's is not found, like one that does not exist.
+func (m *Manager) entryLocked(c Caller, id ID) (*entry, error) {
+	e := m.work[id]
+	if e == nil || !c.may(e.Workload) {
+		return nil, errs.New(errs.NotFound, "there is no session or job %q of yours", id).With("`slipway sessions` and `slipway jobs` list them")
+	}
+	return e, nil
+}
+
+// List gives the workloads that the caller may see, oldest first.
+func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Workload
+	for e := range m.visibleLocked(c) {
+		if c.may(e.Workload) {
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b Workload) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+// visibleLocked narrows the workloads down to those among which c may see some.
+func (m *Manager) visibleLocked(c Caller) iter.Seq[*entry] {
+	if c.User == "" || c.Admin || c.System {
+		return maps.Values(m.work)
+	}
+	return maps.Values(m.index.owned[owner{c.Hub, c.User}])
+}
+
+// Stop ends a workload: a session keeps its changes, a job is cancelled. It returns at once; Await waits. Stopping what is
+// stopped is success.
+func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
+	return m.wish(ctx, c, id, WantStopped)
+}
+
+// Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
+// returns at once.
+func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
+	_, err := m.wish(ctx, c, id, WantGone)
+	return err
+}
+
+// wish records what the owner wants. What is to be gone stays so.
+func (m *Manager) wish(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return Workload{}, err
+	}
+	if e.Want == want || e.Want == WantGone {
+		return e.Workload, nil
+	}
+	err = m.changeLocked(ctx, e, func(e *entry) { e.Want = want })
+	if err == nil && e.abort != nil {
+		e.abort()
+	}
+	return e.Workload, err
+}
+
+// Await gives the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
+// meanwhile is NotFound.
+func (m *Manager) Await(ctx context.Context, c Caller, id ID, done func(Workload) bool) (Workload, error) {
+	for {
+		w, changed, err := m.peek(c, id)
+		if err != nil || done(w) {
+			return w, err
+		}
+		select {
+		case <-ctx.Done():
+			return w, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return Workload{}, nil, err
+	}
+	return e.Workload, e.changed, nil
+}
+
+// Route finds the session to which a decoded URL path belongs: the active one with the longest prefix of path.
+func (m *Manager) Route(path string) (ID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.index.route(path)
+}
+
+// Launched finds the session whose current launch a hub has named so.
+func (m *Manager) Launched(_ context.Context, c Caller, name string) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.entryLocked(c, m.index.launches[launch{c.Hub, name}])
+	if err != nil {
+		return Workload{}, err
+	}
+	return e.Workload, nil
+}

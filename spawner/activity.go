@@ -1,0 +1,207 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+const (
+	lookEvery = time.Minute     // how often a session's agent is asked what goes on
+	freshLook = 3 * time.Minute // for how long its answer counts
+	saveEvery = 5 * time.Minute // how much of what is known of activity a killed service may lose
+	askTime   = 10 * time.Second
+)
+
+// takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment, so that
+// the sessions of a restarted service are not asked all at once.
+func (m *Manager) takePulse(ctx context.Context, id ID) {
+	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, lookEvery) {
+		if e, ok := m.snapshot(id); !ok || e.Phase != Running {
+			continue
+		}
+		a, err := m.askActivity(ctx, id)
+		if err != nil {
+			m.log.Debug("a session's agent does not tell what goes on", "id", id, "err", err)
+			continue
+		}
+		m.feel(ctx, id, a)
+	}
+}
+
+func (m *Manager) askActivity(ctx context.Context, id ID) (control.Activity, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	return m.cfg.Agents.Agent(id).Activity(ctx)
+}
+
+// feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in it.
+func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || e.Phase != Running {
+		return
+	}
+	now := time.Now()
+	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life.BusyCPU, now))
+	if a.Asked || e.Kind != Lab {
+		e.pulse.looked, e.pulse.cpu = now, a.CPU
+	}
+	if p := prospect(e.Workload, e.pulse.looked, now); !p.At.IsZero() && !now.Before(p.At.Add(-e.Spec.Life.Warning)) {
+		m.queue.add(id)
+	}
+}
+
+// actedLocked notes that something went on in a session.
+func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
+	if !at.After(e.Active) {
+		return
+	}
+	e.Active = at
+	if at.Sub(e.pulse.saved) < saveEvery {
+		return
+	}
+	e.pulse.saved = at
+	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
+		m.log.Warn("cannot save that a session is active", "id", e.ID, "err", err)
+	}
+}
+
+// Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a file does.
+// That a page is open and asks for news is no activity.
+func (m *Manager) Visit(id ID, acted bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || e.Phase != Running {
+		return
+	}
+	if acted {
+		m.actedLocked(context.Background(), e, time.Now())
+	}
+	if e.Visited.IsZero() {
+		err := m.changeLocked(context.Background(), e, func(e *entry) { e.Visited = time.Now() })
+		if err != nil {
+			m.log.Warn("cannot save that a session was opened", "id", id, "err", err)
+		}
+	}
+}
+
+// Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on in it. Its
+// maximal age stays.
+func (m *Manager) Keep(ctx context.Context, c Caller, id ID, d time.Duration) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return Workload{}, err
+	}
+	most := e.Spec.Life.MaxKeep
+	switch {
+	case e.Kind == Job:
+		return Workload{}, errs.New(errs.Invalid, "%s is a job: it runs until it is done", id)
+	case e.Phase != Running || e.Want != WantRunning:
+		return Workload{}, errs.New(errs.Conflict, "session %s is %s", id, e.Phase).With("start it first")
+	case most == 0:
+		return Workload{}, errs.New(errs.Forbidden, "sessions of profile %s cannot be kept while they idle", e.Spec.Profile)
+	case d <= 0 || d > most:
+		return Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
+	}
+	err = m.changeLocked(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.warned = time.Now().Add(d), time.Time{} })
+	return e.Workload, err
+}
+
+// Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does not run.
+func (m *Manager) Prospect(w Workload) Prospect {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[w.ID]
+	if e == nil || e.Phase != Running {
+		return Prospect{}
+	}
+	return prospect(e.Workload, e.pulse.looked, time.Now())
+}
+
+// warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has come.
+func (m *Manager) warn(ctx context.Context, e entry) {
+	if e.Phase != Running {
+		return
+	}
+	now := time.Now()
+	p := prospect(e.Workload, e.pulse.looked, now)
+	if p.At.IsZero() {
+		return
+	}
+	tell := p.At.Add(-e.Spec.Life.Warning)
+	switch {
+	case now.Before(tell):
+		m.markWarned(e.ID, time.Time{})
+		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
+		return
+	case e.pulse.warned.IsZero() && p.Known && !e.unopened():
+		m.markWarned(e.ID, now)
+		m.notify(ctx, e, p)
+	}
+	if p.Known {
+		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, min(e.Spec.Life.Warning, leastWarning)-now.Sub(e.pulse.warned))+time.Millisecond)
+	}
+}
+
+func (m *Manager) markWarned(id ID, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.pulse.warned = at
+	}
+}
+
+// notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
+func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
+	left := max(time.Until(p.At), min(e.Spec.Life.Warning, leastWarning))
+	text := fmt.Sprintf("Slipway will stop this session in %s: %s. Your changes are kept.", words(left), p.Why)
+	if p.CanKeep {
+		text += " To keep it: slipway keep " + p.keepFor()
+	}
+	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if err := m.cfg.Agents.Agent(e.ID).Notify(ctx, text); err != nil {
+		m.log.Debug("a session cannot be told of its stop", "id", e.ID, "err", err)
+	}
+}
+
+// keepFor proposes how long to keep a session.
+func (p Prospect) keepFor() string {
+	return fmt.Sprintf("%gh", min(p.MaxKeep, 4*time.Hour).Hours())
+}
+
+// expired is the outcome of a session whose time was up.
+func (m *Manager) expired(e entry) Outcome {
+	p := prospect(e.Workload, e.pulse.looked, time.Now())
+	return Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: "start it again: its changes are kept"}
+}
+
+// ActiveSession is when something last went on in a running session.
+type ActiveSession struct {
+	User   User
+	Name   string
+	Active time.Time
+}
+
+// LastActive gives the running sessions of a hub in which something went on or that somebody has opened.
+func (m *Manager) LastActive(hub string) []ActiveSession {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []ActiveSession
+	for _, e := range m.work {
+		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == Running && e.Kind != Job && !at.IsZero() {
+			list = append(list, ActiveSession{User: e.Owner, Name: e.Name, Active: at})
+		}
+	}
+	return list
+}

@@ -1,0 +1,20 @@
+package spawner
+
+import "context"
+
+// herald has somebody tell what happens in a start, if that was asked for, once a launch.
+func (m *Manager) herald(ctx context.Context, e entry) {
+	if m.cfg.Herald == nil || e.Spec.EventsURL == "" || e.secrets == nil || e.heralded == e.Launch {
+		return
+	}
+	m.mu.Lock()
+	now := m.work[e.ID]
+	mine := now != nil && now.Launch == e.Launch && now.heralded != e.Launch
+	if mine {
+		now.heralded = e.Launch
+	}
+	m.mu.Unlock()
+	if mine {
+		m.heralds.Go(func() { m.cfg.Herald(ctx, e.Workload, e.secrets) })
+	}
+}

@@ -1,0 +1,126 @@
+package spawner
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// owner is a user of a hub.
+type owner struct {
+	hub  string
+	user User
+}
+
+// launch names one start, as the hub that asked for it does.
+type launch struct{ hub, name string }
+
+// ticket is a place in line.
+type ticket struct {
+	since time.Time
+	id    ID
+}
+
+func (t ticket) compare(o ticket) int {
+	return cmp.Or(t.since.Compare(o.since), cmp.Compare(t.id, o.id))
+}
+
+// index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It agrees
+// with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
+type index struct {
+	owned    map[owner]map[ID]*entry
+	launches map[launch]ID // of sessions, the current ones
+	routes   map[string]ID // prefix of an active session
+	longest  int           // of the prefixes so far
+	lines    map[string][]ticket
+}
+
+func newIndex() index {
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[string]ID{}, lines: map[string][]ticket{}}
+}
+
+// put enters e, which was before until now; the zero before is that of a new one.
+func (x *index) put(before Workload, e *entry) {
+	if before.ID != "" {
+		x.drop(before)
+	}
+	o := owner{e.Hub, e.Owner}
+	if x.owned[o] == nil {
+		x.owned[o] = map[ID]*entry{}
+	}
+	x.owned[o][e.ID] = e
+	if e.Kind != Job {
+		x.launches[launch{e.Hub, e.Launch}] = e.ID
+	}
+	if e.Phase.Active() && e.Spec.Prefix != "" {
+		x.routes[e.Spec.Prefix] = e.ID
+		x.longest = max(x.longest, len(e.Spec.Prefix))
+	}
+	if e.waits() {
+		line, t := x.lines[e.Backend], ticket{e.Started, e.ID}
+		at, _ := slices.BinarySearchFunc(line, t, ticket.compare)
+		x.lines[e.Backend] = slices.Insert(line, at, t)
+	}
+}
+
+// drop forgets w.
+func (x *index) drop(w Workload) {
+	o := owner{w.Hub, w.Owner}
+	delete(x.owned[o], w.ID)
+	if len(x.owned[o]) == 0 {
+		delete(x.owned, o)
+	}
+	if l := (launch{w.Hub, w.Launch}); x.launches[l] == w.ID {
+		delete(x.launches, l)
+	}
+	if x.routes[w.Spec.Prefix] == w.ID {
+		delete(x.routes, w.Spec.Prefix)
+	}
+	if at, ok := x.find(w); ok {
+		x.lines[w.Backend] = slices.Delete(x.lines[w.Backend], at, at+1)
+	}
+}
+
+// find gives the index in line of w.
+func (x *index) find(w Workload) (int, bool) {
+	if !w.waits() {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(x.lines[w.Backend], ticket{w.Started, w.ID}, ticket.compare)
+}
+
+// waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
+func (w Workload) waits() bool { return w.Phase == Pending && w.Want == WantRunning }
+
+// head gives who is next in line for backend; empty when nobody is.
+func (x *index) head(backend string) ID {
+	if line := x.lines[backend]; len(line) > 0 {
+		return line[0].id
+	}
+	return ""
+}
+
+// route finds the session to which a decoded URL path belongs: the active one with the longest prefix of path.
+func (x *index) route(path string) (ID, bool) {
+	path = path[:min(len(path), x.longest)] // no prefix is longer, and a visitor's path may be
+	for end := len(path); end > 0; end = strings.LastIndexByte(path[:end-1], '/') + 1 {
+		if id, ok := x.routes[path[:end]]; ok {
+			return id, true
+		}
+		if end == 1 {
+			break
+		}
+	}
+	return "", false
+}
+
+// server finds a user's sessions of one server name that match.
+func (x *index) server(hub string, user User, name string, match func(*entry) bool) *entry {
+	for _, e := range x.owned[owner{hub, user}] {
+		if e.Kind != Job && e.Name == name && match(e) {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package spawner
+
+import (
+	"fmt"
+	"time"
+
+	"slipway/internal/agent/control"
+)
+
+// Life says when a running session is stopped. Zero fields mean never.
+type Life struct {
+	Idle         time.Duration `json:"idle,omitempty"`          // after nothing went on in it for so long
+	MaxAge       time.Duration `json:"max_age,omitempty"`       // after it has run so long, busy or not
+	FirstConnect time.Duration `json:"first_connect,omitempty"` // after so long without anybody having opened it
+	Warning      time.Duration `json:"warning,omitempty"`       // how long before a stop its user is told
+	MaxKeep      time.Duration `json:"max_keep,omitempty"`      // most that its user may ask it to be kept while idle; zero: not at all
+	BusyCPU      float64       `json:"busy_cpu,omitempty"`      // processors; one that uses more is active. Zero: their use says nothing
+}
+
+// Prospect is when and why a running session will be stopped if nothing goes on in it. The zero Prospect: never.
+type Prospect struct {
+	At      time.Time
+	Why     string // such as "idle for 50 min of at most 1 h"
+	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
+	CanKeep bool   // its user may put it off
+	MaxKeep time.Duration
+}
+
+// prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no clock.
+func prospect(w Workload, looked, now time.Time) Prospect {
+	l, idleSince := w.Spec.Life, latest(w.Up, w.Visited, w.Active)
+	var p Prospect
+	earlier := func(at time.Time, why string, known, canKeep bool) {
+		if p.At.IsZero() || at.Before(p.At) {
+			p = Prospect{At: at, Why: why, Known: known, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
+		}
+	}
+	if l.MaxAge > 0 {
+		earlier(w.Up.Add(l.MaxAge), fmt.Sprintf("up for %s of at most %s", words(now.Sub(w.Up)), words(l.MaxAge)), true, false)
+	}
+	unopened := w.Visited.IsZero() && w.Active.IsZero()
+	if unopened && l.FirstConnect > 0 {
+		earlier(latest(w.Up.Add(l.FirstConnect), w.KeepUntil), "not opened by anybody for "+words(l.FirstConnect), true, true)
+	}
+	if l.Idle > 0 && (!unopened || l.FirstConnect == 0) {
+		why := fmt.Sprintf("idle for %s of at most %s", words(now.Sub(idleSince)), words(l.Idle))
+		earlier(latest(idleSince.Add(l.Idle), w.KeepUntil), why, now.Sub(looked) <= freshLook, true)
+	}
+	return p
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// words says a duration as people do.
+func words(d time.Duration) string {
+	minutes := int(d.Round(time.Minute).Minutes())
+	switch h, m := minutes/60, minutes%60; {
+	case h == 0:
+		return fmt.Sprintf("%d min", m)
+	case m == 0:
+		return fmt.Sprintf("%d h", h)
+	default:
+		return fmt.Sprintf("%d h %d min", h, m)
+	}
+}
+
+// pulse is what is known of what goes on in a session while the service runs. When something last did is in its record.
+type pulse struct {
+	looked time.Time // when its agent last told; zero: not yet
+	cpu    float64   // seconds, at that time
+	saved  time.Time // the Active that is in the store
+	warned time.Time // when its user was told of the coming stop; zero: not
+}
+
+// activeAt gives when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
+func (p pulse) activeAt(a control.Activity, busyCPU float64, now time.Time) time.Time {
+	if a.Asked && a.Busy > 0 {
+		return now
+	}
+	if elapsed := now.Sub(p.looked).Seconds(); busyCPU > 0 && !p.looked.IsZero() && elapsed > 0 && (a.CPU-p.cpu)/elapsed > busyCPU {
+		return now
+	}
+	if a.Asked && a.Quiet >= 0 {
+		return now.Add(-time.Duration(min(a.Quiet, longestQuiet.Seconds()) * float64(time.Second)))
+	}
+	return time.Time{}
+}
+
+// longestQuiet bounds what an agent may say, which runs as the user.
+const longestQuiet = 10 * 365 * 24 * time.Hour
+
+// due reports whether a running session is to be stopped now. Nobody is stopped for being idle of whom nothing is known, nor
+// without having been told in time, also when the service was away when the warning was due.
+func (e *entry) due(now time.Time) bool {
+	p := prospect(e.Workload, e.pulse.looked, now)
+	switch {
+	case p.At.IsZero() || now.Before(p.At) || !p.Known:
+		return false
+	case e.unopened() || e.Spec.Life.Warning == 0:
+		return true
+	default:
+		return !e.pulse.warned.IsZero() && now.Sub(e.pulse.warned) >= min(e.Spec.Life.Warning, leastWarning)
+	}
+}
+
+// unopened reports whether there is nobody who could be warned.
+func (e *entry) unopened() bool {
+	return e.Visited.IsZero() && e.Active.IsZero() && e.KeepUntil.IsZero()
+}
+
+// leastWarning is how long before its stop a session is told in any case.
+const leastWarning = 2 * time.Minute

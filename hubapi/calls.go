@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // Me says who the service takes the caller for.
@@ -47,6 +48,16 @@ func (c *Client) WaitSession(ctx context.Context, id, launch string) (Session, e
 // StopSession stops a session and returns when it is stopped. Its changes are kept.
 func (c *Client) StopSession(ctx context.Context, id string) (Session, error) {
 	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "stop"), nil)
+}
+
+// CancelSession asks for the end of a session or of its start, and returns at once. Its changes are kept.
+func (c *Client) CancelSession(ctx context.Context, id string) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "stop")+"?wait=no", nil)
+}
+
+// KeepSession puts off the stop of a session that would come for want of activity or for its age.
+func (c *Client) KeepSession(ctx context.Context, id string, d time.Duration) (Session, error) {
+	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "keep"), KeepRequest{For: d.String()})
 }
 
 // RemoveSession discards a session with the changes that it kept.

@@ -24,8 +24,9 @@ type Me struct {
 
 // Image is an image that a profile offers.
 type Image struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name   string `json:"name"`
+	Title  string `json:"title"`
+	Active int    `json:"active"` // sessions of it that there are now, of the caller's hub
 }
 
 // Profile is one kind of session that the site offers.
@@ -40,6 +41,11 @@ type Profile struct {
 	Memory      string  `json:"memory"` // "2G" is 2 GiB
 	MaxMemory   string  `json:"max_memory"`
 	Default     bool    `json:"default"`
+	Free        int     `json:"free"`     // how many of its usual size start now; -1: not limited
+	Most        int     `json:"most"`     // how many there can be at once; -1: not limited
+	Lacks       string  `json:"lacks"`    // why none starts now; empty: one does
+	Waiting     int     `json:"waiting"`  // how many stand in line before a new one
+	Estimate    int64   `json:"estimate"` // seconds until a new one's turn; -1: nobody knows
 }
 
 // Workload is what sessions and jobs have in common.
@@ -59,14 +65,35 @@ type Workload struct {
 	Up      *time.Time `json:"up"`    // when it last began to run
 	Outcome *Outcome   `json:"outcome"`
 	Waiting string     `json:"waiting"` // why it waits, in words
+	Queue   *Queue     `json:"queue"`   // where it stands in line; null: it does not wait
+}
+
+// Queue is where a workload stands in line for room.
+type Queue struct {
+	Place    int    `json:"place"`    // from 1
+	Lacks    string `json:"lacks"`    // what is missing for the first in line
+	Estimate int64  `json:"estimate"` // seconds until its turn; -1: nobody knows
 }
 
 // Session is one interactive workload.
 type Session struct {
 	Workload
-	Profile string `json:"profile"`
-	Image   string `json:"image"`
-	Prefix  string `json:"prefix"` // the URL path that is its own, decoded
+	Profile   string     `json:"profile"`
+	Image     string     `json:"image"`
+	Prefix    string     `json:"prefix"`     // the URL path that is its own, decoded
+	Page      *string    `json:"page"`       // the path, on the Hub's host, of the page that shows it; null: there are no pages
+	Active    *time.Time `json:"active"`     // when something last went on in it
+	Visited   *time.Time `json:"visited"`    // when somebody last used it in a browser
+	KeepUntil *time.Time `json:"keep_until"` // before then it is not stopped for want of activity or for its age
+	Stops     *Stops     `json:"stops"`      // null: it is not stopped unless somebody asks
+}
+
+// Stops says when and why the service will stop a session.
+type Stops struct {
+	At      time.Time `json:"at"`
+	Why     string    `json:"why"`
+	CanKeep bool      `json:"can_keep"`
+	MaxKeep string    `json:"max_keep"` // such as "24h0m0s"
 }
 
 // Job is one batch workload.
@@ -162,6 +189,11 @@ func (r SessionRequest) String() string { return "start of a session of " + r.Us
 
 // GoString hides the environment.
 func (r SessionRequest) GoString() string { return r.String() }
+
+// KeepRequest asks that a session be kept.
+type KeepRequest struct {
+	For string `json:"for"` // such as "4h"
+}
 
 // JobRequest asks for one job.
 type JobRequest struct {

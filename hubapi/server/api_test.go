@@ -107,7 +107,7 @@ func TestStartSession(t *testing.T) {
 		User: "has@", ServerName: "lab", Options: map[string]any{"cpus": "2"}, Launch: "l1", Prefix: "/user/has%40/lab/",
 		Env: map[string]string{"JUPYTERHUB_API_TOKEN": "geheim"}, Argv: []string{"jupyterhub-singleuser"},
 	})
-	if err != nil || got.ID != "s-new" || got.User != "has@" || got.Memory != "2G" || got.Waiting != "number 2 in line" || got.Up != nil {
+	if err != nil || got.ID != "s-new" || got.User != "has@" || got.Memory != "2G" || got.Waiting != "Waiting for room: number 2 in line; about 12 min, as things go" || got.Queue.Estimate != 720 || got.Up != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser"}, Prefix: "/user/has@/lab/",

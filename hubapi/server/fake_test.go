@@ -182,11 +182,52 @@ func (f *fakeEngine) Events(ctx context.Context, c spawner.Caller, id spawner.ID
 	}, nil
 }
 
-func (f *fakeEngine) Waiting(w spawner.Workload) string {
-	if w.Phase == spawner.Pending {
-		return "number 2 in line"
+func (f *fakeEngine) Keep(_ context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+	w, _, err := f.peek(c, id)
+	switch {
+	case err != nil:
+		return w, err
+	case w.Phase != spawner.Running:
+		return w, errs.New(errs.Conflict, "%s does not run", id)
+	case d > 24*time.Hour:
+		return w, errs.Bad("for", d, "at most 24h")
 	}
-	return ""
+	w.KeepUntil = time.Now().Add(d)
+	f.set(w)
+	return w, nil
+}
+
+func (f *fakeEngine) Queue(w spawner.Workload) spawner.Queue {
+	if w.Phase == spawner.Pending {
+		return spawner.Queue{Place: 2, Estimate: 12 * time.Minute}
+	}
+	return spawner.Queue{}
+}
+
+func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
+	if w.Phase == spawner.Running && w.Kind != spawner.Job {
+		return spawner.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
+	}
+	return spawner.Prospect{}
+}
+
+func (f *fakeEngine) Room(r spawner.Resources) spawner.Room {
+	if r.CPUs > 2 {
+		return spawner.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
+	}
+	return spawner.Room{Most: 8, Free: 3, Estimate: -1}
+}
+
+func (f *fakeEngine) Census(hub string, per func(spawner.Workload) string) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	count := map[string]int{}
+	for _, w := range f.work {
+		if w.Hub == hub && w.Kind != spawner.Job && w.Phase.Active() {
+			count[per(w)]++
+		}
+	}
+	return count
 }
 
 func (f *fakeEngine) Log(_ context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error) {
@@ -286,7 +327,7 @@ func start(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
 	var logged bytes.Buffer
 	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
 	cfg := Config{
-		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify}}, Admins: []string{"root"},
+		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
 		Catalogue: spawner.Catalogue{
 			Images:   []spawner.ImageChoice{{Name: "notebook", Title: "Python", Ref: "slipway/notebook:1"}},
 			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},

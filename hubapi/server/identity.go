@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/hubapi/hub"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -67,7 +68,7 @@ func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error
 	for _, h := range s.cfg.Hubs {
 		id, err := h.Identify(ctx, token)
 		if err == nil {
-			return spawner.Caller{User: spawner.User(id.Name), Hub: h.Name, Admin: slices.Contains(s.cfg.Admins, id.Name)}, nil
+			return h.caller(id), nil
 		}
 		if first == nil || errs.Is(first, errs.Unauthorized) {
 			first = err
@@ -77,6 +78,11 @@ func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error
 		first = errs.New(errs.Unauthorized, "no hub is configured that could vouch for the token")
 	}
 	return spawner.Caller{}, first
+}
+
+// caller is the user for whom the hub vouches.
+func (h Hub) caller(id hub.Identity) spawner.Caller {
+	return spawner.Caller{User: spawner.User(id.Name), Hub: h.Name, Admin: slices.Contains(h.Admins, id.Name)}
 }
 
 // byAgent knows a workload by the connection of its agent. It acts as its owner.

@@ -13,7 +13,7 @@ import (
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.watch, s.recover)
+	r.Use(s.watch, s.recover, s.withPages)
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)
@@ -58,6 +58,7 @@ func (s *Server) api(r chi.Router) {
 	r.Delete("/sessions/{id}", serve(s, 204, s.removeSession))
 	r.Get("/sessions/{id}/wait", serve(s, 200, s.waitSession))
 	r.Post("/sessions/{id}/stop", serve(s, 200, s.stopSession))
+	r.Post("/sessions/{id}/keep", serve(s, 200, s.keepSession))
 	r.Get("/sessions/{id}/events", s.plain(s.sessionEvents))
 	r.Get("/sessions/{id}/log", s.plain(s.sessionLog))
 	r.Post("/sessions/{id}/freeze", s.plain(s.freeze))

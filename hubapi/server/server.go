@@ -38,7 +38,11 @@ type Engine interface {
 	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
 	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
-	Waiting(w spawner.Workload) string
+	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
+	Queue(w spawner.Workload) spawner.Queue
+	Prospect(w spawner.Workload) spawner.Prospect
+	Room(r spawner.Resources) spawner.Room
+	Census(hub string, per func(spawner.Workload) string) map[string]int
 	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
 	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
 	Files(ctx context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error)
@@ -58,8 +62,14 @@ type Hub struct {
 	Name         string
 	APIURL       *url.URL    // of its REST API; its path is all that workloads may reach
 	SpawnerToken secret.Text // what its Spawner presents
+	Admins       []string    // users who may see and stop everybody's workloads of this hub
 	// Identify finds the user of a Hub token: hub.Client's method.
 	Identify func(ctx context.Context, token string) (hub.Identity, error)
+	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and with slashes at
+	// both ends, such as /services/slipway/. Empty, or without OAuth: there are none.
+	PagesPrefix string
+	PagesHost   string // the host, with its port, as browsers name it. Only needed where several hubs have the same prefix
+	OAuth       OAuth  // logs users in to the pages
 }
 
 // Check is a part that the service needs to be ready.
@@ -74,7 +84,6 @@ type Config struct {
 	Catalogue spawner.Catalogue
 	Jobs      spawner.JobPolicy
 	Hubs      []Hub
-	Admins    []string // users who may see and stop everybody's workloads
 	// Dial opens a connection to the app of a running session.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
@@ -99,6 +108,7 @@ type Server struct {
 	log     *slog.Logger
 	ready   *readiness
 	proxy   http.Handler
+	pages   *pages
 	closing context.Context // ends when the streams are to end
 	close   context.CancelFunc
 	busy    sync.WaitGroup // requests in progress, also hijacked ones
@@ -109,6 +119,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks)}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
+	s.pages = s.newPages()
 	return s
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/webui"
 	"slipway/spawner"
 )
 
@@ -28,20 +26,6 @@ const (
 func (s *Server) me(r *http.Request, _ none) (hubapi.Me, error) {
 	c := callerOf(r.Context())
 	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
-}
-
-func (s *Server) profiles(*http.Request, none) ([]hubapi.Profile, error) {
-	return wireProfiles(s.cfg.Catalogue), nil
-}
-
-func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
-	var page bytes.Buffer
-	if err := webui.SpawnForm(&page, s.cfg.Catalogue); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = page.WriteTo(w)
-	return nil
 }
 
 // find gives the workload that the path names, if it is of the kind that the route is for.
@@ -158,19 +142,47 @@ func (s *Server) await(r *http.Request, id spawner.ID, limit time.Duration, done
 	return s.cfg.Engine.Await(ctx, callerOf(r.Context()), id, done)
 }
 
+// stopSession ends a session and answers when it is stopped; with wait=no at once.
 func (s *Server) stopSession(r *http.Request, _ none) (hubapi.Session, error) {
+	wait := r.URL.Query().Get("wait")
+	if wait != "" && wait != "yes" && wait != "no" {
+		return hubapi.Session{}, errs.Bad("wait", wait, "yes or no")
+	}
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	if w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID); err != nil {
-		return hubapi.Session{}, err
+	if w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID); err != nil || wait == "no" {
+		return s.wireSession(w), err
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).With("it goes on by itself; ask again in a moment")
 	}
 	return s.wireSession(w), err
+}
+
+// keepSession puts off the stop of a session that would come for want of activity or for its age.
+func (s *Server) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Session, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	d, err := keepTime(req.For)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
+	w, err = s.cfg.Engine.Keep(r.Context(), callerOf(r.Context()), w.ID, d)
+	return s.wireSession(w), err
+}
+
+// keepTime reads how long a session is to be kept. How long it may be is the engine's to say.
+func keepTime(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, errs.Bad("for", fmt.Sprintf("%.40s", text), "a length of time such as 4h or 90m")
+	}
+	return d, nil
 }
 
 func (s *Server) removeSession(r *http.Request, _ none) (none, error) {

@@ -29,6 +29,7 @@ var walked = map[string]struct {
 	"GET /sessions/{id}":          {path: "/sessions/s-alice", refused: true},
 	"DELETE /sessions/{id}":       {path: "/sessions/s-alice", refused: true},
 	"GET /sessions/{id}/wait":     {path: "/sessions/s-alice/wait", refused: true},
+	"POST /sessions/{id}/keep":    {path: "/sessions/s-alice/keep", refused: true, body: `{"for":"4h"}`},
 	"POST /sessions/{id}/stop":    {path: "/sessions/s-alice/stop", refused: true},
 	"GET /sessions/{id}/events":   {path: "/sessions/s-alice/events", refused: true},
 	"GET /sessions/{id}/log":      {path: "/sessions/s-alice/log", refused: true},

@@ -10,10 +10,14 @@ import (
 
 // wire makes the wire's form of a workload.
 func (s *Server) wire(w spawner.Workload) hubapi.Workload {
+	queue := s.cfg.Engine.Queue(w)
 	out := hubapi.Workload{
 		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
 		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
-		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: s.cfg.Engine.Waiting(w),
+		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: queue.String(),
+	}
+	if queue.Place > 0 {
+		out.Queue = &hubapi.Queue{Place: queue.Place, Lacks: queue.Lacks, Estimate: seconds(queue.Estimate)}
 	}
 	if o := w.Outcome; o != nil {
 		out.Outcome = &hubapi.Outcome{
@@ -33,7 +37,17 @@ func moment(t time.Time) *time.Time {
 }
 
 func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
-	return hubapi.Session{Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Prefix: w.Spec.Prefix}
+	out := hubapi.Session{
+		Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Prefix: w.Spec.Prefix,
+		Active: moment(w.Active), Visited: moment(w.Visited), KeepUntil: moment(w.KeepUntil),
+	}
+	if p := s.cfg.Engine.Prospect(w); !p.At.IsZero() {
+		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String()}
+	}
+	if page := s.pageOf(w); page != "" {
+		out.Page = &page
+	}
+	return out
 }
 
 func (s *Server) wireJob(w spawner.Workload) hubapi.Job {
@@ -61,21 +75,4 @@ func jobState(w spawner.Workload) hubapi.State {
 
 func wireEvent(e spawner.Event) hubapi.Event {
 	return hubapi.Event{Seq: e.Seq, Time: e.Time.UTC(), Percent: e.Percent, Message: e.Message, Final: e.Final, Failed: e.Failed}
-}
-
-func wireProfiles(c spawner.Catalogue) []hubapi.Profile {
-	out := []hubapi.Profile{}
-	for _, p := range c.Profiles {
-		images := []hubapi.Image{}
-		for _, name := range p.Images {
-			if i, ok := c.Image(name); ok {
-				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title})
-			}
-		}
-		out = append(out, hubapi.Profile{
-			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), Default: p.Default,
-		})
-	}
-	return out
 }

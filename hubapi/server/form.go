@@ -1,0 +1,133 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// roomTime is how long a spawn form may ask for the counts anew.
+const roomTime = 8 * time.Hour
+
+// spawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
+func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
+	c, q := callerOf(r.Context()), r.URL.Query()
+	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub)}
+	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
+	if q.Has("user") {
+		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
+		if err != nil {
+			return err
+		}
+		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
+	}
+	var page bytes.Buffer
+	if err := webui.SpawnForm(&page, form); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = page.WriteTo(w)
+	return nil
+}
+
+// rooms says of each profile what there is for its usual size.
+func (s *Server) rooms() map[string]spawner.Room {
+	rooms := map[string]spawner.Room{}
+	for _, p := range s.cfg.Catalogue.Profiles {
+		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids})
+	}
+	return rooms
+}
+
+// activeByImage counts a hub's active sessions by the names of their images.
+func (s *Server) activeByImage(hub string) map[string]int {
+	byRef := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Image })
+	byName := map[string]int{}
+	for _, i := range s.cfg.Catalogue.Images {
+		byName[i.Name] = byRef[i.Ref]
+	}
+	return byName
+}
+
+// roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
+// there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
+func (s *Server) roomAddress(hub string) string {
+	for _, h := range s.cfg.Hubs {
+		if h.Name == hub && h.OAuth != nil && h.PagesPrefix != "" {
+			until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)
+			return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until), "room "+hub))
+		}
+	}
+	return ""
+}
+
+// roomLine is what a spawn form shows of a profile.
+type roomLine struct {
+	Words string `json:"words"`
+	Full  bool   `json:"full"`
+}
+
+// room answers a spawn form's script.
+func (p *pages) room(w http.ResponseWriter, r *http.Request) {
+	h := hubOfPage(r.Context())
+	plain, err := p.unseal(r.URL.Query().Get("key"), "room "+h.Name)
+	until, bad := strconv.ParseInt(string(plain), 10, 64)
+	if err != nil || bad != nil || time.Now().Unix() > until {
+		p.refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
+		return
+	}
+	answer := struct {
+		Profiles map[string]roomLine `json:"profiles"`
+		Images   map[string]string   `json:"images"`
+	}{map[string]roomLine{}, map[string]string{}}
+	for name, room := range p.rooms() {
+		answer.Profiles[name] = roomLine{Words: webui.RoomWords(room), Full: webui.Full(room)}
+	}
+	active := p.activeByImage(h.Name)
+	for _, i := range p.cfg.Catalogue.Images {
+		answer.Images[i.Name] = webui.ImageCount(i, active[i.Name])
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// profiles lists what the site offers, and what of it is free.
+func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
+	out := []hubapi.Profile{}
+	rooms, active := s.rooms(), s.activeByImage(callerOf(r.Context()).Hub)
+	for _, p := range s.cfg.Catalogue.Profiles {
+		images := []hubapi.Image{}
+		for _, name := range p.Images {
+			if i, ok := s.cfg.Catalogue.Image(name); ok {
+				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Active: active[name]})
+			}
+		}
+		room := rooms[p.Name]
+		out = append(out, hubapi.Profile{
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
+			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), Default: p.Default,
+			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: seconds(room.Estimate),
+		})
+	}
+	return out, nil
+}
+
+// seconds is the wire's form of an estimate.
+func seconds(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return int64(d / time.Second)
+}

@@ -1,0 +1,262 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi/hub"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// OAuth logs users in by their Hub: hub.OAuth has it.
+type OAuth interface {
+	Begin(ctx context.Context) (hub.Login, error)
+	Exchange(ctx context.Context, code, verifier string) (secret.Text, error)
+}
+
+// pages are what people see of the service in a browser, below each hub's prefix. A visitor is known by a cookie that names a
+// visit; a visit holds the user's token of the Hub, which is asked about it again and again: who is logged out there is out here.
+//
+// Users' servers have the origin of these pages, and what runs in them may be somebody else's. So the cookie alone permits
+// nothing: pages are given to navigations only, and forms and scripts send a token that only the page has.
+type pages struct {
+	*Server
+	box    *secret.Box
+	visits *visits
+	cross  *http.CrossOriginProtection
+	router chi.Router
+}
+
+func (s *Server) newPages() *pages {
+	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
+	p.router.Route("/pages", func(r chi.Router) {
+		r.NotFound(p.nothing)
+		r.MethodNotAllowed(p.nothing)
+		r.Get("/", p.show(p.overview))
+		r.Get("/oauth_callback", p.callback)
+		r.Get("/logged_out", p.loggedOut)
+		r.Post("/logout", p.act(p.logout))
+		r.Get("/room", p.room)
+		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
+			r.Get(kind, p.show(p.single))
+			r.Get(kind+"/discard", p.show(p.askDiscard))
+			r.Get(kind+"/events", p.pageEvents)
+			r.Post(kind+"/stop", p.act(p.stop))
+			r.Post(kind+"/keep", p.act(p.keep))
+			r.Post(kind+"/discard", p.act(p.discard))
+		}
+	})
+	return p
+}
+
+// withPages puts the pages before the routes. Basic credentials are a hub's OutpostSpawner's, which may have paths below the
+// same prefix.
+func (s *Server) withPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, rest, ok := s.pagesOf(r)
+		if _, _, basic := r.BasicAuth(); !ok || basic {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if rest == "" {
+			http.Redirect(w, r, h.PagesPrefix, http.StatusFound)
+			return
+		}
+		chi.RouteContext(r.Context()).RoutePath = "/pages" + rest
+		s.pages.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageKey{}, h)))
+	})
+}
+
+type pageKey struct{}
+
+// hubOfPage gives the hub whose page is asked for.
+func hubOfPage(ctx context.Context) Hub {
+	h, _ := ctx.Value(pageKey{}).(Hub)
+	return h
+}
+
+// pagesOf gives the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
+// the prefix lacks its last slash. Several hubs with one prefix differ in the host that browsers name.
+func (s *Server) pagesOf(r *http.Request) (found Hub, rest string, ok bool) {
+	path := r.URL.EscapedPath()
+	several := false
+	for _, h := range s.cfg.Hubs {
+		below, in := strings.CutPrefix(path, strings.TrimSuffix(h.PagesPrefix, "/"))
+		if h.OAuth == nil || h.PagesPrefix == "" || !in || below != "" && below[0] != '/' {
+			continue
+		}
+		if h.PagesHost != "" && strings.EqualFold(h.PagesHost, r.Host) {
+			return h, below, true
+		}
+		several = ok
+		found, rest, ok = h, below, true
+	}
+	return found, rest, ok && !several
+}
+
+// pageOf gives the path of a workload's page; empty when its hub has no pages.
+func (s *Server) pageOf(w spawner.Workload) string {
+	for _, h := range s.cfg.Hubs {
+		if h.Name == w.Hub && h.OAuth != nil && h.PagesPrefix != "" {
+			return h.PagesPrefix + kindPath(w) + string(w.ID)
+		}
+	}
+	return ""
+}
+
+func kindPath(w spawner.Workload) string {
+	if w.Kind == spawner.Job {
+		return "jobs/"
+	}
+	return "sessions/"
+}
+
+// homeOf gives the path of the Hub's own pages: the prefix is <base>services/<name>/.
+func homeOf(h Hub) string {
+	base, _, _ := strings.Cut(h.PagesPrefix, "services/")
+	return base + "hub/"
+}
+
+// visitor is who looks at a page.
+type visitor struct {
+	visit
+	key    string
+	hub    Hub
+	caller spawner.Caller
+}
+
+// view is what pages show of it.
+func (v visitor) view() webui.Visit {
+	return webui.Visit{
+		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
+	}
+}
+
+// show makes a handler of a page: for people who navigate, and for the page's own script. Who is not known is sent to the Hub.
+func (p *pages) show(do func(w http.ResponseWriter, r *http.Request, v visitor) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := p.visitor(r)
+		navigates := navigation(r)
+		switch {
+		case errs.Is(err, errs.Unauthorized) && navigates:
+			err = p.begin(w, r)
+		case err == nil && !navigates && !same(r.Header.Get("X-Slipway-Page"), v.form):
+			err = errs.New(errs.Forbidden, "this page is for people, not for scripts").With("programs use the API below /api/v1")
+		case err == nil:
+			err = do(w, r, v)
+		}
+		if err != nil {
+			p.problem(w, r, err)
+		}
+	}
+}
+
+// navigation reports whether a person goes to the page. Browsers of before 2023 do not say.
+func navigation(r *http.Request) bool {
+	mode := r.Header.Get("Sec-Fetch-Mode")
+	return mode == "" || mode == "navigate"
+}
+
+// act makes a handler of what a form asks for: it gives the path, below the prefix, where the browser goes then.
+func (p *pages) act(do func(r *http.Request, v visitor) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		to, err := p.acted(w, r, do)
+		if err != nil {
+			p.problem(w, r, err)
+			return
+		}
+		if r.URL.Path == hubOfPage(r.Context()).PagesPrefix+"logout" {
+			p.setCookie(w, r, visitCookie, "", -1)
+		}
+		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+to, http.StatusSeeOther)
+	}
+}
+
+// formLimit is the most bytes of a form.
+const formLimit = 64 << 10
+
+func (p *pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error)) (string, error) {
+	again := "go back to the page, load it again, and try once more"
+	if err := p.cross.Check(r); err != nil {
+		return "", errs.New(errs.Forbidden, "the request comes from another site").With(again)
+	}
+	v, err := p.visitor(r)
+	if err != nil {
+		return "", err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+	if err := r.ParseForm(); err != nil {
+		return "", errs.New(errs.Invalid, "the form cannot be read").With(again)
+	}
+	if !same(r.PostForm.Get("token"), v.form) {
+		return "", errs.New(errs.Forbidden, "the form is not of a page that you have open").With(again)
+	}
+	return do(r, v)
+}
+
+// visitor finds who asks; Unauthorized when nobody is known or the Hub does not vouch any more.
+func (p *pages) visitor(r *http.Request) (visitor, error) {
+	h := hubOfPage(r.Context())
+	cookie, err := r.Cookie(visitCookie)
+	if err != nil {
+		return visitor{}, errs.New(errs.Unauthorized, "you are not logged in").With("open the page again: the Hub logs you in")
+	}
+	v, ok := p.visits.find(cookie.Value, h.Name)
+	if !ok {
+		return visitor{}, errs.New(errs.Unauthorized, "your login has ended").With("open the page again: the Hub logs you in")
+	}
+	id, err := h.Identify(r.Context(), v.token.Reveal())
+	if err != nil {
+		if errs.Is(err, errs.Unauthorized) {
+			p.visits.drop(cookie.Value)
+		}
+		return visitor{}, err
+	}
+	c := h.caller(id)
+	traceOf(r.Context()).caller = callerName(c)
+	return visitor{visit: v, key: cookie.Value, hub: h, caller: c}, nil
+}
+
+// nothing answers for a path that is no page.
+func (p *pages) nothing(w http.ResponseWriter, r *http.Request) {
+	p.problem(w, r, errs.New(errs.NotFound, "there is no such page").With("the page of all your sessions and jobs leads to the others"))
+}
+
+// problem answers with an error, as a page that says what to do next.
+func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
+	body := p.errorBody(r, err)
+	kind := errs.ByCode(body.Error.Code)
+	n := webui.Notice{
+		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: sentence(body.Error.Message), Next: sentence(body.Error.Remedy),
+		Link: hubOfPage(r.Context()).PagesPrefix, Label: "Sessions and jobs",
+	}
+	switch kind {
+	case errs.NotFound:
+		n.Title = "Not found"
+	case errs.Unauthorized:
+		n.Title, n.Label = "Not logged in", "Log in"
+	case errs.Forbidden:
+		n.Title = "Not permitted"
+	case errs.Unavailable:
+		n.Title = "Not available now"
+		if r.Method == http.MethodGet && !errors.Is(r.Context().Err(), context.Canceled) {
+			n.RefreshAfter = 10
+		}
+	}
+	webui.Tell(w, r, n)
+}
+
+// sentence makes a sentence of an error's words.
+func sentence(words string) string {
+	if words == "" {
+		return ""
+	}
+	return strings.ToUpper(words[:1]) + words[1:] + "."
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/internal/errs"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+const (
+	pageTail   = 40               // lines of output
+	tailTime   = 2 * time.Second  // for them: a page does not wait for a mute agent
+	streamTime = 10 * time.Minute // then the browser asks again, and the Hub is asked about the visitor again
+)
+
+func (p *pages) item(w spawner.Workload) webui.Item {
+	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w)}
+}
+
+// overview shows the visitor's sessions and jobs; an administrator's, with all=1, those of the whole Hub.
+func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
+	list, err := p.cfg.Engine.List(r.Context(), v.caller)
+	if err != nil {
+		return err
+	}
+	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
+	var items []webui.Item
+	for _, found := range list {
+		if all || found.Owner == v.caller.User {
+			items = append(items, p.item(found))
+		}
+	}
+	slices.SortStableFunc(items, func(a, b webui.Item) int {
+		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created))
+	})
+	return webui.Overview(w, v.view(), p.cfg.Catalogue, items, all)
+}
+
+func first(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// named gives the workload that the page's path names.
+func (p *pages) named(r *http.Request, v visitor) (spawner.Workload, error) {
+	found, err := p.cfg.Engine.Get(r.Context(), v.caller, spawner.ID(chi.URLParam(r, "id")))
+	if err == nil && !strings.HasPrefix(r.URL.Path, v.hub.PagesPrefix+kindPath(found)) {
+		err = errs.New(errs.NotFound, "there is no such page")
+	}
+	return found, err
+}
+
+func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error {
+	found, err := p.named(r, v)
+	if err != nil {
+		return err
+	}
+	steps, err := p.stepsSoFar(r.Context(), v.caller, found.ID)
+	if err != nil {
+		return err
+	}
+	return webui.Single(w, v.view(), p.cfg.Catalogue, webui.Details{Item: p.item(found), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
+}
+
+// stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.
+func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	steps, err := p.cfg.Engine.Events(ended, c, id, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(steps), nil
+}
+
+// output gives the last lines of what a workload has written; empty when they cannot be had quickly.
+func (p *pages) output(ctx context.Context, c spawner.Caller, w spawner.Workload) string {
+	if w.Outcome != nil && w.Outcome.Tail != "" && !w.Phase.Active() {
+		return lastLines(w.Outcome.Tail, pageTail)
+	}
+	ctx, cancel := context.WithTimeout(ctx, tailTime)
+	defer cancel()
+	text, err := p.cfg.Engine.Tail(ctx, c, w.ID, pageTail)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) error {
+	found, err := p.named(r, v)
+	if err != nil {
+		return err
+	}
+	return webui.Discard(w, v.view(), p.cfg.Catalogue, p.item(found))
+}
+
+// pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no
+// headers of the page's choice with such a request.
+func (p *pages) pageEvents(w http.ResponseWriter, r *http.Request) {
+	if err := p.streamTo(w, r); err != nil {
+		p.problem(w, r, err)
+	}
+}
+
+func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
+	v, err := p.visitor(r)
+	if err != nil {
+		return err
+	}
+	if !same(r.URL.Query().Get("key"), v.stream) {
+		return errs.New(errs.Forbidden, "the stream is not of a page that you have open")
+	}
+	found, err := p.named(r, v)
+	if err != nil {
+		return err
+	}
+	after, err := whole(r, "after", 0, 1<<62)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := p.stream(r.Context())
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, streamTime)
+	defer cancel()
+	steps, err := p.cfg.Engine.Events(ctx, v.caller, found.ID, "", max(after, lastEvent(r)))
+	if err != nil {
+		return err
+	}
+	out := startSSE(ctx, w)
+	defer out.end()
+	for e := range steps {
+		out.send("", e.Seq, wireEvent(e))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// stop ends a session, its start, or a job. It does not wait for the end: the page shows how it goes on.
+func (p *pages) stop(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.cfg.Engine.Stop(r.Context(), v.caller, found.ID)
+	return backTo(r, found), err
+}
+
+func (p *pages) keep(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	d, err := keepTime(r.PostForm.Get("for"))
+	if err != nil {
+		return "", err
+	}
+	_, err = p.cfg.Engine.Keep(r.Context(), v.caller, found.ID, d)
+	return backTo(r, found), err
+}
+
+func (p *pages) discard(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	return "", p.cfg.Engine.Remove(r.Context(), v.caller, found.ID)
+}
+
+// backTo gives the page where the button was.
+func backTo(r *http.Request, w spawner.Workload) string {
+	switch r.PostForm.Get("back") {
+	case "list":
+		return ""
+	case "all":
+		return "?all=1"
+	default:
+		return kindPath(w) + string(w.ID)
+	}
+}

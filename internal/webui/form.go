@@ -1,0 +1,212 @@
+package webui
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/internal/memsize"
+	"slipway/spawner"
+)
+
+// Form is what a spawn form is made of.
+type Form struct {
+	Catalogue spawner.Catalogue
+	Rooms     map[string]spawner.Room // by profile. One that is not in it shows no count
+	Active    map[string]int          // sessions that there are now, by image
+	Chosen    map[string]any          // the options of the last start, as the Hub has kept them
+	Kept      []spawner.Workload      // stopped sessions of this server's name: their changes come back
+	Refresh   string                  // where scripts ask for RoomCounts; empty: they do not
+}
+
+// SpawnForm writes the form fragment with the fields profile, image, cpus, memory and fresh. The Hub's page puts it into a form
+// of its own. An empty field means the profile's default. Without scripts every choice is offered with every profile, and what
+// does not fit is the engine's to refuse.
+func SpawnForm(w io.Writer, f Form) error {
+	chosen, notes := recall(f.Catalogue, f.Chosen)
+	shown := form{choice: chosen, Notes: notes, Refresh: f.Refresh}
+	most := int64(0)
+	for _, p := range f.Catalogue.Profiles {
+		shown.Profiles = append(shown.Profiles, f.card(p, p.Name == chosen.Profile))
+		shown.MaxCPUs, most = max(shown.MaxCPUs, p.MostCPUs()), max(most, p.MostMemory())
+	}
+	for _, i := range f.Catalogue.Images {
+		shown.Images = append(shown.Images, imageOption{Name: i.Name, Title: ImageCount(i, f.Active[i.Name]), Chosen: i.Name == chosen.Image})
+	}
+	shown.Sizes = sizes(most, chosen.bytes)
+	for _, k := range f.Kept {
+		shown.Kept = append(shown.Kept, kept{Image: ImageTitle(f.Catalogue, k.Spec.Image), Since: k.Since})
+	}
+	return fragment("form.html", w, shown)
+}
+
+// form is what the template shows.
+type form struct {
+	choice
+	Notes    []string // of the last choice, what is offered no more
+	Refresh  string
+	Profiles []card
+	Images   []imageOption
+	MaxCPUs  float64
+	Sizes    []size
+	Kept     []kept
+}
+
+// card is one profile.
+type card struct {
+	spawner.Profile
+	Chosen      bool
+	ImageTitles []string
+	Limits      string
+	Room        string
+	Full        bool
+	Offers      string // the names of its images, in JSON
+	FirstImage  string
+}
+
+type imageOption struct {
+	Name, Title string
+	Chosen      bool
+}
+
+type size struct {
+	Bytes        int64
+	Value, Title string
+	Chosen       bool
+}
+
+type kept struct {
+	Image string
+	Since time.Time
+}
+
+func (f Form) card(p spawner.Profile, chosen bool) card {
+	c := card{Profile: p, Limits: limits(p), Chosen: chosen}
+	if c.Title == "" {
+		c.Title = p.Name
+	}
+	for _, name := range p.Images {
+		if i, ok := f.Catalogue.Image(name); ok {
+			c.ImageTitles = append(c.ImageTitles, title(i))
+		}
+	}
+	if len(c.ImageTitles) > 0 {
+		c.FirstImage = c.ImageTitles[0]
+	}
+	if r, ok := f.Rooms[p.Name]; ok {
+		c.Room, c.Full = RoomWords(r), Full(r)
+	}
+	offers, _ := json.Marshal(slices.Concat([]string{}, p.Images)) // strings always have a JSON form
+	c.Offers = string(offers)
+	return c
+}
+
+// Full reports whether a session would have to wait.
+func Full(r spawner.Room) bool { return r.Lacks != "" || r.Waiting > 0 || r.Most == 0 }
+
+// ImageCount says an image's title, and how many sessions of it there are.
+func ImageCount(i spawner.ImageChoice, active int) string {
+	if active == 0 {
+		return title(i)
+	}
+	return fmt.Sprintf("%s (%d in use)", title(i), active)
+}
+
+// sizes are the amounts of memory to choose from: powers of two, the most that there is, and what is chosen.
+func sizes(most, chosen int64) []size {
+	var all []int64
+	for n := int64(512 << 20); n < most; n *= 2 {
+		all = append(all, n)
+	}
+	if most > 0 {
+		all = append(all, most)
+	}
+	if chosen > 0 {
+		all = append(all, chosen)
+	}
+	slices.Sort(all)
+	var out []size
+	for _, n := range slices.Compact(all) {
+		out = append(out, size{Bytes: n, Value: memsize.Format(n), Title: spawner.FormatSize(n), Chosen: n == chosen})
+	}
+	return out
+}
+
+// choice is what is preselected. Empty words and zero mean the profile's default.
+type choice struct {
+	Profile, Image, CPUs string
+	Odd                  bool // CPUs is no multiple of a half
+	bytes                int64
+}
+
+// recall takes from the last choice what is still offered, and says what is not. It never fails: what makes no sense is as if it
+// had not been chosen. Whether changes are discarded is not remembered.
+func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
+	var out choice
+	var lost []string
+	if p, ok := c.Default(); ok {
+		out.Profile = p.Name
+	}
+	if name := word(options["profile"]); name != "" {
+		if offered(c, name, "", nil) {
+			out.Profile = name
+		} else {
+			return out, []string{fmt.Sprintf("The profile %s, which you had chosen, is not offered any more.", shorten(name))}
+		}
+	}
+	for _, field := range []string{"image", "cpus", "memory"} {
+		value := word(options[field])
+		switch {
+		case value == "":
+		case !offered(c, out.Profile, field, value):
+			lost = append(lost, fmt.Sprintf("The profile does not offer %s any more as you had chosen it (%s).", fieldTitle(field), shorten(value)))
+		case field == "image":
+			out.Image = value
+		case field == "cpus":
+			out.CPUs = value
+			f, _ := strconv.ParseFloat(value, 64) // else it would not be offered
+			out.Odd = f < .5 || math.Mod(f, .5) != 0
+		case field == "memory":
+			out.bytes, _ = memsize.Parse(value)
+		}
+	}
+	return out, lost
+}
+
+// offered reports whether the catalogue takes a value with a profile.
+func offered(c spawner.Catalogue, profile, field string, value any) bool {
+	options := map[string]any{"profile": profile}
+	if field != "" {
+		options[field] = value
+	}
+	_, _, err := c.Resolve(options)
+	return err == nil
+}
+
+func fieldTitle(field string) string {
+	return map[string]string{"image": "the image", "cpus": "the number of CPUs", "memory": "the memory"}[field]
+}
+
+// word reads an option as a form or JSON gives it; empty when it is of no such kind.
+func word(option any) string {
+	switch v := option.(type) {
+	case string:
+		return strings.TrimSpace(v)
+	case float64:
+		return fmt.Sprintf("%.15g", v)
+	default:
+		return ""
+	}
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "..."
+	}
+	return s
+}

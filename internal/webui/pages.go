@@ -1,0 +1,251 @@
+package webui
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"slipway/spawner"
+)
+
+// Visit is who looks at a page, and where it lies.
+type Visit struct {
+	User   string
+	Admin  bool
+	Prefix string // of the pages, with slashes at both ends
+	Home   string // the path of the Hub's pages, with a slash at the end
+	Form   string // the token that every form sends
+	Stream string // the token that the event stream is asked with
+}
+
+// Item is a workload with what the engine says of it.
+type Item struct {
+	spawner.Workload
+	Queue    spawner.Queue
+	Prospect spawner.Prospect
+}
+
+// keepFor is how long the button keeps a session.
+const keepFor = 4 * time.Hour
+
+// row is a workload as the pages show it.
+type row struct {
+	Item
+	Visit     Visit
+	Catalogue spawner.Catalogue
+}
+
+// IsJob reports whether it is a job.
+func (r row) IsJob() bool { return r.Kind == spawner.Job }
+
+// Title names the workload.
+func (r row) Title() string {
+	switch {
+	case r.Name != "":
+		return r.Name
+	case r.IsJob():
+		return string(r.ID)
+	default:
+		return "default server"
+	}
+}
+
+// Page is the path of its own page.
+func (r row) Page() string {
+	if r.IsJob() {
+		return r.Visit.Prefix + "jobs/" + string(r.ID)
+	}
+	return r.Visit.Prefix + "sessions/" + string(r.ID)
+}
+
+// Open is the path of the session itself; empty when it cannot be opened.
+func (r row) Open() string {
+	if r.IsJob() || r.Phase != spawner.Running || r.Spec.Prefix == "" {
+		return ""
+	}
+	return (&url.URL{Path: r.Spec.Prefix}).EscapedPath()
+}
+
+// Start is where the Hub starts the session's server again; empty while it is active.
+func (r row) Start() string {
+	if r.IsJob() || r.Phase != spawner.Stopped {
+		return ""
+	}
+	path := r.Visit.Home + "spawn/" + url.PathEscape(string(r.Owner))
+	if r.Name != "" {
+		path += "/" + url.PathEscape(r.Name)
+	}
+	return path
+}
+
+// State says the phase and how the last start ended in one word or two.
+func (r row) State() string {
+	switch {
+	case r.Want == spawner.WantGone:
+		return "being discarded"
+	case r.Phase == spawner.Pending:
+		return "waiting"
+	case r.Phase == spawner.Leased || r.Phase == spawner.Starting || r.Phase == spawner.Booting:
+		return "starting"
+	case r.Phase != spawner.Stopped:
+		return string(r.Phase)
+	case r.Outcome != nil && r.Outcome.Canceled:
+		return r.either("canceled", "stopped")
+	case r.Outcome != nil && r.Outcome.Failed:
+		return "failed"
+	default:
+		return r.either("done", "stopped")
+	}
+}
+
+func (r row) either(job, session string) string {
+	if r.IsJob() {
+		return job
+	}
+	return session
+}
+
+// Moving reports whether something goes on that is worth watching.
+func (r row) Moving() bool {
+	return r.Phase.Active() && r.Phase != spawner.Running || r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
+}
+
+// CanStop reports whether there is something to stop that is not being stopped.
+func (r row) CanStop() bool {
+	return r.Phase.Active() && r.Phase != spawner.Stopping && r.Want == spawner.WantRunning
+}
+
+// StopWord is what stopping is called now.
+func (r row) StopWord() string {
+	switch {
+	case r.IsJob():
+		return "Cancel"
+	case r.Phase == spawner.Running:
+		return "Stop"
+	default:
+		return "Cancel start"
+	}
+}
+
+// CanDiscard reports whether it has something to discard: a session's changes, a job's files.
+func (r row) CanDiscard() bool {
+	return r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || !r.IsJob() && r.Phase == spawner.Running)
+}
+
+// KeepFor is how long it can be kept, zero when it cannot.
+func (r row) KeepFor() time.Duration {
+	if !r.Prospect.CanKeep {
+		return 0
+	}
+	return min(keepFor, r.Prospect.MaxKeep).Truncate(time.Minute)
+}
+
+// Kept is until when it is kept; zero when that is past.
+func (r row) Kept() time.Time {
+	if r.Phase != spawner.Running || r.KeepUntil.Before(time.Now()) {
+		return time.Time{}
+	}
+	return r.KeepUntil
+}
+
+// Line says its place in line; empty when it does not wait.
+func (r row) Line() string {
+	if r.Queue.Place == 0 {
+		return ""
+	}
+	return r.Queue.String()
+}
+
+// Profile gives the profile's title.
+func (r row) Profile() string { return profileTitle(r.Catalogue, r.Spec.Profile) }
+
+// Image gives the title of a session's image.
+func (r row) Image() string { return ImageTitle(r.Catalogue, r.Spec.Image) }
+
+// Environment gives the digest of a job's environment as short as people compare it.
+func (r row) Environment() string {
+	_, hex, _ := strings.Cut(r.Spec.Environment, ":")
+	return hex[:min(12, len(hex))]
+}
+
+// Ended is how the last start ended; nil while it goes on, or when there is nothing to say.
+func (r row) Ended() *spawner.Outcome {
+	if r.Phase.Active() || r.Outcome == nil || r.Outcome.Reason == "" {
+		return nil
+	}
+	return r.Outcome
+}
+
+// jobsShown bounds the table of jobs: scans have hundreds.
+const jobsShown = 50
+
+type overview struct {
+	All            bool
+	Sessions, Jobs []row
+	MoreJobs       int
+}
+
+// Overview answers with the visitor's sessions and jobs; all: with everybody's.
+func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, items []Item, all bool) error {
+	body := overview{All: all}
+	for _, i := range items {
+		r := row{Item: i, Visit: v, Catalogue: c}
+		switch {
+		case !r.IsJob():
+			body.Sessions = append(body.Sessions, r)
+		case len(body.Jobs) < jobsShown:
+			body.Jobs = append(body.Jobs, r)
+		default:
+			body.MoreJobs++
+		}
+	}
+	return write(w, http.StatusOK, "overview.html", frame{Title: "Sessions and jobs", Refresh: 30, Script: true, Visit: v, Body: body})
+}
+
+// Details is what the page of one workload shows beside it.
+type Details struct {
+	Item
+	Steps []spawner.Event // of the last start, so far
+	Tail  string          // the last lines of its output
+}
+
+type single struct {
+	row
+	Steps []spawner.Event
+	Tail  string
+}
+
+// Percent is how far the start has come; -1 when that is not known.
+func (s single) Percent() int {
+	for i := len(s.Steps) - 1; i >= 0; i-- {
+		if p := s.Steps[i].Percent; p >= 0 {
+			return min(p, 100)
+		}
+	}
+	return -1
+}
+
+// Last is the number of the last step.
+func (s single) Last() int64 {
+	if len(s.Steps) == 0 {
+		return 0
+	}
+	return s.Steps[len(s.Steps)-1].Seq
+}
+
+// Single answers with the page of one session or job.
+func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) error {
+	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail}
+	f := frame{Title: s.either("Job ", "Session ") + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
+	if s.Moving() {
+		f.Refresh = 3
+	}
+	return write(w, http.StatusOK, "single.html", f)
+}
+
+// Discard asks whether a workload is really to be discarded.
+func Discard(w http.ResponseWriter, v Visit, c spawner.Catalogue, i Item) error {
+	r := row{Item: i, Visit: v, Catalogue: c}
+	return write(w, http.StatusOK, "discard.html", frame{Title: "Discard " + r.Title() + "?", Visit: v, Body: r})
+}

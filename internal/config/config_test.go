@@ -109,7 +109,6 @@ func TestHubs(t *testing.T) {
 		{hub("a", ", realm: site") + hub("a", ", realm: desy"), "hubs[1].name"},
 		{hub("A/b", ""), "hubs[0].name"},
 		{hub("a", ", realm: 'x y'"), "hubs[0].realm"},
-		{hub("a", ", url: hub.example.org"), "hubs[0].url"},
 		{hub("a", ", ca_file: "+password), "hubs[0].ca_file"},
 		{hub("a", ", token_file: /nonexistent"), "hubs[0].token_file"},
 		{hub("a", ", roster: {mode: kill}"), "hubs[0].roster.mode"},
@@ -134,13 +133,13 @@ func TestHubs(t *testing.T) {
 }
 
 func TestPagesPrefix(t *testing.T) {
-	for url, want := range map[string]string{"": "", "https://h/": "/services/slipway/", "https://h/jhub": "/jhub/services/slipway/"} {
-		if got := (Hub{URL: url, Service: "slipway", TokenFile: "x"}).PagesPrefix(); got != want {
-			t.Errorf("%q: %q, want %q", url, got, want)
+	for api, want := range map[string]string{"http://h:8081/hub/api": "/services/slipway/", "http://h/jhub/hub/api/": "/jhub/services/slipway/"} {
+		if got := (Hub{APIURL: api, Service: "slipway", TokenFile: "x"}).PagesPrefix(); got != want {
+			t.Errorf("%q: %q, want %q", api, got, want)
 		}
-	}
-	if got := (Hub{URL: "https://h/", Service: "slipway"}).PagesPrefix(); got != "" {
-		t.Errorf("without a token: %q", got)
+		if got := (Hub{APIURL: api, Service: "slipway"}).PagesPrefix(); got != "" {
+			t.Errorf("without a token: %q", got)
+		}
 	}
 }
 

@@ -23,7 +23,6 @@ type Hub struct {
 	Name             string   `yaml:"name"`
 	APIURL           string   `yaml:"api_url"`
 	CAFile           string   `yaml:"ca_file"`
-	URL              string   `yaml:"url"`
 	Service          string   `yaml:"service"`
 	TokenFile        string   `yaml:"token_file"`
 	Realm            string   `yaml:"realm"`
@@ -116,16 +115,14 @@ func (h Hub) CA() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// PagesPrefix gives the path below which the Hub's proxy carries the service's pages; empty when it has none.
+// PagesPrefix gives the path below which the Hub's proxy carries the service's pages, which lies beside that of its API; empty
+// when the service has no pages.
 func (h Hub) PagesPrefix() string {
-	if h.URL == "" || h.TokenFile == "" {
+	u, err := h.API()
+	if err != nil || h.TokenFile == "" {
 		return ""
 	}
-	u, err := url.Parse(h.URL)
-	if err != nil {
-		return ""
-	}
-	return path.Join("/", u.Path, "services", h.Service) + "/"
+	return path.Join("/", strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "hub/api"), "services", h.Service) + "/"
 }
 
 // plainName is what may stand in keys and paths.
@@ -151,9 +148,6 @@ func (c Config) checkHubs(p *problems) {
 func (h Hub) check(at string, p *problems) {
 	if u, ok := webURL(h.APIURL); !ok || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
 		p.add(at+"api_url", h.APIURL, "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
-	}
-	if _, ok := webURL(h.URL); h.URL != "" && !ok {
-		p.add(at+"url", h.URL, "the Hub's address as browsers have it, such as https://hub.example.org/")
 	}
 	if h.Service == "" {
 		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")

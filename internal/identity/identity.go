@@ -1,4 +1,5 @@
-// Package identity gives every user of a hub an account on this host: a numeric user id of her own, kept for ever, and a home.
+// Package identity gives every user an account on this host: a numeric user id of her own, kept for ever, and a home. Users are
+// told apart by their realm and their name: hubs whose users of one name are the same people share a realm.
 //
 // Promises: an id is given to one user only and never again; two users that differ in anything, case included, have two homes,
 // also on a file system that ignores case; a home is made once, private to its user, and nothing that lies in its place is
@@ -85,18 +86,48 @@ func makeHomes(dir string) error {
 	return nil
 }
 
-// Account gives the account of a user, making it at the first time.
-func (a *Accounts) Account(ctx context.Context, user string) (Account, error) {
+// Site is the realm whose users go by their names alone, and whose homes lie directly in the directory of the homes.
+const Site = "site"
+
+// Principal gives the one word for a user of a realm, by which records know her: no two users share one.
+func Principal(realm, user string) string {
+	if realm == Site && !strings.HasPrefix(user, "@") {
+		return user
+	}
+	return "@" + realm + "/" + user // a realm holds no slash
+}
+
+// Account gives the account of a realm's user, making it at the first time.
+func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, error) {
 	if err := check(user); err != nil {
 		return Account{}, err
 	}
-	uid, err := a.uid(ctx, user)
+	homes, err := a.homesOf(realm)
+	if err != nil {
+		return Account{}, err
+	}
+	uid, err := a.uid(ctx, Principal(realm, user))
 	if err != nil {
 		return Account{}, err
 	}
 	login := loginName(user, uid)
-	account := Account{UID: uid, GID: a.cfg.GID, Login: login, Home: "/home/" + login, HomeDir: filepath.Join(a.cfg.Homes, DirName(user))}
+	account := Account{UID: uid, GID: a.cfg.GID, Login: login, Home: "/home/" + login, HomeDir: filepath.Join(homes, DirName(user))}
 	return account, a.makeHome(account)
+}
+
+// plainRealm is what may name a directory.
+var plainRealm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+
+// homesOf gives the directory of a realm's homes. A user's directory never begins with '@', so no home is taken for one.
+func (a *Accounts) homesOf(realm string) (string, error) {
+	switch {
+	case realm == Site:
+		return a.cfg.Homes, nil
+	case !plainRealm.MatchString(realm):
+		return "", errs.Bad("realm", realm, "a word of lower-case letters, digits, '-', '_' and '.'")
+	}
+	homes := filepath.Join(a.cfg.Homes, "@"+realm)
+	return homes, makeHomes(homes)
 }
 
 func check(user string) error {
@@ -111,9 +142,9 @@ func check(user string) error {
 	return nil
 }
 
-// uid finds the user's id, or gives the next one, in one transaction.
-func (a *Accounts) uid(ctx context.Context, user string) (int, error) {
-	uid, key := 0, "user "+user
+// uid finds a principal's id, or gives the next one, in one transaction.
+func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
+	uid, key := 0, "user "+principal
 	err := a.cfg.Store.Get(ctx, bucket, key, &uid)
 	if err == nil || !errs.Is(err, errs.NotFound) {
 		return uid, err

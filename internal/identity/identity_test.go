@@ -35,7 +35,7 @@ func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
 	users := []string{"alice", "Alice", "ALICE", "has@", "user--foo", "a.b", "..", "физик", "root", "u20000", strings.Repeat("x", 200), strings.Repeat("x", 199) + "X", "=41lice"}
 	ids, homes, logins := map[int]string{}, map[string]string{}, map[string]string{}
 	for _, user := range users {
-		acc, err := a.Account(t.Context(), user)
+		acc, err := a.Account(t.Context(), Site, user)
 		if err != nil {
 			t.Fatalf("%q: %v", user, err)
 		}
@@ -47,7 +47,7 @@ func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
 		if filepath.Dir(acc.HomeDir) != a.cfg.Homes {
 			t.Errorf("%q has its home at %s", user, acc.HomeDir)
 		}
-		again, err := a.Account(t.Context(), user)
+		again, err := a.Account(t.Context(), Site, user)
 		if err != nil || again != acc {
 			t.Errorf("%q the second time: %+v, %v; want %+v", user, again, err, acc)
 		}
@@ -56,7 +56,7 @@ func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
 
 func TestHomeIsPrivate(t *testing.T) {
 	a := newAccounts(t, 20999)
-	acc, err := a.Account(t.Context(), "alice")
+	acc, err := a.Account(t.Context(), Site, "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestPlantedHomeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"mallory", "bob"} {
-		if _, err := a.Account(t.Context(), user); !errs.Is(err, errs.Conflict) {
+		if _, err := a.Account(t.Context(), Site, user); !errs.Is(err, errs.Conflict) {
 			t.Errorf("%s: %v", user, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestNoIDIsGivenTwice(t *testing.T) {
 	for i := range 32 {
 		for range 2 { // each user asks twice at once
 			wg.Go(func() {
-				acc, err := a.Account(t.Context(), fmt.Sprintf("user%d", i))
+				acc, err := a.Account(t.Context(), Site, fmt.Sprintf("user%d", i))
 				if err != nil {
 					t.Error(err)
 				}
@@ -113,7 +113,7 @@ func TestNoIDIsGivenTwice(t *testing.T) {
 			t.Errorf("id %d was given %d times, want to one user, twice", id, n)
 		}
 	}
-	if _, err := a.Account(t.Context(), "onemore"); !errs.Is(err, errs.OverQuota) {
+	if _, err := a.Account(t.Context(), Site, "onemore"); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("beyond the range: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestNoIDIsGivenTwice(t *testing.T) {
 func TestBadNames(t *testing.T) {
 	a := newAccounts(t, 20999)
 	for _, user := range []string{"", "a\nb", "a\x00b", "\xff", strings.Repeat("x", 256)} {
-		if _, err := a.Account(t.Context(), user); !errs.Is(err, errs.Invalid) {
+		if _, err := a.Account(t.Context(), Site, user); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%q: %v", user, err)
 		}
 	}
@@ -144,4 +144,26 @@ func FuzzDirName(f *testing.F) {
 			t.Errorf("%q gives %q", a, x)
 		}
 	})
+}
+
+func TestRealms(t *testing.T) {
+	a := newAccounts(t, 20999)
+	seen := map[string]string{}
+	for _, who := range [][2]string{{Site, "alice"}, {"desy", "alice"}, {"cern", "alice"}, {Site, "@desy/alice"}, {Site, "@site/alice"}, {Site, "desy/alice"}} {
+		account, err := a.Account(t.Context(), who[0], who[1])
+		if err != nil {
+			t.Fatal(who, err)
+		}
+		for _, key := range []string{fmt.Sprint(account.UID), account.HomeDir, Principal(who[0], who[1])} {
+			if other, taken := seen[key]; taken {
+				t.Errorf("%v and %s share %s", who, other, key)
+			}
+			seen[key] = fmt.Sprint(who)
+		}
+	}
+	for _, realm := range []string{"", "../x", "A", "a/b"} {
+		if _, err := a.Account(t.Context(), realm, "alice"); !errs.Is(err, errs.Invalid) {
+			t.Errorf("realm %q: %v", realm, err)
+		}
+	}
 }

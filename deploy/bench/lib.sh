@@ -22,6 +22,8 @@ end_bench() {
   local status=$?
   trap - EXIT
   stop_process docker-hub 60 || status=1
+  stop_process load-hub 120 || status=1
+  stop_process simulated 30 || status=1
   # A start that was cut off: DockerSpawner's container has this run's name.
   docker rm --force "$(basename "$WORK")" >/dev/null 2>&1 || true
   if [[ -d $WORK/demo ]]; then demo stop --purge >>"$LOG" 2>&1 || status=1; fi

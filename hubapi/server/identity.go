@@ -95,7 +95,7 @@ func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
 }
 
 // service is who the server is when it looks up a workload for itself.
-func service() spawner.Caller { return spawner.Caller{User: "slipway", Admin: true} }
+func service() spawner.Caller { return spawner.Caller{System: true} }
 
 // workload gives the workload through whose agent the request came.
 func (s *Server) workload(ctx context.Context) (spawner.Workload, error) {

@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ type Part string
 const (
 	Root       Part = "root"
 	Docker     Part = "docker"     // a Docker Engine that answers
+	Dockerd    Part = "dockerd"    // the programs of one, which a test starts and ends for itself
 	Notebook   Part = "notebook"   // the image slipway/notebook:1 in the engine
 	Mksquashfs Part = "mksquashfs" // squashfs-tools
 	Apptainer  Part = "apptainer"  // Apptainer on PATH, or named by SLIPWAY_APPTAINER
@@ -77,6 +79,8 @@ func probe(p Part) error {
 			return err
 		}
 		return c.Close()
+	case Dockerd:
+		return errors.Join(onPath("dockerd"), onPath("containerd"))
 	case Notebook:
 		return exec.Command("docker", "image", "inspect", NotebookImage).Run()
 	case Mksquashfs:

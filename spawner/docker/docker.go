@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -31,7 +32,7 @@ type Config struct {
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
 	Mounts    []Mount
-	Pull      bool // whether an image that is not in the engine may be pulled
+	Pull      bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
 	Logger    *slog.Logger
 }
 
@@ -50,6 +51,8 @@ type Backend struct {
 	host   string
 	client *client.Client
 	log    *slog.Logger
+	away   atomic.Pointer[absence] // the engine's latest; nil: there was none. Watch writes it
+	pulls  pulls
 
 	mu       sync.Mutex          // guards the fields below, and that one probe container is there at a time
 	accounts map[string]accounts // by image ID
@@ -118,18 +121,6 @@ func (b *Backend) owns(c container.InspectResponse, id spawner.ID) bool {
 	return c.Config.Labels[labelInstance] == b.cfg.Instance && c.Config.Labels[labelID] == string(id)
 }
 
-// Observe looks at a workload.
-func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
-	c, found, err := b.find(ctx, id)
-	switch {
-	case err != nil:
-		return spawner.Observation{Existence: spawner.Unknown}, err
-	case !found:
-		return spawner.Observation{Existence: spawner.Absent}, nil
-	}
-	return observe(c), nil
-}
-
 // Stop ends a workload's container and keeps it.
 func (b *Backend) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
 	c, found, err := b.find(ctx, id)
@@ -168,18 +159,18 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 }
 
 // List gives every workload of which this instance has a container, in any state.
-func (b *Backend) List(ctx context.Context) ([]spawner.ID, error) {
+func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.ours()})
 	if err != nil {
 		return nil, b.explain(err, "list the containers of instance %s", b.cfg.Instance)
 	}
-	var ids []spawner.ID
+	seen := map[spawner.ID]spawner.Existence{}
 	for _, c := range list.Items {
 		if id := c.Labels[labelID]; id != "" {
-			ids = append(ids, spawner.ID(id))
+			seen[spawner.ID(id)] = existence(c.State)
 		}
 	}
-	return ids, nil
+	return seen, nil
 }
 
 // ours matches all that this instance made.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -17,7 +16,10 @@ func gone(err error) bool { return cerrdefs.IsNotFound(err) }
 
 // explain turns an error of the engine's client into one of a kind. The words say what was attempted.
 func (b *Backend) explain(err error, format string, args ...any) error {
-	what := fmt.Sprintf(format, args...)
+	return b.tell(err, ofRuns(), fmt.Sprintf(format, args...))
+}
+
+func (b *Backend) tell(err error, sayings []saying, what string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -25,8 +27,8 @@ func (b *Backend) explain(err error, format string, args ...any) error {
 		return errs.New(errs.Unavailable, "%s: the Docker Engine does not answer at %s: %w", what, b.host, err).
 			With("start it (`systemctl start docker`) and let this user reach the socket " + b.host)
 	}
-	if strings.Contains(err.Error(), "no space left on device") {
-		return errs.New(errs.NoSpace, "%s: the engine's disk is full: %w", what, err).With("free some space under the engine's data directory")
+	if s, known := means(err.Error(), sayings); known {
+		return errs.New(s.kind, "%s: %s: %w", what, s.plain, err).With(s.remedy)
 	}
 	switch {
 	case cerrdefs.IsConflict(err):

@@ -1,29 +1,133 @@
 package docker
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
 
 	"slipway/spawner"
 )
 
-// observe reads an engine's account of a container. A paused one is up: it has processes.
-func observe(c container.InspectResponse) spawner.Observation {
-	s := c.State
+// Observe looks at a workload, and at why it ended.
+func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	c, found, err := b.find(ctx, id)
 	switch {
-	case s.Running || s.Paused || s.Restarting:
-		return spawner.Observation{Existence: spawner.Up}
-	case s.Status == container.StateCreated:
-		return spawner.Observation{Existence: spawner.Created}
+	case err != nil:
+		return spawner.Observation{Existence: spawner.Unknown}, err
+	case !found:
+		return spawner.Observation{Existence: spawner.Absent}, nil
 	}
-	o := spawner.Observation{Existence: spawner.Exited, ExitCode: s.ExitCode}
+	o := spawner.Observation{Existence: existence(c.State.Status)}
 	switch {
-	case s.OOMKilled && s.ExitCode != 0: // with code 0 only some child was killed, and the first process ended well
-		o.Reason = fmt.Sprintf("out of memory (limit %.1f GB)", float64(c.HostConfig.Memory)/(1<<30))
-		o.Remedy = "start it with more memory, or use less"
-	case s.Error != "":
-		o.Reason = s.Error
+	case c.State.Paused:
+		o.Reason = "its container is paused, and nothing in it goes on"
+		o.Remedy = "`docker unpause " + nameOf(id) + "`, or stop it and start it again"
+	case o.Existence == spawner.Exited:
+		o.ExitCode, o.Tail = c.State.ExitCode, b.tail(ctx, c)
+		o.Reason, o.Remedy = b.ending(ctx, c, o.Tail).why()
 	}
-	return o
+	return o, nil
+}
+
+// existence reads an engine's word for a container's state. A paused one is up: it has processes.
+func existence(s container.ContainerState) spawner.Existence {
+	switch s {
+	case container.StateRunning, container.StatePaused, container.StateRestarting:
+		return spawner.Up
+	case container.StateCreated:
+		return spawner.Created
+	default:
+		return spawner.Exited
+	}
+}
+
+// ending is all that is known of how a container ended.
+type ending struct {
+	code     int
+	oom      bool // the kernel killed something in it for memory
+	memory   int64
+	err      string // the engine's words
+	with     bool   // while the engine was away
+	signaled bool   // the engine was asked by somebody to signal it
+	foreign  bool   // its program is not one for this machine: the engine's runtime learns that too late for an error
+}
+
+// ending gathers what is known of a container's end.
+func (b *Backend) ending(ctx context.Context, c container.InspectResponse, printed string) ending {
+	e := ending{code: c.State.ExitCode, oom: c.State.OOMKilled, memory: c.HostConfig.Memory, err: c.State.Error}
+	e.with = b.away.Load().holds(moment(c.State.FinishedAt))
+	e.signaled = b.signaled(ctx, c)
+	e.foreign = strings.HasPrefix(printed, "exec ") && strings.HasSuffix(printed, ": exec format error")
+	return e
+}
+
+// moment reads a time as the engine writes it; zero when it is none.
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// signaled asks the engine, which remembers its latest events, whether somebody had it signal the container in its last run. An
+// end that this service has ordered looks the same, but nobody asks for its reason.
+func (b *Backend) signaled(ctx context.Context, c container.InspectResponse) bool {
+	ctx, cancel := context.WithTimeout(ctx, shortly)
+	defer cancel()
+	stream := b.client.Events(ctx, client.EventsListOptions{
+		Since: c.State.StartedAt, Until: c.State.FinishedAt,
+		Filters: client.Filters{}.Add("container", c.ID).Add("event", string(events.ActionKill)),
+	})
+	select {
+	case <-stream.Messages:
+		return true
+	case <-stream.Err:
+		return false
+	}
+}
+
+// shortly bounds what is good to know and not needed.
+const shortly = 5 * time.Second
+
+// lost is the code that the engine gives a container whose end it did not see: the machine went down, or all of the engine.
+const lost = 255
+
+// again is what a user can do when nothing is wrong with her session.
+const again = "start it again; your changes are kept"
+
+// why says in plain words why a container ended, and what can be done; nothing where its code says all.
+func (e ending) why() (reason, remedy string) {
+	switch {
+	case e.oom && e.code != 0: // with code 0 only some child was killed, and the first process ended well
+		return fmt.Sprintf("out of memory (limit %.1f GB)", float64(e.memory)/(1<<30)), "start it with more memory, or use less"
+	case e.code == lost && e.err == "":
+		return "this machine or its Docker Engine went down, and its container with it", again
+	case e.with:
+		return "the Docker Engine was restarted, and its container ended with it", again + " (an engine with `live-restore` keeps them running)"
+	case e.err != "", e.foreign:
+		return translated(cmp.Or(e.err, "exec format error"))
+	case e.signaled:
+		return "its container was ended outside Slipway (`docker stop` or `docker kill`)", again
+	case e.code == 128+int(syscall.SIGKILL):
+		return "its container was killed from outside (signal 9); perhaps this machine ran out of memory", again + "; if it happens again, " + admin + "see the kernel's log"
+	case e.code > 128 && e.code < lost:
+		return fmt.Sprintf("its first process was ended by signal %d (%v)", e.code-128, syscall.Signal(e.code-128)), again
+	}
+	return "", ""
+}
+
+// translated gives the meaning of the engine's words for why a container could not be run.
+func translated(words string) (reason, remedy string) {
+	if s, known := means(words, ofRuns()); known {
+		return s.plain + ": " + words, s.remedy
+	}
+	return words, ""
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/api/types/storage"
 	"github.com/moby/moby/api/types/system"
 
@@ -152,34 +151,6 @@ func TestNewRefusesMounts(t *testing.T) {
 	}
 }
 
-func TestObserve(t *testing.T) {
-	tests := map[string]struct {
-		state container.State
-		want  spawner.Observation
-	}{
-		"running": {container.State{Status: container.StateRunning, Running: true}, spawner.Observation{Existence: spawner.Up}},
-		"paused":  {container.State{Status: container.StatePaused, Running: true, Paused: true}, spawner.Observation{Existence: spawner.Up}},
-		"created": {container.State{Status: container.StateCreated}, spawner.Observation{Existence: spawner.Created}},
-		"failed":  {container.State{Status: container.StateCreated, ExitCode: 127, Error: "no such file"}, spawner.Observation{Existence: spawner.Created}},
-		"exited":  {container.State{Status: container.StateExited, ExitCode: 7}, spawner.Observation{Existence: spawner.Exited, ExitCode: 7}},
-		"a child was killed": {
-			container.State{Status: container.StateExited, OOMKilled: true}, spawner.Observation{Existence: spawner.Exited},
-		},
-		"dead":     {container.State{Status: container.StateDead}, spawner.Observation{Existence: spawner.Exited}},
-		"removing": {container.State{Status: container.StateRemoving}, spawner.Observation{Existence: spawner.Exited}},
-		"killed": {
-			container.State{Status: container.StateExited, ExitCode: 137, OOMKilled: true},
-			spawner.Observation{Existence: spawner.Exited, ExitCode: 137, Reason: "out of memory (limit 2.0 GB)", Remedy: "start it with more memory, or use less"},
-		},
-	}
-	for name, test := range tests {
-		c := container.InspectResponse{State: &test.state, HostConfig: &container.HostConfig{Resources: container.Resources{Memory: 2 << 30}}}
-		if diff := cmp.Diff(test.want, observe(c)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
 func TestWithLine(t *testing.T) {
 	const image = "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\r\n\nalice:x:7:7::/:/bin/false"
 	got := string(withLine([]byte(image), "alice:x:1000:1000::/home/alice:/bin/bash"))
@@ -238,31 +209,6 @@ func TestLacks(t *testing.T) {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q lacks %q", err, word)
 		}
-	}
-}
-
-func TestPullProgress(t *testing.T) {
-	type told struct {
-		message string
-		percent int
-	}
-	var got []told
-	p := progress{ref: "img", layers: map[string]layer{}, last: -1, report: func(m string, n int) { got = append(got, told{m, n}) }}
-	for _, m := range []jsonstream.Message{
-		{Status: "Pulling from x"},
-		{ID: "a", Status: "Pulling fs layer"},
-		{ID: "a", Status: "Downloading", Progress: &jsonstream.Progress{Current: 10 << 20, Total: 100 << 20}},
-		{ID: "b", Status: "Downloading", Progress: &jsonstream.Progress{Current: 0, Total: 100 << 20}}, // less than before: not told
-		{ID: "a", Status: "Download complete"},
-		{ID: "a", Status: "Extracting", Progress: &jsonstream.Progress{Current: 1, Total: 100 << 20}},
-		{ID: "b", Status: "Download complete"},
-		{ID: "b", Status: "Pull complete"},
-	} {
-		p.add(m)
-	}
-	want := []told{{"Pulling image img: 10M of 100M", 10}, {"Pulling image img: 100M of 200M", 50}, {"Pulling image img: 200M of 200M", 100}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(told{})); diff != "" {
-		t.Error(diff)
 	}
 }
 

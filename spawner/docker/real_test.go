@@ -262,8 +262,8 @@ func TestStranger(t *testing.T) {
 		t.Errorf("Start beside a stranger = %v, want a conflict", err)
 	}
 	w.sees(t, l.ID, spawner.Absent)
-	if ids, err := w.List(t.Context()); err != nil || len(ids) != 0 {
-		t.Errorf("List = %q, %v, want nothing", ids, err)
+	if seen, err := w.List(t.Context()); err != nil || len(seen) != 0 {
+		t.Errorf("List = %v, %v, want nothing", seen, err)
 	}
 	if err := w.Stop(t.Context(), l.ID, 0); err != nil {
 		t.Error(err)
@@ -336,8 +336,8 @@ func TestProbesAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := w.List(t.Context()); err != nil || len(ids) != 0 {
-		t.Errorf("List = %q, %v: a probe is no workload", ids, err)
+	if seen, err := w.List(t.Context()); err != nil || len(seen) != 0 {
+		t.Errorf("List = %v, %v: a probe is no workload", seen, err)
 	}
 	l := w.launch(t, "")
 	w.up(t, l)

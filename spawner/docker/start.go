@@ -131,7 +131,7 @@ func (b *Backend) renew(ctx context.Context, l spawner.Launch, c container.Inspe
 
 // exchange replaces a container of another image, if it never ran: then it holds no changes.
 func (b *Backend) exchange(ctx context.Context, l spawner.Launch, c container.InspectResponse) (container.InspectResponse, error) {
-	if observe(c).Existence != spawner.Created {
+	if c.State.Status != container.StateCreated {
 		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on image %s, not on %s", l.ID, c.Config.Image, l.Spec.Image).
 			With("start it with image " + c.Config.Image + ", or discard the changes first")
 	}

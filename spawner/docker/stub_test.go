@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,16 +74,21 @@ func TestWatchComesBack(t *testing.T) {
 }
 
 func TestPull(t *testing.T) {
-	const ref = "registry.example/a/b:1"
+	const (
+		ref  = "registry.example/a/b:1"
+		good = `{"id":"a","status":"Downloading","progressDetail":{"current":1048576,"total":2097152}}` + "\n"
+	)
 	for name, test := range map[string]struct {
 		reply string
 		pull  bool
+		arch  string
 		want  errs.Kind
 	}{
-		"refused":   {"", false, errs.Missing},
-		"good":      {`{"id":"a","status":"Downloading","progressDetail":{"current":1048576,"total":2097152}}` + "\n", true, -1},
-		"broken":    {`{"errorDetail":{"message":"write: no space left on device"}}` + "\n", true, errs.NoSpace},
-		"not there": {"", true, errs.Missing},
+		"refused":   {"", false, "", errs.Missing},
+		"good":      {good, true, runtime.GOARCH, -1},
+		"foreign":   {good, true, "pdp11", errs.Missing},
+		"broken":    {`{"errorDetail":{"message":"write: no space left on device"}}` + "\n", true, "", errs.NoSpace},
+		"not there": {"", true, "", errs.Missing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pulled := false
@@ -92,7 +98,7 @@ func TestPull(t *testing.T) {
 						answer(w, http.StatusNotFound, map[string]string{"message": "no such image"})
 						return
 					}
-					answer(w, http.StatusOK, map[string]string{"Id": "sha256:x"})
+					answer(w, http.StatusOK, map[string]string{"Id": "sha256:x", "Architecture": test.arch})
 				},
 				"/images/create": func(w http.ResponseWriter, _ *http.Request) {
 					if test.reply == "" {
@@ -114,7 +120,7 @@ func TestPull(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff([]int{-1, 50}, told); err != nil || id != "sha256:x" || diff != "" {
+			if diff := cmp.Diff([]int{-1, 33}, told); err != nil || id != "sha256:x" || diff != "" {
 				t.Errorf("image = %q, %v, told %s", id, err, diff)
 			}
 		})

@@ -28,6 +28,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		b.left(time.Now())
 		if time.Since(began) > lastPause {
 			pause = firstPause
 		}
@@ -57,6 +58,7 @@ func (b *Backend) recover(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
+		b.left(time.Now())
 		b.log.Warn("cannot look for sessions that a freeze left asleep", "again_in", pause, "error", err)
 		if !sleep(ctx, pause) {
 			return
@@ -84,9 +86,7 @@ func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.I
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream := b.client.Events(ctx, client.EventsListOptions{Filters: b.ours().Add("type", string(events.ContainerEventType))})
-	if !first {
-		b.wakeAll(ctx, changed)
-	}
+	b.catchUp(ctx, first, changed)
 	for {
 		select {
 		case m := <-stream.Messages:
@@ -99,14 +99,18 @@ func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.I
 	}
 }
 
-// wakeAll makes up for the events that were missed.
-func (b *Backend) wakeAll(ctx context.Context, changed func(spawner.ID)) {
-	ids, err := b.List(ctx)
+// catchUp makes up for the events that were missed.
+func (b *Backend) catchUp(ctx context.Context, first bool, changed func(spawner.ID)) {
+	seen, err := b.List(ctx)
 	if err != nil {
 		b.log.Debug("what changed while the engine was away is not known yet", "error", err) // the stream's end tells the same
+		return
 	}
-	for _, id := range ids {
-		changed(id)
+	b.returned(time.Now())
+	for id := range seen {
+		if !first {
+			changed(id)
+		}
 	}
 }
 

@@ -51,13 +51,13 @@ func benchHubCommand(env Env) *cobra.Command {
 	f.DurationVar(&b.load.Limit, "limit", bench.Longest, "how long all may take before it is cut off and cleared up")
 	f.BoolVar(&b.load.Shared, "yes", false, "also at a Hub where others have servers, for whom it becomes slow")
 	f.BoolVar(&b.asJSON, "json", false, "print the report as JSON")
-	for _, name := range []string{"hub-url", "token-file"} {
-		_ = c.MarkFlagRequired(name) // both are defined above
-	}
 	return c
 }
 
 func (b benchHub) run(ctx context.Context, env Env) error {
+	if b.tokenFile == "" {
+		return errs.Bad("token-file", "", "a file with the token of a service of the Hub")
+	}
 	token, err := os.ReadFile(b.tokenFile)
 	if err != nil {
 		return errs.New(errs.Invalid, "read the token: %w", err).With("check --token-file")

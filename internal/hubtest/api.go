@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"testing"
 	"time"
 
 	"slipway/hubapi"
@@ -53,17 +54,23 @@ func (h *Hub) As(token, method, path string, body any) Reply {
 	return h.ask(token, method, h.APIURL+path, body)
 }
 
-// Through asks a path of the Hub's proxy, below the Hub's base path, with a token: a user's server, or a service.
+// Through asks a path of the Hub's proxy with a token: that of a server (Server.URL) or of a service, with the Hub's base path.
 func (h *Hub) Through(token, method, path string, body any) Reply {
 	h.t.Helper()
-	return h.ask(token, method, h.URL+path, body)
+	return h.ask(token, method, "http://"+h.address(0)+path, body)
 }
 
 func (h *Hub) ask(token, method, address string, body any) Reply {
 	h.t.Helper()
-	req, err := http.NewRequest(method, address, reader(h, body))
+	return Ask(h.t, token, method, address, body)
+}
+
+// Ask sends a request with a token of the Hub to any address, and follows no redirect. Who does not answer gives status 0.
+func Ask(t testing.TB, token, method, address string, body any) Reply {
+	t.Helper()
+	req, err := http.NewRequest(method, address, reader(t, body))
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "token "+token)
@@ -79,8 +86,8 @@ func (h *Hub) ask(token, method, address string, body any) Reply {
 }
 
 // reader makes a body: nothing, a text as it is, or JSON.
-func reader(h *Hub, body any) io.Reader {
-	h.t.Helper()
+func reader(t testing.TB, body any) io.Reader {
+	t.Helper()
 	switch body := body.(type) {
 	case nil:
 		return nil
@@ -89,7 +96,7 @@ func reader(h *Hub, body any) io.Reader {
 	default:
 		text, err := json.Marshal(body)
 		if err != nil {
-			h.t.Fatal(err)
+			t.Fatal(err)
 		}
 		return bytes.NewReader(text)
 	}
@@ -217,13 +224,4 @@ func serverPath(user, name string) string {
 		return userPath(user) + "/server"
 	}
 	return userPath(user) + "/servers/" + url.PathEscape(name)
-}
-
-// Path is where a server lies in the Hub's proxy, below the Hub's base path.
-func Path(user, name string) string {
-	p := "/user/" + url.PathEscape(user) + "/"
-	if name != "" {
-		p += url.PathEscape(name) + "/"
-	}
-	return p
 }

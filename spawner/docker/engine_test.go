@@ -1,0 +1,104 @@
+package docker
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"slipway/internal/testenv"
+	"slipway/spawner/spawnertest"
+)
+
+// engine is a Docker Engine of the test's own, which may be killed. Its containerd is a process beside it, as on most machines:
+// what runs outlives the engine.
+type engine struct {
+	t      *testing.T
+	dir    string
+	socket string
+	daemon *exec.Cmd
+	log    *os.File
+}
+
+func newEngine(t *testing.T, flags ...string) *engine {
+	t.Helper()
+	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Dockerd)
+	dir, err := os.MkdirTemp("", "slipway-engine") // short, for the sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{t: t, dir: dir, socket: filepath.Join(dir, "engine.sock")}
+	t.Cleanup(e.discard)
+	if e.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	containerd := e.process("containerd", "--root", e.path("layers"), "--state", e.path("state"), "--address", e.path("containerd.sock"))
+	t.Cleanup(func() { _ = containerd.Process.Signal(syscall.SIGTERM); _ = containerd.Wait() })
+	until(t, "containerd answers", func() bool { _, err := os.Stat(e.path("containerd.sock")); return err == nil })
+	t.Cleanup(func() { e.end(syscall.SIGTERM) })
+	e.start(flags...)
+	return e
+}
+
+func (e *engine) path(name string) string { return filepath.Join(e.dir, name) }
+
+func (e *engine) process(program string, args ...string) *exec.Cmd {
+	e.t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = e.log, e.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	return cmd
+}
+
+// start starts the engine and waits until it answers.
+func (e *engine) start(flags ...string) {
+	e.t.Helper()
+	e.daemon = e.process("dockerd", append([]string{
+		"--containerd", e.path("containerd.sock"), "--containerd-namespace", "slipway-test", "--containerd-plugins-namespace", "slipway-test-plugins",
+		"--data-root", e.path("data"), "--exec-root", e.path("exec"), "--pidfile", e.path("pid"), "--host", "unix://" + e.socket,
+		"--bridge", "none", "--iptables=false", "--ip-masq=false", "--storage-driver", "overlay2",
+	}, flags...)...)
+	b := backend(e.t, Config{Host: e.socket, Network: "none"})
+	defer b.Close()
+	until(e.t, "the engine answers", func() bool { return b.Check(e.t.Context()) == nil })
+}
+
+// end ends the engine by a signal.
+func (e *engine) end(s syscall.Signal) {
+	if e.daemon == nil {
+		return
+	}
+	_ = e.daemon.Process.Signal(s)
+	_ = e.daemon.Wait() // ended by intent
+	e.daemon = nil
+}
+
+// discard removes all that the engine left. A killed one leaves its data directory mounted on itself.
+func (e *engine) discard() {
+	if e.t.Failed() {
+		text, _ := os.ReadFile(e.path("log"))
+		e.t.Logf("the engine's log:\n%s", text[max(0, len(text)-6000):])
+	}
+	_ = e.log.Close()
+	for syscall.Unmount(e.path("data"), 0) == nil {
+		continue
+	}
+	if err := os.RemoveAll(e.dir); err != nil {
+		e.t.Error(err)
+	}
+}
+
+// world is one on this engine.
+func (e *engine) world(cfg Config) world {
+	e.t.Helper()
+	cfg.Host, cfg.Network = e.socket, "none"
+	w := world{image: "slipway-test/tiny:1", agent: e.t.TempDir()}
+	w.Backend = w.again(e.t, cfg)
+	spawnertest.BuildAgent(e.t, w.agent)
+	e.t.Cleanup(func() { w.clear(e.t) })
+	return w
+}

@@ -109,11 +109,12 @@ type Manager struct {
 	work      map[ID]*entry
 	index     index
 	ledger    ledger
-	releases  map[string]releases // by backend
-	strangers map[string]map[launch]bool
-	ready     bool // the first look at everything is done
-	blank     bool // there was no record at all when the service started
-	lost      int  // workloads that run though there is no record at all; see forgetful
+	releases  map[string]releases        // by backend
+	strangers map[string]map[launch]bool // of the last muster, by hub
+	strange   map[string]int             // how many of them were strangers before, by hub
+	ready     bool                       // the first look at everything is done
+	blank     bool                       // there was no record at all when the service started
+	lost      int                        // workloads that run though there is no record at all; see forgetful
 	startTook []time.Duration
 	orphans   int
 }
@@ -145,7 +146,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), releases: map[string]releases{},
-		strangers: map[string]map[launch]bool{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b

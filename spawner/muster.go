@@ -59,7 +59,7 @@ func (m *Manager) Muster(ctx context.Context, r Roster) (MusterReport, error) {
 			again = append(again, e)
 		}
 	}
-	m.strangers[r.Hub] = strange
+	m.strangers[r.Hub], m.strange[r.Hub] = strange, len(again)
 	report := MusterReport{Strangers: len(again)}
 	if !r.Stop || len(again) == 0 {
 		return report, nil

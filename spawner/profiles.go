@@ -37,6 +37,7 @@ type Profile struct {
 	Pids                     int64 // zero: 4096
 	Default                  bool
 	Ready                    string // path below the prefix that answers when the app is up. Empty: "api"
+	Life                     Life
 }
 
 // Catalogue is what the site offers.
@@ -164,7 +165,9 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 	if err != nil {
 		return "", Spec{}, err
 	}
-	spec := Spec{Profile: p.Name, Image: image.Ref, Ready: p.Ready, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}}
+	spec := Spec{
+		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids},
+	}
 	if spec.Ready == "" {
 		spec.Ready = "api"
 	}

@@ -1,6 +1,9 @@
 package spawner
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Stats is the Manager's state in numbers.
 type Stats struct {
@@ -9,13 +12,14 @@ type Stats struct {
 	Use       map[string]Capacity // what is leased of it
 	StartTook []time.Duration     // from request to first answer, of the starts since the last call of Stats
 	Orphans   int                 // what backends hold without a record
+	Strangers map[string]int      // active sessions that the last musters found their hubs not to know, by hub
 }
 
 // Stats gives the Manager's state in numbers. The durations are given once.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans}
+	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
 	m.startTook = nil
 	for _, e := range m.work {
 		if s.Workloads[e.Kind] == nil {

@@ -73,6 +73,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/tunnel", "github.com/coder/websocket"},
 		},
+		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
 		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 

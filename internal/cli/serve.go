@@ -12,13 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
 	"slipway/images"
 	"slipway/internal/config"
-	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
+	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
@@ -66,15 +65,16 @@ type service struct {
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	freezer  *freezer
+	hubs     []hubPart
 	server   *server.Server
 	end      context.CancelFunc // ends everything that was made for this run
 }
 
 // serve runs the service until ctx ends. Sessions and jobs outlive it.
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := listen(cfg.Listen, cfg.TLS, log)
 	if err != nil {
-		return errs.New(errs.Unavailable, "listen at %s: %w", cfg.Listen, err).With("another service may be there; see `listen` in the configuration")
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +90,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeBackends, s.makeEngine, s.makeServer,
+		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeServer,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (s *service) makeBackends(context.Context) error {
 }
 
 func newDocker(cfg config.Config, log *slog.Logger) (*docker.Backend, error) {
-	return docker.New(docker.Config{Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Version: version, Logger: log})
+	return docker.New(docker.Config{Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log})
 }
 
 func newLocal(cfg config.Config, self string, log *slog.Logger) (*local.Backend, error) {
@@ -158,10 +158,13 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) {
 		s.engine.LinkChanged(ctx, spawner.ID(id), up)
 	}})
-	s.freezer = &freezer{library: s.library, capture: s.capture, life: ctx}
-	var err error
+	s.freezer = &freezer{library: s.library, capture: s.capture, principal: s.principal, life: ctx}
+	box, err := secret.OpenBox(s.cfg.SecretKey)
+	if err != nil {
+		return err
+	}
 	s.engine, err = spawner.New(ctx, spawner.Config{
-		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Account: s.account,
+		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.forJob, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Capacity: map[string]spawner.Capacity{
 			s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
@@ -173,46 +176,28 @@ func (s *service) makeEngine(ctx context.Context) error {
 	return err
 }
 
-func (s *service) account(ctx context.Context, user spawner.User) (spawner.Account, error) {
-	a, err := s.accounts.Account(ctx, string(user))
+func (s *service) account(ctx context.Context, hub string, user spawner.User) (spawner.Account, error) {
+	a, err := s.accounts.Account(ctx, s.realm(hub), string(user))
 	return spawner.Account(a), err
 }
 
+func (s *service) principal(hub string, user spawner.User) string {
+	return identity.Principal(s.realm(hub), string(user))
+}
+
 func (s *service) makeServer(context.Context) error {
-	hubs, err := hubsOf(s.cfg)
-	if err != nil {
-		return err
-	}
 	catalogue := catalogueOf(s.cfg)
 	if err := catalogue.Check(); err != nil {
 		return err
 	}
 	s.server = server.New(server.Config{
-		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: hubs, Admins: s.cfg.Users.Admins,
+		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs),
 		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze,
 		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats}), Logger: s.log,
 	})
 	return nil
-}
-
-// hubsOf makes the clients of the hubs.
-func hubsOf(cfg config.Config) ([]server.Hub, error) {
-	var hubs []server.Hub
-	for _, h := range cfg.Hubs {
-		api, err := h.API()
-		if err != nil {
-			return nil, fmt.Errorf("hub %s: %w", h.Name, err)
-		}
-		token, err := h.SpawnerToken()
-		if err != nil {
-			return nil, err
-		}
-		client := hub.New(hub.Config{APIURL: api, Service: h.Service})
-		hubs = append(hubs, server.Hub{Name: h.Name, APIURL: api, SpawnerToken: token, Identify: client.Identify})
-	}
-	return hubs, nil
 }
 
 // run runs all parts; the first that fails ends the others.
@@ -222,6 +207,9 @@ func (s *service) run(ctx context.Context, listener net.Listener) error {
 	g.Go(func() error { return s.links.Run(ctx) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
+	for _, p := range s.hubs {
+		g.Go(func() error { return s.syncer(p).Run(ctx) })
+	}
 	g.Go(func() error {
 		return s.server.Run(ctx, server.Listeners{
 			Public: listener, AgentAPI: s.links.Streams(tunnel.DoorAPI), AgentHub: s.links.Streams(tunnel.DoorHub),

@@ -18,6 +18,8 @@ type freezer struct {
 	library *images.Library
 	// capture gives a session's file tree.
 	capture func(context.Context, spawner.ID) (images.Source, error)
+	// principal gives the word by which a hub's user owns environments.
+	principal func(hub string, user spawner.User) string
 	// life ends with the service: a freeze outlives the request that asked for it.
 	life context.Context
 }
@@ -41,7 +43,7 @@ func (f *freezer) Freeze(
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
 	}
 	e, err := f.library.Freeze(f.life, images.Request{
-		Owner: string(w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
+		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Progress: func(p images.Progress) { progress(wireProgress(p)) },
 	})
 	if err != nil {
@@ -52,7 +54,7 @@ func (f *freezer) Freeze(
 
 // Environments lists the caller's environments.
 func (f *freezer) Environments(_ context.Context, c spawner.Caller) ([]hubapi.Environment, error) {
-	owner, err := ownerOf(c)
+	owner, err := f.ownerOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func (f *freezer) Environments(_ context.Context, c spawner.Caller) ([]hubapi.En
 
 // Environment finds one of the caller's environments.
 func (f *freezer) Environment(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
-	owner, err := ownerOf(c)
+	owner, err := f.ownerOf(c)
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
@@ -81,8 +83,8 @@ func (f *freezer) Environment(_ context.Context, c spawner.Caller, ref string) (
 }
 
 // forJob finds the environment of a job: its digest and its file.
-func (f *freezer) forJob(_ context.Context, user spawner.User, ref string) (digest, path string, err error) {
-	e, err := f.library.Get(string(user), ref)
+func (f *freezer) forJob(_ context.Context, hub string, user spawner.User, ref string) (digest, path string, err error) {
+	e, err := f.library.Get(f.principal(hub, user), ref)
 	if err != nil {
 		return "", "", err
 	}
@@ -90,11 +92,11 @@ func (f *freezer) forJob(_ context.Context, user spawner.User, ref string) (dige
 }
 
 // ownerOf gives whose environments a caller sees. A job's agent speaks for the job alone, and a Spawner for no user.
-func ownerOf(c spawner.Caller) (string, error) {
+func (f *freezer) ownerOf(c spawner.Caller) (string, error) {
 	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
 		return "", errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
 	}
-	return string(c.User), nil
+	return f.principal(c.Hub, c.User), nil
 }
 
 func wireProgress(p images.Progress) hubapi.Progress {

@@ -15,7 +15,7 @@ import (
 	"slipway/internal/secret"
 )
 
-// SiteRealm is the realm of hubs that name none.
+// SiteRealm is the realm of a hub that names none.
 const SiteRealm = "site"
 
 // Hub is a JupyterHub that vouches for users.

@@ -93,6 +93,7 @@ type engine struct {
 	capacity  *prometheus.Desc
 	use       *prometheus.Desc
 	orphans   *prometheus.Desc
+	strangers *prometheus.Desc
 
 	mu    sync.Mutex // one collection at a time
 	start prometheus.Histogram
@@ -105,6 +106,7 @@ func newEngine(stats func() spawner.Stats) *engine {
 		capacity:  prometheus.NewDesc("slipway_capacity", "What a backend may give in all; absent when it is not limited.", []string{"backend", "resource"}, nil),
 		use:       prometheus.NewDesc("slipway_leased", "What workloads hold of a backend.", []string{"backend", "resource"}, nil),
 		orphans:   prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
+		strangers: prometheus.NewDesc("slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"}, nil),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "slipway_start_seconds", Help: "From the request of a start to the first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
 		}),
@@ -113,7 +115,7 @@ func newEngine(stats func() spawner.Stats) *engine {
 
 // Describe names what there is.
 func (e *engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.orphans} {
+	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.orphans, e.strangers} {
 		ch <- d
 	}
 	e.start.Describe(ch)
@@ -143,6 +145,9 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 		each(c, func(resource string, v float64) { gauge(e.use, v, name, resource) })
 	}
 	gauge(e.orphans, float64(s.Orphans))
+	for hub, n := range s.Strangers {
+		gauge(e.strangers, float64(n), hub)
+	}
 	for _, d := range s.StartTook {
 		e.start.Observe(d.Seconds())
 	}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"slipway/internal/config"
+	"slipway/internal/errs"
+)
+
+// listen listens at an address, with TLS where a certificate is configured.
+func listen(address string, cfg config.TLS, log *slog.Logger) (net.Listener, error) {
+	var secure *tls.Config
+	if cfg.Cert != "" {
+		k := &keyPair{cfg: cfg, log: log}
+		if _, err := k.get(nil); err != nil {
+			return nil, err
+		}
+		secure = &tls.Config{GetCertificate: k.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, errs.New(errs.Unavailable, "listen at %s: %w", address, err).With("another service may be there; see `listen` in the configuration")
+	}
+	if secure != nil {
+		return tls.NewListener(l, secure), nil
+	}
+	return l, nil
+}
+
+// keyPair is a certificate with its key, read again when its files change: certificates are renewed while the service runs, and
+// connections must not be cut for it.
+type keyPair struct {
+	cfg config.TLS
+	log *slog.Logger
+
+	mu     sync.Mutex // guards all below
+	looked time.Time
+	stamps [2]time.Time
+	pair   *tls.Certificate
+}
+
+// lookAtFiles is how often the files are looked at.
+const lookAtFiles = 10 * time.Second
+
+// get gives the certificate, the last good one while the files are not.
+func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pair != nil && time.Since(k.looked) < lookAtFiles {
+		return k.pair, nil
+	}
+	k.looked = time.Now()
+	err := k.read()
+	if err != nil && k.pair == nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	if err != nil {
+		k.log.Error("the new certificate cannot be read; the service goes on with the old one", "err", err)
+	}
+	return k.pair, nil
+}
+
+// read reads the files if they have changed.
+func (k *keyPair) read() error {
+	var stamps [2]time.Time
+	for i, file := range []string{k.cfg.Cert, k.cfg.Key} {
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		stamps[i] = info.ModTime()
+	}
+	if k.pair != nil && stamps == k.stamps {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(k.cfg.Cert, k.cfg.Key)
+	if err != nil {
+		return errs.New(errs.Invalid, "tls: %w", err).With("name a PEM certificate, with its chain, and the key that belongs to it")
+	}
+	k.pair, k.stamps = &pair, stamps
+	return nil
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/hubapi/hub"
+	"slipway/hubapi/server"
+	"slipway/internal/agent/control"
+	"slipway/internal/config"
+	"slipway/internal/hubsync"
+	"slipway/internal/identity"
+	"slipway/spawner"
+)
+
+// hubPart is one configured hub with its client.
+type hubPart struct {
+	cfg    config.Hub
+	client *hub.Client
+	server server.Hub
+}
+
+func (s *service) makeHubs(context.Context) error {
+	for _, h := range s.cfg.Hubs {
+		p, err := newHubPart(h)
+		if err != nil {
+			return fmt.Errorf("hub %s: %w", h.Name, err)
+		}
+		s.hubs = append(s.hubs, p)
+	}
+	return nil
+}
+
+func newHubPart(h config.Hub) (hubPart, error) {
+	api, err := h.API()
+	if err != nil {
+		return hubPart{}, err
+	}
+	spawnerToken, err := h.SpawnerToken()
+	if err != nil {
+		return hubPart{}, err
+	}
+	token, err := h.Token()
+	if err != nil {
+		return hubPart{}, err
+	}
+	ca, err := h.CA()
+	if err != nil {
+		return hubPart{}, err
+	}
+	p := hubPart{cfg: h, client: hub.New(hub.Config{APIURL: api, Service: h.Service, Token: token, CA: ca})}
+	p.server = server.Hub{
+		Name: h.Name, APIURL: api, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
+		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
+	}
+	if p.server.PagesPrefix != "" {
+		p.server.OAuth = hub.OAuth{Client: p.client, Redirect: p.server.PagesPrefix + "oauth_callback"}
+	}
+	return p, nil
+}
+
+func serverHubs(parts []hubPart) []server.Hub {
+	var hubs []server.Hub
+	for _, p := range parts {
+		hubs = append(hubs, p.server)
+	}
+	return hubs
+}
+
+// realm gives whose users a hub's are.
+func (s *service) realm(hub string) string {
+	for _, h := range s.cfg.Hubs {
+		if h.Name == hub && h.Realm != "" {
+			return h.Realm
+		}
+	}
+	return identity.Site
+}
+
+// herald tells a hub what happens in a start that it asked for.
+func (s *service) herald(ctx context.Context, w spawner.Workload, secrets control.Env) {
+	hubs := map[string]hubsync.Hub{}
+	for _, p := range s.hubs {
+		hubs[p.cfg.Name] = p.client
+	}
+	h := hubsync.Herald{Hubs: hubs, Engine: s.engine, Logger: s.log}
+	h.Tell(ctx, w, secrets)
+}
+
+// syncer keeps a hub and the engine in agreement, as far as the service has a token of its own there.
+func (s *service) syncer(p hubPart) *hubsync.Syncer {
+	cfg := hubsync.Config{
+		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.Roster.Age),
+		Stop: p.cfg.Roster.Mode == config.RosterStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
+	}
+	if p.server.Activity && p.cfg.Roster.Mode != config.RosterOff {
+		cfg.Every = time.Duration(p.cfg.Roster.Every)
+	}
+	return hubsync.New(cfg)
+}

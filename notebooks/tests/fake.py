@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import socketserver
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -80,8 +81,9 @@ class Job:
 class FakeService:
     """State, faults and what was asked; ``url`` and ``socket`` are where it answers."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, tls: ssl.SSLContext | None = None) -> None:
         self.directory = directory
+        self.tls = tls
         self.lock = threading.RLock()
         self.jobs: dict[str, Job] = {}
         self.requests: dict[str, str] = {}
@@ -102,6 +104,8 @@ class FakeService:
         self.auto_start = True
         self.start_failure: Doc | None = None
         self.bad_json = False
+        self.page: str | None = None
+        self.now = self.peak = 0
         self.stopped_calls: list[str] = []
         self._servers: list[socketserver.BaseServer] = []
         self.socket = str(directory / "api.sock")
@@ -110,12 +114,14 @@ class FakeService:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def up(self) -> None:
         """Start answering, at the same addresses as before."""
         handler = type("Handler", (_Handler,), {"fake": self})
         tcp = _TCP(("127.0.0.1", self.port), handler)
+        if self.tls:
+            tcp.socket = self.tls.wrap_socket(tcp.socket, server_side=True)
         self.port = tcp.server_address[1]
         Path(self.socket).unlink(missing_ok=True)
         self._servers = [tcp, _Unix(self.socket, handler)]
@@ -235,9 +241,18 @@ class _Handler(BaseHTTPRequestHandler):
         with self.fake.lock:
             self.fake.asked.append((method, self.path))
             self.fake.headers.append(dict(self.headers))
+            self.fake.now += 1
+            self.fake.peak = max(self.fake.peak, self.fake.now)
         try:
-            self.fake.fault(f"{method} {split.path}")
-            self._route(method, [unquote(part) for part in split.path.strip("/").split("/")])
+            self._try(method, split.path)
+        finally:
+            with self.fake.lock:
+                self.fake.now -= 1
+
+    def _try(self, method: str, path: str) -> None:
+        try:
+            self.fake.fault(f"{method} {path}")
+            self._route(method, [unquote(part) for part in path.strip("/").split("/")])
         except Fault as fault:
             self._json(fault.doc, fault.status)
         except (Drop, BrokenPipeError, ConnectionError):
@@ -347,13 +362,23 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "stop":
             session = self._session(id)
             self.fake.stopped_calls.append(id)
-            session.update(phase="stopped", outcome={"exit_code": 0, "reason": "stopped"})
+            session.update(phase="stopped", outcome={"exit_code": 0, "reason": "stopped", "canceled": True})
             self._json(session)
+        elif what == "keep":
+            self._json(self._keep(self._session(id)))
         elif what == "freeze":
             self._session(id) if id != "self" else None
             self._stream(self._freeze(), "text/event-stream")
         else:
             self._json(self._start(), 202)
+
+    def _keep(self, session: Doc) -> Doc:
+        if session["phase"] != "running":
+            raise Fault("conflict", 409, "the session does not run")
+        if self.body["for"] not in ("4h", "90m"):
+            raise Fault("invalid", 422, f"for: {self.body['for']}: too long", field="for", remedy="at most 24h")
+        session.update(keep_until="2026-11-21T18:00:00Z", stops=None)
+        return session
 
     def _start(self) -> Doc:
         body, fake = self.body, self.fake
@@ -364,7 +389,7 @@ class _Handler(BaseHTTPRequestHandler):
             session = same[0] if same else fake.session()
             session.update(
                 user=body["user"], name=body["server_name"], launch=body["launch"], phase="starting", outcome=None,
-                request=body, waiting="for a slice",
+                request=body, waiting="for a slice", page=fake.page,
             )  # fmt: skip
         fake.step(session, "leasing", 10)
         fake.step(session, "starting container", 40)

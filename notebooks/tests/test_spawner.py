@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
+import jupyterhub
 import pytest
 
+import fake
 from fake import TOKEN, Drop, FakeService, Fault, unavailable
 from hub import Hub
-from slipway._hub import StartError, clean_options
+from slipway._async import BRISK, AsyncService
+from slipway._errors import InvalidError, UnavailableError
+from slipway._hub import StartError, clean_options, remembered
+from slipway._launch import GRACE, Launch
 from slipway.spawner import SlipwaySpawner
 
 
@@ -165,6 +173,35 @@ async def test_progress_tells_that_the_service_is_away(hub: Hub, service: FakeSe
     assert "leasing" in messages
 
 
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [
+        ("/services/slipway/sessions/s-1?a&b", '<a href="/services/slipway/sessions/s-1?a&amp;b"'),
+        (None, ""),
+        ("//elsewhere/", ""),
+        ("/\\elsewhere/", ""),
+        ("javascript:alert(1)", ""),
+    ],
+)
+async def test_progress_has_a_link_to_the_sessions_page(
+    hub: Hub, service: FakeService, page: str | None, link: str
+) -> None:
+    service.auto_start, service.page = False, page
+    await start(hub, {})
+    await until(lambda: bool(hub.spawner().session_id))
+    service.step(service.sessions["s-1"], "place 3 of 7: <all slices> are taken")
+    follower = asyncio.create_task(progress(hub))
+    await until(lambda: service.count("GET", "/events") > 0)
+    await asyncio.sleep(0.3)
+    service.sessions["s-1"]["phase"] = "running"
+    event = next(event for event in await follower if "place 3" in event["message"])
+    assert event["message"] == "place 3 of 7: <all slices> are taken"
+    shown = event.get("html_message", "")
+    assert bool(shown) == bool(link)
+    assert link in shown
+    assert "<all" not in shown
+
+
 async def test_progress_never_raises(hub: Hub, service: FakeService) -> None:
     await start(hub, {})
     spawner = await ready(hub)
@@ -245,7 +282,8 @@ async def test_a_start_outlasts_faults_with_one_launch(hub: Hub, service: FakeSe
     service.up()
     service.sessions["s-1"]["phase"] = "running"
     spawner = await ready(hub)
-    assert service.count("POST", "/api/v1/sessions") >= 3  # also after a wait that broke: the service may be a new one
+    # What was answered is not asked for again: the start is the service's, also after a restart.
+    assert service.count("POST", "/api/v1/sessions") == 3
     assert list(service.session_events) == [("s-1", spawner.launch)]
     assert list(service.sessions) == ["s-1"]
 
@@ -287,6 +325,167 @@ async def test_a_missing_token_says_who_must_act(tmp_path: Path, service: FakeSe
         spawner._read_token()
     (tmp_path / "none").write_text(f"{TOKEN}\n")
     assert spawner._read_token() == TOKEN
+
+
+# --- starts that are given up
+
+
+async def test_a_start_cancelled_in_the_service_is_no_failure_of_the_site(hub: Hub, service: FakeService) -> None:
+    service.auto_start = False
+    await start(hub, {})
+    await until(lambda: "s-1" in service.sessions)
+    outcome = {"exit_code": 143, "reason": "stopped by its owner", "canceled": True}
+    service.sessions["s-1"].update(phase="stopped", outcome=outcome)
+    await until(lambda: hub.spawner().pending is None)
+    assert "this start was cancelled" in (await progress(hub))[-1]["message"]
+    if jupyterhub.version_info >= (6,):  # the older one counts everything, and stops itself only where it is told to
+        assert hub.app.tornado_application.settings["failure_count"] == 0
+    page = await hub.browser()
+    answer = await page.get("/hub/spawn-pending/alice")
+    assert (answer.status_code, "this start was cancelled" in answer.text) == (409, True)
+    await page.aclose()
+    assert not hub.spawner().active
+
+
+@pytest.mark.parametrize("when", ["while it waits", "before it is answered"])
+async def test_stopping_a_server_that_starts(hub: Hub, service: FakeService, when: str) -> None:
+    service.auto_start = False
+    if when == "before it is answered":
+        service.fail("POST /api/v1/sessions", 2.5)
+    await start(hub, {})
+    await until(lambda: service.count("POST" if "before" in when else "GET", "/api/v1/sessions") > 0)
+    assert await stop(hub) == 204
+    await until(lambda: service.sessions.get("s-1", {}).get("phase") == "stopped")
+    service.auto_start = True
+    await start(hub, {})
+    await ready(hub)
+    await asyncio.sleep(GRACE + 0.3)  # what was given up stops nothing of what came after it
+    assert service.sessions["s-1"]["phase"] == "running"
+
+
+async def test_a_start_that_the_hub_just_drops(hub: Hub, service: FakeService) -> None:
+    service.auto_start = False
+    await start(hub, {})
+    await until(lambda: "s-1" in service.sessions)
+    service.fail("/stop", unavailable())
+    hub.spawner()._spawn_future.cancel()  # and nobody calls stop
+    await until(lambda: service.sessions["s-1"]["phase"] == "stopped")
+    assert service.count("POST", "/s-1/stop?wait=no") == 2
+
+
+async def test_what_is_given_up_stops_no_other_start(service: FakeService) -> None:
+    service.auto_start = False
+    asked = AsyncService(service.url, lambda: TOKEN)
+    launches = [Launch(asked, {"user": "a", "server_name": "", "launch": str(n)}, 60, print) for n in range(2)]
+    await launches[0].ask()
+    launches[0].give_up()
+    await launches[1].ask()
+    await until(lambda: service.count("GET", "/sessions?user=a&name=") == 1)
+    await asyncio.sleep(0.3)
+    assert service.stopped_calls == []
+
+
+def test_a_hub_that_ends_leaves_its_starts(service: FakeService) -> None:
+    service.auto_start = False
+    request = {"user": "alice", "server_name": "", "launch": "l"}
+
+    async def life() -> None:
+        launch = Launch(AsyncService(service.url, lambda: TOKEN), request, 60, print)
+        await launch.ask()
+        launch.give_up()
+        await asyncio.sleep(0.1)
+
+    asyncio.run(life())  # cancels what is left, as the Hub does
+    assert service.sessions["s-1"]["phase"] == "starting"
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        (b"", {}),
+        (b"null", {}),
+        (b"{}", {}),
+        (b'{"user_options": null}', {}),
+        (b'{"user_options": {"profile": "small"}}', {"profile": "small"}),
+        (b'{"profile": "small"}', {"profile": "small"}),
+    ],
+)
+async def test_options_by_the_api(hub: Hub, service: FakeService, body: bytes, want: dict[str, Any]) -> None:
+    async with hub.api() as api:
+        assert (await api.post("/users/alice/server", content=body)).status_code in (201, 202)
+    spawner = await ready(hub)
+    assert service.sessions["s-1"]["request"]["options"] == want
+    assert spawner.user_options == want
+
+
+@pytest.mark.parametrize("body", [b'["small"]', b'"small"', b"7", b'{"cpus": NaN}', b'{"image": "\\ud800"}'])
+async def test_options_that_are_none(hub: Hub, service: FakeService, body: bytes) -> None:
+    hub.app.tornado_application.settings["slow_spawn_timeout"] = 10
+    async with hub.api() as api:
+        answer = await api.post("/users/alice/server", content=body)
+        assert answer.status_code in (400, 422), answer.text
+        assert service.count("POST", "/") == 0
+        assert (await api.post("/users/alice/server", json={"profile": "small"})).status_code in (201, 202)
+    await ready(hub)
+
+
+@pytest.mark.parametrize(
+    ("code", "theirs", "ours"), [("invalid", 422, 422), ("unauthorized", 401, 424), ("internal", 500, 424)]
+)
+async def test_no_refusal_counts_against_the_hub(
+    hub: Hub, service: FakeService, code: str, theirs: int, ours: int
+) -> None:
+    hub.app.tornado_application.settings["slow_spawn_timeout"] = 10
+    service.fail("POST /api/v1/sessions", Fault(code, theirs, "<no>"))
+    async with hub.api() as api:
+        answer = await api.post("/users/alice/server", json={})
+    assert answer.status_code == ours
+    assert answer.json()["message"] == "<no>"
+
+
+async def test_the_form_begins_with_the_last_choice(hub: Hub, service: FakeService) -> None:
+    page = await hub.browser()
+    await page.get("/hub/spawn")
+    form = {"profile": "small", "cpus": "2", "fresh": "yes"}
+    await page.post("/hub/spawn", params={"_xsrf": page.cookies["_xsrf"]}, data=form)
+    await ready(hub)
+    await stop(hub)
+    service.asked.clear()
+    await page.get("/hub/spawn")
+    await page.aclose()
+    asked = dict(parse_qsl(urlsplit(service.asked[-1][1]).query, keep_blank_values=True))
+    assert (asked["user"], asked["name"]) == ("alice", "")
+    assert json.loads(asked["options"]) == {"profile": "small", "cpus": "2"}
+
+
+@pytest.mark.parametrize("last", [None, {}, [1], {"x": float("nan")}, {"x": "y" * 3000}])
+def test_nothing_to_remember(last: Any) -> None:
+    assert remembered(SimpleNamespace(orm_spawner=SimpleNamespace(user_options=last))) == ""
+
+
+async def test_internal_ssl_is_refused_at_the_start(hub: Hub, service: FakeService) -> None:
+    hub.app.tornado_application.settings["slow_spawn_timeout"] = 10
+    hub.app.users["alice"].spawner.internal_ssl = True
+    async with hub.api() as api:
+        answer = await api.post("/users/alice/server", json={})
+    assert (answer.status_code, "internal_ssl" in answer.text) == (424, True)
+    assert service.count("POST", "/") == 0
+
+
+async def test_another_name_leaves_no_changes_behind(hub: Hub, service: FakeService) -> None:
+    if jupyterhub.version_info < (6,):
+        pytest.skip("servers have other names since JupyterHub 6")
+    await start(hub, {}, server="one")
+    await ready(hub, "one")
+    await stop(hub, "one")
+    async with hub.api() as api:
+        answer = await api.patch("/users/alice/servers/one", json={"name": "two"})
+        assert (answer.status_code, "kept changes" in answer.text) == (409, True)
+        service.sessions.clear()
+        assert (await api.patch("/users/alice/servers/one", json={"name": "two"})).status_code < 300
 
 
 # --- the form
@@ -410,6 +609,52 @@ async def test_many_at_once(hub: Hub, service: FakeService) -> None:
     for session in service.sessions.values():
         session["phase"] = "running"
     await until(lambda: all(hub.app.users[name].spawners[""].ready for name in names), 20)
+
+
+async def test_a_storm_of_polls(hub: Hub, service: FakeService) -> None:
+    await start(hub, {})
+    spawner = await ready(hub)
+    service.auto_start = False
+    async with hub.api() as api:
+        (await api.post("/users/bob")).raise_for_status()
+    await start(hub, {}, user="bob")
+    await until(lambda: service.count("GET", "/wait") > 0)
+    service.asked.clear()
+    service.peak = 0
+    service.fail("GET /api/v1/sessions/s-1", *[0.02] * 60)
+    assert await asyncio.gather(*(spawner.poll() for _ in range(200))) == [None] * 200
+    assert 1 < service.peak <= BRISK + 1  # bob's wait is beside the line, not in it
+    assert {path for verb, path in service.asked if "/wait" not in path} == {"/api/v1/sessions/s-1"}
+
+
+async def test_a_line_that_does_not_move(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slipway._async._LINE", 0.2)
+    service.fail("/me", *[1.0] * BRISK)
+    asked = AsyncService(service.url, lambda: TOKEN)
+    answers = await asyncio.gather(*(asked.json("GET", "/me") for _ in range(BRISK + 1)), return_exceptions=True)
+    assert isinstance(answers[-1], UnavailableError)
+    assert answers[0] == {"user": "alice", "hub": "main", "admin": False, "session": "s-self"}
+    assert await asked.json("GET", "/me")  # the slots are free again
+
+
+# --- TLS to the service
+
+
+async def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    service = FakeService(tmp_path, tls=context)
+    try:
+        trusting = AsyncService(service.url, lambda: TOKEN, ca_file=str(certificate[0]))
+        assert (await trusting.json("GET", "/me"))["user"] == "alice"
+        with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            await AsyncService(service.url, lambda: TOKEN).json("GET", "/me")
+        with pytest.raises(InvalidError, match="No such file"):
+            await AsyncService(service.url, lambda: TOKEN, ca_file=str(tmp_path / "none.pem")).json("GET", "/me")
+        with pytest.raises(InvalidError, match="fake"):
+            await AsyncService(service.url, lambda: TOKEN, ca_file=fake.__file__).json("GET", "/me")
+    finally:
+        service.down()
 
 
 def test_the_hub_answers(service: FakeService) -> None:

@@ -23,7 +23,8 @@ from ._errors import (
     UnavailableError,
 )
 from ._job import GridError, JobHandle, OutputFile, ResultError
-from ._models import Environment, Event, FreezeStep, Job, JobFile, Me, Outcome, Profile, Session
+from ._models import Event, Job, Outcome, Queue, Session, Stops
+from ._site import Environment, FreezeStep, JobFile, Me, Profile
 from ._transport import Target
 
 if TYPE_CHECKING:
@@ -52,16 +53,20 @@ __all__ = [
     "OutputFile",
     "OverQuotaError",
     "Profile",
+    "Queue",
     "ResultError",
     "Session",
     "SlipwayError",
+    "Stops",
     "Target",
     "UnauthorizedError",
     "UnavailableError",
     "environments",
     "job",
     "jobs",
+    "keep",
     "load_ipython_extension",
+    "session",
 ]
 
 
@@ -81,6 +86,18 @@ def environments(**client: Any) -> list[Environment]:
     """List your environments."""
     with Client(**client) as connection:
         return connection.environments()
+
+
+def session(**client: Any) -> Session:
+    """Give the session that this runs in: what it has, and when and why it will be stopped."""
+    with Client(**client) as connection:
+        return connection.session()
+
+
+def keep(time: str = "4h", **client: Any) -> Session:
+    """Keep this session from being stopped as idle or too old, for a time from now on."""
+    with Client(**client) as connection:
+        return connection.keep(time)
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from ._errors import ConflictError, InternalError, SlipwayError, UnavailableError, from_body
-from ._models import Environment, Event, FreezeStep, Job, JobFile, Me, Profile, Session
+from ._models import Event, Job, Session
+from ._site import Environment, FreezeStep, JobFile, Me, Profile
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
 
 MAX_FILES = 64 << 20
@@ -81,6 +82,10 @@ class Client:
     def stop_session(self, id: str) -> Session:  # noqa: A002
         """Stop a session; its changes are kept. Stopping a stopped one is success."""
         return Session.from_json(self._http.json("POST", f"/sessions/{part(id)}/stop"))
+
+    def keep(self, time: str, session: str = "self") -> Session:
+        """Let a running session be neither idle nor too old for a time such as 4h or 90m from now on."""
+        return Session.from_json(self._http.json("POST", f"/sessions/{part(session)}/keep", body={"for": time}))
 
     def discard_session(self, id: str) -> None:  # noqa: A002
         """Discard a session with the changes that it has kept."""

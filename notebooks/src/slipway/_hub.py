@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import html
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tornado import web
+
+from ._errors import InvalidError, SlipwayError
+
+_REMEMBERED = 2000  # bytes of options that travel with the request for a form
+_PATH = re.compile(r"/([^/\\].*)?", re.DOTALL)  # of this host: not //elsewhere
 
 
 class _Text(str):
@@ -48,6 +55,27 @@ class StartError(web.HTTPError):
         return self.jupyterhub_message
 
 
+def start_error(error: SlipwayError) -> StartError:
+    """Make a refusal, or a service that cannot be asked, the failure of a start.
+
+    Never a 5xx: since JupyterHub 6 those alone count against its consecutive_failure_limit, and a Hub that
+    ends itself helps nobody here. Nor 401: it is not the caller's token that is wrong.
+    """
+    ours = 400 <= error.status < 500 and error.status != 401
+    return StartError(error.status if ours else 424, error.message, error.remedy)
+
+
+def progress_event(message: str, percent: float = -1, page: str = "") -> dict[str, Any]:
+    """Make a step of a start, with a link to the session's own page where there is one."""
+    event: dict[str, Any] = {"message": message}
+    if percent >= 0:
+        event["progress"] = min(int(percent), 99)
+    if _PATH.fullmatch(page):
+        link = f'<a href="{html.escape(page)}" target="_blank" rel="noopener">cancel or watch this start</a>'
+        event["html_message"] = f"{html.escape(message)} &middot; {link}"
+    return event
+
+
 def failed_form(reason: object) -> str:
     """Make a form that says why it is empty; submitted as it is, it starts the default profile."""
     return (
@@ -56,15 +84,57 @@ def failed_form(reason: object) -> str:
     )
 
 
-def forget_fresh(spawner: Any) -> None:
-    """Let ``fresh`` act once: the Hub keeps the options, and a later start without a form takes them again."""
-    kept = {key: value for key, value in (spawner.user_options or {}).items() if key != "fresh"}
-    if len(kept) == len(spawner.user_options or {}):
-        return
-    spawner.user_options = kept
+def settle_options(spawner: Any) -> dict[str, Any]:
+    """Give this start's options, and leave in the Hub those that a later start without any takes again.
+
+    ``fresh`` acts once, and what are no options at all are not kept.
+    """
+    given = spawner.user_options
+    try:
+        options = given_options(given)
+    except InvalidError:
+        _keep(spawner, {})
+        raise
+    kept = {key: value for key, value in options.items() if key != "fresh"}
+    if kept != given:
+        _keep(spawner, kept)
+    return options
+
+
+def _keep(spawner: Any, options: dict[str, Any]) -> None:
+    spawner.user_options = options
     if spawner.orm_spawner:
-        spawner.orm_spawner.user_options = dict(kept)
+        spawner.orm_spawner.user_options = dict(options)
         spawner.db.commit()  # before the request goes out: the Hub may die while the server starts
+
+
+def given_options(given: object) -> dict[str, Any]:
+    """Take the options of a request as JupyterHub 5 or 6 gives them.
+
+    A Hub of release 5 passes on the body of a request whatever it is, also one that is written for
+    release 6, which has the options under ``user_options``.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and given and set(given) <= {"user_options", "display_name"}:
+        given = given.get("user_options") or {}
+    if not isinstance(given, Mapping):
+        raise InvalidError(
+            f"the options of a server are a JSON object, not {json.dumps(given, default=str)[:80]}",
+            field="user_options",
+            remedy='send {"profile": ...}, {} or nothing',
+        )
+    return clean_options(given)
+
+
+def remembered(spawner: Any) -> str:
+    """Give the choice of the last start as JSON, for the form to begin with; empty when there is none."""
+    last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
+    try:
+        text = json.dumps(given_options(last), allow_nan=False)
+    except (InvalidError, ValueError):
+        return ""
+    return text if 2 < len(text) <= _REMEMBERED else ""
 
 
 def clean_options(given: Mapping[str, Any]) -> dict[str, Any]:

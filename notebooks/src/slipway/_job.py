@@ -14,8 +14,9 @@ from typing import Any
 
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
-from ._models import Job, JobFile, Outcome
+from ._models import Job, Outcome
 from ._runner import OUTCOME, RESULT
+from ._site import JobFile
 
 _OWN = {OUTCOME, RESULT}
 

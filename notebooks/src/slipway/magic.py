@@ -18,10 +18,10 @@ from . import _check
 from ._client import Client
 from ._errors import InvalidError, MissingError
 from ._job import GridError, JobHandle, megabytes
-from ._models import Environment, FreezeStep
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._show import Screen
+from ._site import Environment, FreezeStep
 from ._watch import WatchInterrupted, watch
 
 

@@ -4,11 +4,12 @@ Everything that matters (which session runs, its log, its changes) lives in the 
 holds only the session's id and the id of its latest start (``launch``). So a Hub may be restarted at
 any time, and so may the service.
 
-What JupyterHub 6.1 asks for and is easy to get wrong:
+What JupyterHub 5 and 6 ask for and is easy to get wrong:
 
 - the reason of a failed start reaches the user only as a StartError (see there);
 - state is stored after ``start`` has returned, so a server whose start a Hub's death has cut off is
   looked up by user and server name;
+- a start may be cancelled without a ``stop`` after it, see Launch.give_up;
 - an exception out of ``stop`` makes the Hub forget the server, so stopping is retried in here;
 - ``poll`` must not raise: at a Hub's start that would count as dead.
 """
@@ -19,18 +20,19 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jupyterhub.spawner import Spawner
 from jupyterhub.utils import url_path_join
+from traitlets import Any as AnyTrait
 from traitlets import Integer, Unicode, default
 
 from ._async import AsyncService
-from ._errors import SlipwayError, UnauthorizedError, UnavailableError
-from ._hub import StartError, clean_options, failed_form, forget_fresh
-from ._models import Outcome, Session
+from ._errors import SlipwayError, UnauthorizedError
+from ._hub import StartError, clean_options, failed_form, progress_event, remembered, settle_options, start_error
+from ._launch import Launch
+from ._models import Session
 from ._transport import part
 
 
@@ -43,14 +45,19 @@ class SlipwaySpawner(Spawner):
     ).tag(config=True)
     token_file = Unicode(help="File with this Hub's spawner token; read anew for each request.").tag(config=True)
     token = Unicode(help="The spawner token itself; token_file is the better place for it.").tag(config=True)
+    ca_file = Unicode(
+        help="File of certificates, in PEM, that the service's own is checked against. Default: the system's."
+    ).tag(config=True)
     stop_timeout = Integer(
         60, help="How long, in seconds, a stop outlasts an unreachable service before it is given up."
     ).tag(config=True)
 
+    # Any value: JupyterHub 5 passes on the body of a request as it is, and start says what is wrong with it.
+    user_options = AnyTrait({})
+
     session_id = ""
     launch = ""
-    _starting = False
-    _notice = ""
+    _launch: Launch | None = None
 
     @default("start_timeout")
     def _default_start_timeout(self) -> int:
@@ -87,7 +94,7 @@ class SlipwaySpawner(Spawner):
     @property
     def service(self) -> AsyncService:
         """The service, spoken to with this Hub's token."""
-        return AsyncService(self.service_url, self._read_token)
+        return AsyncService(self.service_url, self._read_token, ca_file=self.ca_file)
 
     def _read_token(self) -> str:
         try:
@@ -104,86 +111,53 @@ class SlipwaySpawner(Spawner):
 
     async def start(self) -> str:
         """Ask for the session and wait until it runs; the service may restart meanwhile."""
-        self.session_id, self.launch, self._notice, self._starting = "", uuid.uuid4().hex, "", True
-        # A little less than the Hub's own patience: our error says what it was waiting for.
-        deadline = time.monotonic() + max(self.start_timeout * 0.95 - 1, 1)
+        self.session_id, self.launch = "", uuid.uuid4().hex
+        self._refuse_internal_ssl()
         try:
             request = self._request()
-            forget_fresh(self)
-            ask = partial(self._patiently, deadline, lambda: self._session("POST", "/sessions", body=request))
-            session = await ask()
-            self.session_id = session.id
-            while session.phase != "running":
-                self._check_start(session, deadline)
-                try:
-                    session = await self._wait()
-                except UnavailableError:  # a restarted service has lost the secrets: it waits for the same request
-                    session = await ask()
+            self._launch = launch = Launch(self.service, request, self.start_timeout, self._warn)
+            self.session_id = (await launch.ask()).id
+            await launch.up()
         except SlipwayError as error:
-            raise StartError(error.status, error.message, error.remedy) from error
+            raise start_error(error) from error
+        except asyncio.CancelledError:
+            launch.give_up()
+            raise
         finally:
-            self._starting = False
+            self._launch = None
         return str(self.session_url)
+
+    def _refuse_internal_ssl(self) -> None:
+        if self.internal_ssl:
+            raise StartError(
+                424,
+                "this Hub has internal_ssl, whose certificates Slipway does not bring into sessions",
+                "an administrator must set JupyterHub.internal_ssl to False; SlipwaySpawner.ca_file, and an https "
+                "address as service_url, keep the way to the service safe",
+            )
+
+    def _warn(self, text: str) -> None:
+        self.log.warning("%s: %s", self._log_name, text)
 
     def _request(self) -> dict[str, Any]:
         return {
             "user": self.user.name,
             "server_name": self.name,
-            "options": clean_options(self.user_options or {}),
+            "options": settle_options(self),
             "launch": self.launch,
             "prefix": self.server.base_url,
             "env": {key: str(value) for key, value in self.get_env().items() if value is not None},
             "argv": [*(self.cmd or []), *self.get_args()],
         }
 
-    async def _wait(self) -> Session:
-        return await self._session("GET", f"/sessions/{part(self.session_id)}/wait", params={"launch": self.launch})
-
-    def _check_start(self, session: Session, deadline: float) -> None:
-        if session.ended:
-            outcome = session.outcome or Outcome(reason="it was stopped while it started")
-            reason = outcome.reason or f"the server ended with exit code {outcome.exit_code}"
-            # Not a 5xx: those count against the Hub's consecutive_failure_limit, which ends the Hub.
-            raise StartError(424, reason, outcome.remedy, outcome.tail)
-        if session.launch not in ("", self.launch):
-            raise StartError(409, "another start of this server has taken this one's place", "reload the page")
-        if time.monotonic() > deadline:
-            raise StartError(
-                504,
-                f"the server was still {session.phase} after {self.start_timeout} s"
-                + (f": {session.waiting}" if session.waiting else ""),
-                "try again, or choose smaller options",
-            )
-
-    async def _patiently(self, deadline: float, request: Callable[[], Awaitable[Session]]) -> Session:
-        """Repeat a request, which must bear it, while the service does not answer."""
-        pause = 0.2
-        while True:
-            begun = time.monotonic()
-            try:
-                session = await request()
-            except UnavailableError as error:
-                if time.monotonic() + pause > deadline:
-                    raise
-                self._notice = f"{error.message}; trying again"
-                self.log.warning("%s: %s", self._log_name, self._notice)
-            else:
-                self._notice = ""
-                # The wait is a long poll; one that answers at once and says nothing new must not spin.
-                if session.phase != "running" and time.monotonic() - begun < 0.1:
-                    await asyncio.sleep(0.1)
-                return session
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 3.0)
-
     async def poll(self) -> int | None:
         """Give None while the session runs, starts, or cannot be asked: unknown is not dead."""
-        if self._starting:
+        if self._launch:
             return None
         try:
             session = await self._find()
         except SlipwayError as error:
-            self.log.warning("%s: cannot be asked for, taken as running: %s", self._log_name, error)
+            self._warn(f"cannot be asked for, taken as running: {error}")
             return None
         if session is None:
             return 0
@@ -215,12 +189,12 @@ class SlipwaySpawner(Spawner):
             try:
                 session = await self._find()
                 if session is not None and not session.ended:
-                    await self._session("POST", f"/sessions/{part(session.id)}/stop")
+                    await self._session("POST", f"/sessions/{part(session.id)}/stop", long=True)
             except SlipwayError as error:
                 if error.code == "not_found":
                     return
                 # Anything else is tried again, a refusal too: giving up makes the Hub forget the server.
-                self.log.warning("%s: stop: %s", self._log_name, error)
+                self._warn(f"stop: {error}")
                 if time.monotonic() + pause > deadline:
                     raise
             else:
@@ -233,24 +207,24 @@ class SlipwaySpawner(Spawner):
         try:
             async for event in self._progress():
                 yield event
-        except SlipwayError as error:
-            self.log.warning("%s: progress: %s", self._log_name, error)
+        except Exception as error:  # noqa: BLE001 - the Hub would end the page's stream without a word
+            self._warn(f"progress: {error}")
 
     async def _progress(self) -> AsyncIterator[dict[str, Any]]:
         told = ""
-        while self._starting and not self.session_id:
-            if self._notice and self._notice != told:
-                told = self._notice
-                yield {"message": told}
+        while (launch := self._launch) and not launch.session:
+            if launch.notice and launch.notice != told:
+                told = launch.notice
+                yield progress_event(told)
             await asyncio.sleep(0.1)
         if not self.session_id:
             return
+        page = launch.session.page if launch and launch.session else ""
         path = f"/sessions/{part(self.session_id)}/events"
         # The launch keeps an earlier start's events apart from this one's.
         async for event in self.service.events(path, {"launch": self.launch}):
             if event.message:
-                known = {"progress": min(int(event.percent), 99)} if event.percent >= 0 else {}
-                yield {**known, "message": event.message}
+                yield progress_event(event.message, event.percent, page)
 
     async def get_url(self) -> str:
         """Give the server's URL; the Hub asks after a restart and compares it with what it has stored."""
@@ -277,6 +251,19 @@ class SlipwaySpawner(Spawner):
         """Discard the changes that the service has kept for this server: its user or name is being deleted."""
         await self.service.call("DELETE", "/sessions", params=self._who())
 
+    async def rename(self, old_name: str, new_name: str) -> None:
+        """Refuse another name (JupyterHub 6) for a server that has kept changes: they are kept under the old one."""
+        try:
+            doc = await self.service.json("GET", "/sessions", params={"user": self.user.name, "name": old_name})
+        except SlipwayError as error:
+            raise start_error(error) from error
+        if doc.get("sessions"):
+            raise StartError(
+                409,
+                f"the server {old_name} has kept changes, which another name would leave behind",
+                "delete it with its changes, or start another one",
+            )
+
     def _who(self) -> dict[str, str]:
         return {"user": self.user.name, "name": self.name}
 
@@ -287,7 +274,8 @@ class SlipwaySpawner(Spawner):
 async def service_form(spawner: SlipwaySpawner) -> str:
     """Fetch the spawn form; when that fails, say so above an empty form, which starts the default profile."""
     try:
-        return (await spawner.service.call("GET", "/spawn-form", params={"user": spawner.user.name})).text
+        params = {"user": spawner.user.name, "name": spawner.name, "options": remembered(spawner)}
+        return (await spawner.service.call("GET", "/spawn-form", params=params)).text
     except SlipwayError as error:
-        spawner.log.warning("%s: spawn form: %s", spawner._log_name, error)
+        spawner._warn(f"spawn form: {error}")
         return failed_form(error)

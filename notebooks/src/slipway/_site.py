@@ -1,0 +1,140 @@
+"""What a site offers and keeps, as plain values: profiles, environments, files of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ._wire import JSON, items, known, number, text, whole
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An immutable software environment."""
+
+    digest: str
+    name: str = ""
+    tag: str = ""
+    note: str = ""
+    created: str = ""
+    size: int = 0
+    base: str = ""
+    session: str = ""
+    unchanged: bool = False
+    packages: int = 0
+    python: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Environment:
+        """Read an environment."""
+        keys = ("digest", "name", "tag", "note", "created", "base", "session", "python")
+        return cls(
+            **{key: text(doc, key) for key in keys},
+            size=whole(doc, "size") or 0,
+            unchanged=bool(doc.get("unchanged")),
+            packages=whole(doc, "packages") or 0,
+        )
+
+    @property
+    def short(self) -> str:
+        """The digest as people read it: its first twelve digits."""
+        return self.digest.removeprefix("sha256:")[:12]
+
+
+@dataclass(frozen=True)
+class FreezeStep:
+    """How far a freeze has come; ``percent`` is -1 when it is not known."""
+
+    stage: str = ""
+    percent: float = -1
+    bytes: int = 0
+    message: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> FreezeStep:
+        """Read a step."""
+        return cls(text(doc, "stage"), known(doc, "percent"), whole(doc, "bytes") or 0, text(doc, "message"))
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A file that a job has left."""
+
+    name: str
+    size: int = 0
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> JobFile:
+        """Read a file's entry."""
+        return cls(text(doc, "name"), whole(doc, "size") or 0)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that a profile offers; ``active`` counts the sessions that it has now."""
+
+    name: str
+    title: str = ""
+    active: int = 0
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Image:
+        """Read an image."""
+        return cls(text(doc, "name"), text(doc, "title"), whole(doc, "active") or 0)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A kind of session that the site offers.
+
+    ``free`` of at most ``most`` can start now, -1 meaning any number; ``lacks`` says why none can,
+    ``waiting`` how many stand in line and ``estimate`` for how many seconds, -1 when it is not known.
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+    kind: str = ""
+    images: tuple[Image, ...] = field(default=())
+    cpus: float | None = None
+    max_cpus: float | None = None
+    memory: str = ""
+    max_memory: str = ""
+    default: bool = False
+    free: int = -1
+    most: int = -1
+    lacks: str = ""
+    waiting: int = 0
+    estimate: float = -1
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Profile:
+        """Read a profile."""
+        keys = ("name", "title", "description", "kind", "memory", "max_memory", "lacks")
+        images = [image for image in items(doc, "images") if isinstance(image, Mapping)]
+        return cls(
+            **{key: text(doc, key) for key in keys},
+            images=tuple(Image.from_json(image) for image in images),
+            cpus=number(doc, "cpus"),
+            max_cpus=number(doc, "max_cpus"),
+            default=bool(doc.get("default")),
+            free=int(known(doc, "free")),
+            most=int(known(doc, "most")),
+            waiting=whole(doc, "waiting") or 0,
+            estimate=known(doc, "estimate"),
+        )
+
+
+@dataclass(frozen=True)
+class Me:
+    """Who the service thinks is calling; ``session`` is empty outside a session."""
+
+    user: str
+    hub: str = ""
+    admin: bool = False
+    session: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Me:
+        """Read the caller."""
+        return cls(text(doc, "user"), text(doc, "hub"), bool(doc.get("admin")), text(doc, "session"))

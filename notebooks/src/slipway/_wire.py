@@ -1,0 +1,44 @@
+"""How values of the service's documents are read: what is missing or of another type gets a default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+JSON = Mapping[str, Any]
+
+
+def text(doc: JSON, key: str) -> str:
+    """Read text; what is missing is empty."""
+    value = doc.get(key)
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def whole(doc: JSON, key: str) -> int | None:
+    """Read a whole number."""
+    value = number(doc, key)
+    return None if value is None else int(value)
+
+
+def number(doc: JSON, key: str) -> float | None:
+    """Read a number."""
+    value = doc.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def known(doc: JSON, key: str) -> float:
+    """Read a number that is -1 where it is not known."""
+    value = number(doc, key)
+    return -1 if value is None else value
+
+
+def items(doc: JSON, key: str) -> list[Any]:
+    """Read a list; what is missing is empty."""
+    value = doc.get(key)
+    return value if isinstance(value, list) else []
+
+
+def lines(doc: JSON, key: str) -> str:
+    """Read lines of text, given as a list or as one text."""
+    value = doc.get(key)
+    return "\n".join(map(str, value)) if isinstance(value, list) else text(doc, key)

@@ -1,0 +1,37 @@
+package hubsync
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+)
+
+const (
+	flavorsEvery = 2 * time.Second // between two looks at what can be started
+	flavorsAgain = 5 * time.Minute // between two times of telling what has not changed: a Hub forgets it when it restarts
+	flavorsMost  = time.Minute     // between two tries while the Hub is down
+)
+
+// pushFlavors tells the Hub what can be started here when it has changed. It looks rather than being told: what is free also
+// changes by other hubs' sessions and by jobs.
+func (s *Syncer) pushFlavors(ctx context.Context) {
+	t := trouble{log: s.log, what: "tell the Hub of the flavors"}
+	var told []byte
+	var at time.Time
+	for wait := flavorsEvery; pause(ctx, wait); {
+		now, err := json.Marshal(s.cfg.Flavors())
+		if err == nil && bytes.Equal(now, told) && time.Since(at) < flavorsAgain {
+			continue
+		}
+		if err == nil {
+			err = s.cfg.Hub.PostFlavors(ctx, s.cfg.FlavorsURL, json.RawMessage(now))
+		}
+		t.note(ctx, err)
+		if err != nil {
+			told, wait = nil, min(2*wait, flavorsMost)
+			continue
+		}
+		told, at, wait = now, time.Now(), flavorsEvery
+	}
+}

@@ -1,0 +1,55 @@
+package hubsync
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"slipway/hubapi/hub"
+	"slipway/spawner"
+)
+
+// musterTime bounds one reading of the Hub's list.
+const musterTime = 3 * time.Minute
+
+// muster has the engine compare its sessions with the Hub's from time to time.
+func (s *Syncer) muster(ctx context.Context) {
+	t := trouble{log: s.log, what: "compare the sessions with the Hub's servers"}
+	for wait := rand.N(s.cfg.Every); pause(ctx, wait); wait = about(s.cfg.Every) {
+		t.note(ctx, s.musterOnce(ctx))
+	}
+}
+
+func (s *Syncer) musterOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, musterTime)
+	defer cancel()
+	asked := time.Now() // what began while the Hub answered may be missing from its answer
+	users, err := s.cfg.Hub.Users(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := s.cfg.Engine.Muster(ctx, spawner.Roster{
+		Hub: s.cfg.Name, Asked: asked, Age: s.cfg.Age, Stop: s.cfg.Stop, Servers: serversOf(users),
+	})
+	if s.cfg.Mustered != nil {
+		s.cfg.Mustered(report)
+	}
+	if report.Strangers > 0 {
+		s.log.Warn("sessions that the Hub does not know", "sessions", report.Strangers, "stopped", len(report.Stopped))
+	}
+	return err
+}
+
+// serversOf gives the servers that the Hub has a use for.
+func serversOf(users []hub.User) []spawner.Server {
+	var servers []spawner.Server
+	for _, u := range users {
+		for name, s := range u.Servers {
+			if s.Stopped && !s.Ready && s.Pending == "" {
+				continue
+			}
+			servers = append(servers, spawner.Server{User: spawner.User(u.Name), Name: name})
+		}
+	}
+	return servers
+}

@@ -520,7 +520,7 @@ func TestEachReachesOnlyWhatIsHers(t *testing.T) {
 		strangers := map[string]spawner.Caller{
 			"bob": bob, "Alice": {User: "Alice", Hub: "main"}, "alice of another hub": {User: "alice", Hub: "other"}, "nobody": {},
 			"an administrator of another hub": {User: "root", Hub: "other", Admin: true},
-			"another hub's spawner": {Hub: "other", Spawner: true}, "a job of alice's": {User: "alice", Hub: "main", Workload: "j-0000000000000000"},
+			"another hub's spawner":           {Hub: "other", Spawner: true}, "a job of alice's": {User: "alice", Hub: "main", Workload: "j-0000000000000000"},
 			"a spawner without a hub": {Spawner: true},
 		}
 		for name, c := range strangers {

@@ -55,7 +55,7 @@ func (c *Client) CancelSession(ctx context.Context, id string) (Session, error) 
 	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "stop")+"?wait=no", nil)
 }
 
-// KeepSession puts off the stop of a session that would come for want of activity or for its age.
+// KeepSession keeps a session running for d, though nothing may go on in it.
 func (c *Client) KeepSession(ctx context.Context, id string, d time.Duration) (Session, error) {
 	return fetch[Session](ctx, c, http.MethodPost, path("sessions", id, "keep"), KeepRequest{For: d.String()})
 }

@@ -83,8 +83,8 @@ type Session struct {
 	Prefix    string     `json:"prefix"`     // the URL path that is its own, decoded
 	Page      *string    `json:"page"`       // the path, on the Hub's host, of the page that shows it; null: there are no pages
 	Active    *time.Time `json:"active"`     // when something last went on in it
-	Visited   *time.Time `json:"visited"`    // when somebody last used it in a browser
-	KeepUntil *time.Time `json:"keep_until"` // before then it is not stopped for want of activity or for its age
+	Visited   *time.Time `json:"visited"`    // when somebody first opened it
+	KeepUntil *time.Time `json:"keep_until"` // before then it is not stopped for want of activity
 	Stops     *Stops     `json:"stops"`      // null: it is not stopped unless somebody asks
 }
 
@@ -129,6 +129,7 @@ type Outcome struct {
 	Tail     string    `json:"tail"` // the last lines of its output
 	Failed   bool      `json:"failed"`
 	Canceled bool      `json:"canceled"`
+	Expired  bool      `json:"expired"` // a session whose time was up: it was idle, too old or never opened
 	At       time.Time `json:"at"`
 	MaxRSS   int64     `json:"max_rss"` // bytes
 	CPU      float64   `json:"cpu"`     // seconds

@@ -21,7 +21,7 @@ func (s *Server) wire(w spawner.Workload) hubapi.Workload {
 	}
 	if o := w.Outcome; o != nil {
 		out.Outcome = &hubapi.Outcome{
-			ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled,
+			ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled, Expired: o.Expired,
 			At: o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU,
 		}
 	}

@@ -67,7 +67,7 @@ func newRoot(env Env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		sessionsCommand(env), envsCommand(env), jobsCommand(env), freezeCommand(env), submitCommand(env),
+		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), freezeCommand(env), submitCommand(env),
 		serveCommand(env), configCommand(env), doctorCommand(env), benchCommand(env), versionCommand(env),
 		agentCommand(env), localShimCommand(), localEnterCommand(),
 	)

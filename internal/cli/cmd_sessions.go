@@ -60,7 +60,7 @@ func remark(w hubapi.Workload) string {
 	switch {
 	case w.Waiting != "":
 		return w.Waiting
-	case w.Outcome != nil && w.Outcome.Failed:
+	case w.Outcome != nil && (w.Outcome.Failed || w.Outcome.Expired):
 		return w.Outcome.Reason
 	case w.Phase == "stopped" && w.Kind != "job" && w.Up != nil:
 		return "changes are kept"
@@ -81,9 +81,14 @@ func runSessionShow(ctx context.Context, env Env, id string, asJSON bool) error 
 	if asJSON {
 		return printJSON(env.Stdout, s)
 	}
-	err = printPairs(env.Stdout, append(pairsOf(s.Workload), [][2]string{
-		{"profile", s.Profile}, {"image", s.Image}, {"path", s.Prefix},
-	}...))
+	pairs := append(pairsOf(s.Workload), [][2]string{{"profile", s.Profile}, {"image", s.Image}, {"path", s.Prefix}}...)
+	if s.Active != nil {
+		pairs = append(pairs, [2]string{"last active", s.Active.Local().Format(time.DateTime)})
+	}
+	if s.Stops != nil {
+		pairs = append(pairs, [2]string{"is stopped", stopsAt(s.Stops)})
+	}
+	err = printPairs(env.Stdout, pairs)
 	if err == nil && s.Outcome != nil && s.Outcome.Tail != "" {
 		_, err = fmt.Fprintf(env.Stdout, "\nlast lines of its output:\n%s\n", s.Outcome.Tail)
 	}

@@ -19,6 +19,7 @@ class Outcome:
     tail: str = ""
     failed: bool = False
     canceled: bool = False
+    expired: bool = False
     at: str = ""
     max_rss: int | None = None
     cpu: float | None = None
@@ -33,6 +34,7 @@ class Outcome:
             tail=lines(doc, "tail"),
             failed=bool(doc.get("failed")),
             canceled=bool(doc.get("canceled")),
+            expired=bool(doc.get("expired")),
             at=text(doc, "at"),
             max_rss=whole(doc, "max_rss"),
             cpu=number(doc, "cpu"),

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -36,6 +38,10 @@ type fakeEngine struct {
 	logs     func(from int64, follow bool) io.ReadCloser // instead of log
 	steps    []spawner.Event
 	notReady error
+	starting func(ctx context.Context) error // before a session is entered
+	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
+	visits   []string
+	room     *spawner.Room // instead of what Room says by itself
 }
 
 var _ Engine = (*fakeEngine)(nil)
@@ -67,12 +73,14 @@ func (f *fakeEngine) forget(id spawner.ID) {
 
 func may(c spawner.Caller, w spawner.Workload) bool {
 	switch {
+	case c.System:
+		return true
 	case c.Spawner:
 		return c.Hub == w.Hub && w.Kind != spawner.Job
 	case c.Workload != "" && c.Workload[0] == 'j':
 		return c.Workload == w.ID
 	default:
-		return c.User != "" && (c.Admin && c.Workload == "" || c.User == w.Owner && c.Hub == w.Hub)
+		return c.User != "" && c.Hub == w.Hub && (c.Admin && c.Workload == "" || c.User == w.Owner)
 	}
 }
 
@@ -87,15 +95,24 @@ func (f *fakeEngine) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-
 	return w, f.changed, nil
 }
 
-func (f *fakeEngine) StartSession(_ context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
+func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
 	if !c.Spawner {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a spawner")
 	}
-	w := spawner.Workload{ID: "s-new", Kind: r.Kind, Owner: r.User, Hub: c.Hub, Name: r.Name, Spec: r.Spec, Launch: r.Launch, Phase: spawner.Pending}
-	f.set(w)
+	if f.starting != nil {
+		if err := f.starting(ctx); err != nil {
+			return spawner.Workload{}, err
+		}
+	}
+	w := spawner.Workload{ID: "s-new", Kind: r.Kind, Owner: r.User, Hub: c.Hub, Name: r.Name, Spec: r.Spec, Launch: r.Launch,
+		Want: spawner.WantRunning, Phase: spawner.Pending}
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	if n := len(f.started); n > 0 {
+		w.ID = spawner.ID(fmt.Sprintf("s-new%d", n))
+	}
 	f.started = append(f.started, r)
+	f.mu.Unlock()
+	f.set(w)
 	return w, nil
 }
 
@@ -139,7 +156,7 @@ func (f *fakeEngine) Stop(_ context.Context, c spawner.Caller, id spawner.ID) (s
 	if err != nil {
 		return w, err
 	}
-	w.Want, w.Phase = spawner.WantStopped, spawner.Stopped
+	w.Want, w.Phase = spawner.WantStopped, cmp.Or(f.stopping, spawner.Stopped)
 	f.set(w)
 	return w, nil
 }
@@ -212,7 +229,10 @@ func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
 }
 
 func (f *fakeEngine) Room(r spawner.Resources) spawner.Room {
-	if r.CPUs > 2 {
+	switch {
+	case f.room != nil:
+		return *f.room
+	case r.CPUs > 2:
 		return spawner.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
 	}
 	return spawner.Room{Most: 8, Free: 3, Estimate: -1}
@@ -272,6 +292,24 @@ func (f *fakeEngine) Route(path string) (spawner.ID, bool) {
 	return best.ID, best.ID != ""
 }
 
+func (f *fakeEngine) Launched(_ context.Context, c spawner.Caller, launch string) (spawner.Workload, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.callers = append(f.callers, c)
+	for _, w := range f.work {
+		if w.Launch == launch && w.Kind != spawner.Job && may(c, w) {
+			return w, nil
+		}
+	}
+	return spawner.Workload{}, errs.New(errs.NotFound, "there is no start %q", launch)
+}
+
+func (f *fakeEngine) Visit(id spawner.ID, acted bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.visits = append(f.visits, fmt.Sprint(id, " ", acted))
+}
+
 func (f *fakeEngine) Ready() error { return f.notReady }
 
 // fakeEnvironments has one environment of one user.
@@ -310,7 +348,7 @@ type harness struct {
 	*Server
 	engine *fakeEngine
 	front  *httptest.Server
-	logged *bytes.Buffer
+	logged *lockedWriter
 }
 
 func lab(id spawner.ID, owner spawner.User, prefix string) spawner.Workload {
@@ -322,9 +360,9 @@ func job(id spawner.ID, owner spawner.User) spawner.Workload {
 	return spawner.Workload{ID: id, Kind: spawner.Job, Owner: owner, Hub: "main", Phase: spawner.Running, Want: spawner.WantRunning}
 }
 
-func start(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
+func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	t.Helper()
-	var logged bytes.Buffer
+	logged := &lockedWriter{}
 	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
 	cfg := Config{
 		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
@@ -337,12 +375,12 @@ func start(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "no link")
 		},
-		Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger: slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	h := &harness{Server: New(cfg), engine: engine, logged: &logged}
+	h := &harness{Server: New(cfg), engine: engine, logged: logged}
 	h.front = httptest.NewServer(h.Public())
 	t.Cleanup(h.front.Close)
 	t.Cleanup(h.close)
@@ -351,13 +389,20 @@ func start(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
 
 type lockedWriter struct {
 	mu sync.Mutex
-	w  io.Writer
+	w  bytes.Buffer
 }
 
 func (l *lockedWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(b)
+}
+
+// String gives what was written so far.
+func (l *lockedWriter) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.String()
 }
 
 // client is the real client as a caller.

@@ -61,7 +61,7 @@ func (s *Server) newPages() *pages {
 func (s *Server) withPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, rest, ok := s.pagesOf(r)
-		if _, _, basic := r.BasicAuth(); !ok || basic {
+		if !ok || isBasic(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -74,11 +74,48 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		return
 	}
 	traceOf(r.Context()).caller = "visitor of " + string(id)
+	if isProbe(r, found) {
+		found = s.hold(r.Context(), found)
+	}
 	if found.Phase != spawner.Running {
 		webui.NotUp(w, r, string(found.Phase))
 		return
 	}
+	if isVisit(r) {
+		s.cfg.Engine.Visit(id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
+	}
 	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, id)))
+}
+
+// isProbe reports whether a request is the Hub's question whether a session is up.
+func isProbe(r *http.Request, w spawner.Workload) bool {
+	return r.Method == http.MethodGet && r.URL.Path == w.Spec.Prefix+"api" && r.Header.Get("Cookie") == "" && r.Header.Get("Authorization") == ""
+}
+
+// probePatience is how long the Hub's question is held: its client gives up after 20 s.
+const probePatience = 15 * time.Second
+
+// hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait for seconds
+// before it asks again.
+func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
+	if !beforeRunning(w.Phase) {
+		return w
+	}
+	ctx, cancel := s.stream(ctx)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	now, err := s.cfg.Engine.Await(ctx, service(), w.ID, func(w spawner.Workload) bool { return !beforeRunning(w.Phase) })
+	if err != nil {
+		return w // as it was: not up
+	}
+	return now
+}
+
+// isVisit reports whether a request comes from somebody: the Hub's own questions carry no credential.
+func isVisit(r *http.Request) bool {
+	return r.Header.Get("Cookie") != "" || r.Header.Get("Authorization") != "" || r.Header.Get("Upgrade") != "" ||
+		strings.Contains(r.URL.RawQuery, "token=") && r.URL.Query().Has("token")
 }
 
 // noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers do.

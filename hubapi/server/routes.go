@@ -13,7 +13,7 @@ import (
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.watch, s.recover, s.withPages)
+	r.Use(s.watch, s.recover, s.withPages, s.outpost)
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)

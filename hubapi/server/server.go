@@ -47,6 +47,8 @@ type Engine interface {
 	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
 	Files(ctx context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error)
 	File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error)
+	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	Visit(id spawner.ID, acted bool)
 	Route(path string) (spawner.ID, bool)
 	Ready() error
 }
@@ -71,6 +73,10 @@ type Hub struct {
 	PagesPrefix string
 	PagesHost   string // the host, with its port, as browsers name it. Only needed where several hubs have the same prefix
 	OAuth       OAuth  // logs users in to the pages
+	// Outpost are the credentials of its OutpostSpawner, any of which stands for the hub; none: it has no such Spawner.
+	Outpost []Credential
+	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
+	OutpostAddress string
 }
 
 // Check is a part that the service needs to be ready.
@@ -110,6 +116,7 @@ type Server struct {
 	ready   *readiness
 	proxy   http.Handler
 	pages   *pages
+	claims  *claims
 	closing context.Context // ends when the streams are to end
 	close   context.CancelFunc
 	busy    sync.WaitGroup // requests in progress, also hijacked ones
@@ -117,7 +124,7 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks)}
+	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims()}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()

@@ -86,7 +86,7 @@ func takeFresh(options map[string]any) (bool, error) {
 func sessionPrefix(escaped string) (string, error) {
 	decoded, err := url.PathUnescape(escaped)
 	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
-		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
+		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.HasPrefix(decoded, routeStarts+"/") || strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
 	for _, segment := range strings.Split(decoded, "/") {
 		bad = bad || segment == "." || segment == ".."
 	}
@@ -162,7 +162,7 @@ func (s *Server) stopSession(r *http.Request, _ none) (hubapi.Session, error) {
 	return s.wireSession(w), err
 }
 
-// keepSession puts off the stop of a session that would come for want of activity or for its age.
+// keepSession keeps a session running though nothing may go on in it.
 func (s *Server) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 // trace is what is known of a request for the log.
 type trace struct {
 	id     string
+	route  string // of a request that no router matches
 	caller string
 }
 
@@ -70,10 +71,13 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" && c.RoutePattern() != "/*" {
 				route = c.RoutePattern()
 			}
+			if t.route != "" {
+				route = t.route
+			}
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
-			if strings.HasPrefix(route, hubapi.Base) && (r.Method != http.MethodGet || a.status >= 400) {
+			if (strings.HasPrefix(route, hubapi.Base) || t.route != "") && (r.Method != http.MethodGet || a.status >= 400) {
 				level = slog.LevelInfo
 			}
 			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"slipway/internal/memsize"
+	"slipway/spawner"
+)
+
+// Flavor is a profile as the Outpost protocol has it.
+type Flavor struct {
+	DisplayName string          `json:"display_name"`
+	Description string          `json:"description"`
+	Weight      int             `json:"weight"`     // the highest stands first
+	Max         int             `json:"max"`        // sessions of the hub that there can be now; -1: as many as it likes
+	MaxPerUser  int             `json:"maxPerUser"` // -1: as many as the user likes
+	Runtime     map[string]int  `json:"runtime"`    // days, hours or minutes until a session is stopped; empty: it is not
+	Resources   FlavorResources `json:"resources"`
+	Current     int             `json:"current"` // sessions of the hub that there are, waiting ones included
+}
+
+// FlavorResources are what a session of a flavor has.
+type FlavorResources struct {
+	CPUs   float64 `json:"cpus"`
+	Memory string  `json:"memory"`
+}
+
+// Flavors gives what a hub may start, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
+// which is never less than Current.
+func (s *Server) Flavors(hub string) map[string]Flavor {
+	profiles, rooms := s.cfg.Catalogue.Profiles, s.rooms()
+	census := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
+	out := map[string]Flavor{}
+	for i, p := range profiles {
+		weight := 10 * (len(profiles) - i)
+		if p.Default {
+			weight += 10 * len(profiles)
+		}
+		f := Flavor{
+			DisplayName: p.Title, Description: p.Description, Weight: weight, Max: -1, MaxPerUser: -1, Runtime: runtimeOf(p.Life.MaxAge),
+			Resources: FlavorResources{p.CPUs, memsize.Format(p.Memory)}, Current: census[p.Name],
+		}
+		if f.DisplayName == "" {
+			f.DisplayName = p.Name
+		}
+		switch room := rooms[p.Name]; {
+		case room.Lacks != "":
+			f.Max = f.Current
+		case room.Free >= 0:
+			f.Max = f.Current + room.Free
+		}
+		out[p.Name] = f
+	}
+	return out
+}
+
+// runtimeOf says a time in the largest unit that says it exactly, and in whole minutes at the least.
+func runtimeOf(d time.Duration) map[string]int {
+	const day = 24 * time.Hour
+	switch {
+	case d <= 0:
+		return map[string]int{}
+	case d%day == 0:
+		return map[string]int{"days": int(d / day)}
+	case d%time.Hour == 0:
+		return map[string]int{"hours": int(d / time.Hour)}
+	default:
+		return map[string]int{"minutes": max(1, int(d/time.Minute))}
+	}
+}
+
+// outpostFlavors answers with the hub's flavors. They are the same for all its users.
+func (s *Server) outpostFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ string) (int, any, error) {
+	return http.StatusOK, s.Flavors(c.Hub), nil
+}

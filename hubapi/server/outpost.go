@@ -1,0 +1,182 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"slipway/internal/secret"
+	"slipway/spawner"
+)
+
+// Credential is what the OutpostSpawner of a hub presents.
+type Credential struct {
+	Username string
+	Password secret.Text
+}
+
+// is compares without telling by its time how much is right.
+func (c Credential) is(username, password string) bool {
+	want := sha256.Sum256([]byte(c.Username + ":" + c.Password.Reveal()))
+	got := sha256.Sum256([]byte(username + ":" + password))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && !c.Password.Empty()
+}
+
+// noStartID is what stands for the start's id in a path that has none.
+const noStartID = "0"
+
+// outpostPath is what a path of the Outpost protocol says. The server's name in it is not kept: two users may share one, and an
+// id names its start without it.
+type outpostPath struct {
+	route   string // for the log and the metrics
+	startID string
+}
+
+// The routes of the Outpost protocol.
+const (
+	routePing        = "/ping"
+	routeFlavors     = "/flavors"
+	routeUserFlavors = "/userflavors"
+	routeCredits     = "/credits"
+	routeUserCredits = "/usercredits"
+	routeStarts      = "/services"
+	routeStart       = "/services/{name}/{start_id}"
+)
+
+// parseOutpost reads an escaped path as it was sent; false when it is none of the protocol's. The default server's name is empty,
+// so that an empty segment has a meaning: no path here is ever cleaned or redirected.
+func parseOutpost(path string) (outpostPath, bool) {
+	switch plain := strings.TrimSuffix(path, "/"); plain {
+	case routePing, routeFlavors, routeUserFlavors, routeCredits, routeUserCredits, routeStarts:
+		return outpostPath{route: plain}, true
+	}
+	rest, ok := strings.CutPrefix(path, routeStarts+"/")
+	if !ok {
+		return outpostPath{}, false
+	}
+	_, id, _ := cutLast(rest)
+	if decoded, err := url.PathUnescape(id); err == nil {
+		id = decoded
+	}
+	if id == "" {
+		id = noStartID
+	}
+	return outpostPath{routeStart, id}, true
+}
+
+// cutLast cuts at the last slash; without one all of it stands before.
+func cutLast(s string) (before, after string, found bool) {
+	if i := strings.LastIndexByte(s, '/'); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// outpostMethod serves one method of a route. What it gives is JSON.
+type outpostMethod func(w http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (status int, body any, err error)
+
+// outpostMethods are the methods of a route.
+func (s *Server) outpostMethods(route string) map[string]outpostMethod {
+	switch route {
+	case routeFlavors:
+		return map[string]outpostMethod{"GET": s.outpostFlavors}
+	case routeUserFlavors:
+		return map[string]outpostMethod{"POST": s.outpostFlavors}
+	case routeCredits:
+		return map[string]outpostMethod{"GET": noCredits}
+	case routeUserCredits:
+		return map[string]outpostMethod{"POST": noCredits}
+	case routeStarts:
+		return map[string]outpostMethod{"GET": s.outpostList, "POST": s.outpostStart}
+	default:
+		return map[string]outpostMethod{"GET": s.outpostPoll, "DELETE": s.outpostStop}
+	}
+}
+
+// outpost takes the requests of the Outpost protocol and hands all others on. It stands before the router, which could not match
+// an empty name.
+func (s *Server) outpost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, ok := parseOutpost(r.URL.EscapedPath())
+		if !ok || s.isPage(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		traceOf(r.Context()).route = path.route
+		s.serveOutpost(w, r, path)
+	})
+}
+
+func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpostPath) {
+	if path.route == routePing {
+		writeJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
+		return
+	}
+	c, ok := s.byBasic(r)
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Basic")
+		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
+		return
+	}
+	traceOf(r.Context()).caller = callerName(c)
+	methods := s.outpostMethods(path.route)
+	do := methods[r.Method]
+	if do == nil {
+		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
+		writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
+		return
+	}
+	status, body, err := do(w, r, c, path.startID)
+	if err != nil {
+		s.refuseOutpost(w, r, err)
+		return
+	}
+	writeJSON(w, status, body)
+}
+
+// isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:
+// then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
+func (s *Server) isPage(r *http.Request) bool {
+	return !isBasic(r) && slices.ContainsFunc(s.cfg.Hubs, func(h Hub) bool {
+		return h.PagesPrefix != "" && strings.HasPrefix(r.URL.EscapedPath()+"/", h.PagesPrefix)
+	})
+}
+
+// isBasic reports whether a request brings Basic credentials, readable or not.
+func isBasic(r *http.Request) bool {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Basic")
+}
+
+// byBasic finds the hub whose credential a request brings. All are compared, so that the time tells nothing.
+func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
+	username, password, ok := r.BasicAuth()
+	if !ok {
+		return c, false
+	}
+	for _, h := range s.cfg.Hubs {
+		for _, credential := range h.Outpost {
+			if credential.is(username, password) {
+				c = spawner.Caller{Hub: h.Name, Spawner: true}
+			}
+		}
+	}
+	return c, c.Spawner
+}
+
+func (s *Server) hub(name string) Hub {
+	i := slices.IndexFunc(s.cfg.Hubs, func(h Hub) bool { return h.Name == name })
+	if i < 0 {
+		return Hub{}
+	}
+	return s.cfg.Hubs[i]
+}
+
+// noCredits answers for the protocol's credits: there are none here, and nothing costs any.
+func noCredits(http.ResponseWriter, *http.Request, spawner.Caller, string) (int, any, error) {
+	return http.StatusOK, struct{}{}, nil
+}

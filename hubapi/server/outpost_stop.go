@@ -1,0 +1,178 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// logLines are how many lines of a session's output the Hub gets.
+const logLines = 100
+
+// outpostStatus is the answer to a poll: no status while the session is to go on, and the exit code afterwards.
+type outpostStatus struct {
+	Status *int     `json:"status"`
+	Logs   []string `json:"logs,omitzero"`
+}
+
+// outpostStopped is the answer to a stop.
+type outpostStopped struct {
+	Logs []string `json:"logs,omitzero"`
+}
+
+// outpostPoll tells how a start stands. It never says by mistake that there is none: the Hub would take the server for dead.
+func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (int, any, error) {
+	starting := s.claims.starting(claim{c.Hub, startID}) // asked first: when it ends afterwards, the engine knows
+	w, err := s.launched(r.Context(), c, startID)
+	if errs.Is(err, errs.NotFound) && starting {
+		return http.StatusOK, outpostStatus{}, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	answer := outpostStatus{Logs: s.outpostLogs(r, c, w)}
+	if !w.Phase.Active() {
+		code := exitCode(w.Outcome)
+		answer.Status = &code
+	}
+	return http.StatusOK, answer, nil
+}
+
+// launched finds the session of a start; NotFound only if that is certain.
+func (s *Server) launched(ctx context.Context, c spawner.Caller, startID string) (spawner.Workload, error) {
+	w, err := s.cfg.Engine.Launched(ctx, c, startID)
+	if errs.Is(err, errs.NotFound) {
+		if unready := s.cfg.Engine.Ready(); unready != nil {
+			return w, errs.New(errs.Unavailable, "%w", unready)
+		}
+	}
+	return w, err
+}
+
+// exitCode gives a session's exit code. One that failed without any has 1.
+func exitCode(o *spawner.Outcome) int {
+	switch {
+	case o == nil:
+		return 0
+	case o.Failed && o.ExitCode == 0:
+		return 1
+	default:
+		return o.ExitCode
+	}
+}
+
+// outpostLogs gives the last lines of a session's output when the request wants them. A session that cannot be asked has none.
+func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Workload) []string {
+	if wanted, err := strconv.ParseBool(r.URL.Query().Get("collect_logs")); err != nil || !wanted {
+		return nil
+	}
+	text, err := s.cfg.Engine.Tail(r.Context(), c, w.ID, logLines)
+	if err != nil {
+		s.log.Debug("the Hub gets no output", "id", w.ID, "error", err)
+	}
+	lines := []string{}
+	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
+		lines = append(lines, strings.TrimRight(line, "\r\n"))
+	}
+	return lines
+}
+
+// outpostStop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
+// wait longer than the Hub's client does.
+func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (int, any, error) {
+	ctx, cancel := s.stream(r.Context())
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, outpostPatience)
+	defer cancel()
+	var overtaken bool
+	if startIDs.MatchString(startID) {
+		overtaken = waitFor(ctx, s.claims.stop(claim{c.Hub, startID}))
+	}
+	w, err := s.launched(ctx, c, startID)
+	if errs.Is(err, errs.NotFound) && overtaken {
+		return accepted(r), outpostStopped{}, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := s.endLaunch(ctx, c, w, !async(r)); err != nil {
+		return 0, nil, err
+	}
+	return accepted(r), outpostStopped{s.outpostLogs(r, c, w)}, nil
+}
+
+// waitFor waits until a channel closes or ctx ends, and reports whether there was anything to wait for.
+func waitFor(ctx context.Context, c <-chan struct{}) bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// endLaunch stops a session, and waits for its end if that is wanted.
+func (s *Server) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Workload, wait bool) error {
+	if !w.Phase.Active() {
+		return nil
+	}
+	_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
+	if err == nil && wait {
+		_, err = s.cfg.Engine.Await(ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch })
+	}
+	if errs.Is(err, errs.NotFound) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// outpostService is a row of the list of starts.
+type outpostService struct {
+	Name         string     `json:"name"`
+	StartID      string     `json:"start_id"`
+	User         string     `json:"user"`
+	StartDate    time.Time  `json:"start_date"`
+	EndDate      *time.Time `json:"end_date"`
+	Hub          string     `json:"jupyterhub"`
+	UserID       *string    `json:"jupyterhub_userid"` // the Hub's number of the user, which is not kept here
+	LastUpdate   time.Time  `json:"last_update"`
+	StateStored  bool       `json:"state_stored"`
+	StartPending bool       `json:"start_pending"`
+	StopPending  bool       `json:"stop_pending"`
+}
+
+// outpostList gives the hub's starts that have not ended.
+func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
+	all, err := s.cfg.Engine.List(r.Context(), c)
+	if err != nil {
+		return 0, nil, err
+	}
+	list := []outpostService{}
+	for _, w := range all {
+		if w.Kind == spawner.Job || !w.Phase.Active() {
+			continue
+		}
+		row := outpostService{
+			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub, LastUpdate: w.Since.UTC(), StateStored: true,
+			StartPending: beforeRunning(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
+		}
+		if age := w.Spec.Life.MaxAge; age > 0 {
+			row.EndDate = moment(w.Started.Add(age))
+		}
+		list = append(list, row)
+	}
+	return http.StatusOK, list, nil
+}
+
+// beforeRunning reports whether a session of this phase is still on its way up.
+func beforeRunning(p spawner.Phase) bool {
+	return p.Active() && p != spawner.Running && p != spawner.Stopping
+}

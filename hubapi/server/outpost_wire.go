@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// detail is the body of the protocol's plain refusals.
+type detail struct {
+	Detail any `json:"detail"`
+}
+
+// complaint is one fault of a request's body, as FastAPI words it. What was sent is not repeated: it may hold secrets.
+type complaint struct {
+	Type string   `json:"type"`
+	Loc  []string `json:"loc"`
+	Msg  string   `json:"msg"`
+}
+
+// failure is an error as the OutpostSpawner shows it to the user: module and class, then the arguments.
+type failure struct {
+	Module    string            `json:"module"`
+	Class     string            `json:"class"`
+	Traceback string            `json:"traceback"`
+	Args      []string          `json:"args"`
+	Kwargs    map[string]string `json:"kwargs"`
+}
+
+// statusFailure is the protocol's status of all that goes wrong inside. Only of this one does the Hub show the text.
+const statusFailure = 419
+
+// malformed is the error of a body that the protocol does not know.
+type malformed struct {
+	status int
+	cause  *errs.Error
+}
+
+// Error gives the cause's text.
+func (m *malformed) Error() string { return m.cause.Error() }
+
+// Unwrap gives the cause.
+func (m *malformed) Unwrap() error { return m.cause }
+
+func badField(field, value, remedy string) error {
+	return &malformed{http.StatusUnprocessableEntity, errs.Bad(field, value, remedy)}
+}
+
+// refuseOutpost answers with an error in the words of the protocol.
+func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error) {
+	if m, ok := errors.AsType[*malformed](err); ok {
+		loc := []string{"body"}
+		if m.cause.Field != "" && m.cause.Field != "body" {
+			loc = append(loc, strings.Split(m.cause.Field, ".")...)
+		}
+		writeJSON(w, m.status, detail{[]complaint{{"value_error", loc, oneLine(m.Error())}}})
+		return
+	}
+	body := s.errorBody(r, err).Error
+	text := body.Message
+	if body.Remedy != "" {
+		text += ": " + body.Remedy
+	}
+	switch errs.ByCode(body.Code) {
+	case errs.NotFound:
+		writeJSON(w, http.StatusNotFound, detail{"Item not found"})
+	case errs.Unavailable:
+		w.Header().Set("Retry-After", "2")
+		writeJSON(w, http.StatusServiceUnavailable, detail{oneLine(text)})
+	default:
+		writeJSON(w, statusFailure, failure{Module: "slipway.", Class: className(body.Code), Args: []string{oneLine(text)}, Kwargs: map[string]string{}})
+	}
+}
+
+// className makes a class's name of an error's code: "over_quota" becomes "OverQuota".
+func className(code string) string {
+	var name strings.Builder
+	for word := range strings.SplitSeq(code, "_") {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String()
+}
+
+// lineLimit is the most bytes of a text that the Hub is to show.
+const lineLimit = 400
+
+// oneLine makes a text fit for an HTTP reason and for a page: the Hub puts it into both as it stands, and shows "Unknown" in place
+// of what a reason may not hold.
+func oneLine(text string) string {
+	line := strings.Map(func(r rune) rune {
+		switch {
+		case r == '<' || r == '>':
+			return '\''
+		case r < ' ' || r == 0x7f:
+			return ' '
+		case r > '~':
+			return '?'
+		}
+		return r
+	}, text)
+	line = strings.Join(strings.Fields(line), " ")
+	if len(line) > lineLimit {
+		line = line[:lineLimit] + "..."
+	}
+	return line
+}
+
+// outpostBody is the body of a start. The site's own keys are many; only those that mean something here are read.
+type outpostBody struct {
+	Name        string            `json:"name"`
+	Env         control.Env       `json:"env"`
+	UserOptions outpostOptions    `json:"user_options"`
+	Flavor      string            `json:"flavor"`
+	Misc        outpostMisc       `json:"misc"`
+	Certs       map[string]string `json:"certs"`
+	Bundles     map[string]string `json:"internal_trust_bundles"`
+}
+
+// outpostOptions are the user's options. Those that a form gives are lists of one word.
+type outpostOptions struct {
+	StartID string `json:"start_id"`
+	Flavor  any    `json:"flavor"`
+	Profile any    `json:"profile"`
+	Image   any    `json:"image"`
+	CPUs    any    `json:"cpus"`
+	Memory  any    `json:"memory"`
+	Fresh   any    `json:"fresh"`
+}
+
+// outpostMisc are the overrides of a remote spawner's settings that are refused. The others have no meaning here.
+type outpostMisc struct {
+	Cmd         any `json:"cmd"`
+	Args        any `json:"args"`
+	InternalSSL any `json:"internal_ssl"`
+}
+
+// drainLimit is the most bytes of a body that are read only to be able to answer: a client that is still sending when the
+// connection ends does not get to see why.
+const drainLimit = 32 << 20
+
+// readOutpostBody reads a request's body: one JSON object, of which fields that are not known are left out.
+func readOutpostBody(w http.ResponseWriter, r *http.Request) (outpostBody, error) {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	raw, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
+	if err != nil {
+		return outpostBody{}, &malformed{http.StatusUnprocessableEntity, errs.New(errs.Invalid, "the body ends early")}
+	}
+	if len(raw) > bodyLimit {
+		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
+		return outpostBody{}, &malformed{http.StatusRequestEntityTooLarge,
+			errs.New(errs.Invalid, "the body is too large").With(fmt.Sprintf("at most %d MiB, options and environment together", bodyLimit>>20))}
+	}
+	return parseOutpostBody(raw)
+}
+
+func parseOutpostBody(raw []byte) (b outpostBody, err error) {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return b, badField("body", "null", "a JSON object")
+	}
+	err = json.Unmarshal(raw, &b)
+	if err == nil {
+		return b, nil
+	}
+	cause, ok := errors.AsType[*errs.Error](badBody(err))
+	if !ok {
+		return b, err
+	}
+	return outpostBody{}, &malformed{http.StatusUnprocessableEntity, cause}
+}

@@ -59,8 +59,14 @@ func withDir(path, dir string) string {
 	return path + ":" + dir
 }
 
-// readdress puts the app's port and the relay's address in the place of the Hub's idea of both. Paths stay.
+// readdress puts the app's port and the relay's address in the place of the Hub's idea of both. Paths stay. Both speak plain
+// HTTP within the container, whatever the Hub has: so the app gets none of the names of certificates, whose files are not here.
+// What browsers use (JUPYTERHUB_HOST, the PUBLIC ones) stays. The request for a tunnel makes an Outpost's Hub run ssh for a
+// service of Kubernetes; Slipway brings users to the session, and nothing in it is to ask for that.
 func readdress(env map[string]string, port int, relay string) error {
+	for _, name := range []string{"JUPYTERHUB_SETUPTUNNEL_URL", "JUPYTERHUB_SSL_KEYFILE", "JUPYTERHUB_SSL_CERTFILE", "JUPYTERHUB_SSL_CLIENT_CA"} {
+		delete(env, name)
+	}
 	if env[serviceURL] == "" {
 		prefix := env[servicePrefix]
 		if prefix == "" {
@@ -69,9 +75,10 @@ func readdress(env map[string]string, port int, relay string) error {
 		env[serviceURL] = "http://127.0.0.1" + prefix
 	}
 	hosts := map[string]string{
-		serviceURL:                net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		serviceURL:                loopback(port),
 		"JUPYTERHUB_API_URL":      relay,
 		"JUPYTERHUB_ACTIVITY_URL": relay,
+		"JUPYTERHUB_EVENTS_URL":   relay, // an Outpost's
 	}
 	for name, host := range hosts {
 		if env[name] == "" {
@@ -86,6 +93,9 @@ func readdress(env map[string]string, port int, relay string) error {
 	}
 	return nil
 }
+
+// loopback is the address of a port of the loopback.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // variable gives the value of a name in a list as environ makes it.
 func variable(env []string, name string) string {

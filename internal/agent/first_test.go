@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"slipway/internal/agent/control"
 	"slipway/internal/testenv"
 )
@@ -38,6 +40,33 @@ func TestFirstProcess(t *testing.T) {
 	}
 }
 
+// What a process used stays counted, once, whoever took its end: its parent, or the agent because the parent had gone before.
+func TestFirstProcessCountsCPU(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	const line = `export SLIPWAY_TEST_PLAY=burn; "$EXE"; (setsid sh -c '"$EXE"; touch done' &); while [ ! -e done ]; do sleep 0.05; done`
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=first", "SLIPWAY_TEST_LINE="+line, "EXE="+executable(t))
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, after, _ := strings.Cut(string(out), "cpu ")
+	cpu, err := strconv.ParseFloat(strings.TrimSpace(after), 64)
+	if err != nil || cpu < 2*burnt-0.1 || cpu > 4*burnt-0.1 {
+		t.Errorf("two programs that use %v s each: %s", burnt, out)
+	}
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // playFirst is an agent as PID 1 that is given one line of shell, without a service.
 func playFirst() int {
 	if err := syscall.Mount("", "/", "", syscall.MS_PRIVATE|syscall.MS_REC, ""); err != nil {
@@ -53,7 +82,9 @@ func playFirst() int {
 	}
 	defer os.RemoveAll(dir)
 	cfg := configIn(dir)
+	cfg.Env = os.Environ()
 	cfg.complete()
+	meter := newMeter("/proc", os.Getpid())
 	_ = os.Mkdir(cfg.WorkDir, 0o700)
 	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
 	a.app = newSupervisor(a)
@@ -68,7 +99,7 @@ func playFirst() int {
 	<-a.app.over
 	left := settle()
 	st, _ := a.app.now()
-	fmt.Printf("code %d, %d zombies\n", st.ExitCode, left)
+	fmt.Printf("code %d, %d zombies\ncpu %v\n", st.ExitCode, left, meter.seconds())
 	a.app.end()
 	a.reaper.killAll()
 	cancel()
@@ -133,10 +164,46 @@ func TestEnviron(t *testing.T) {
 	for _, bad := range []control.App{
 		{Env: control.Env{"A=B": "x"}}, {Env: control.Env{"A": "x\x00"}},
 		{HTTP: true, Env: control.Env{"JUPYTERHUB_API_URL": "not a url"}},
+		{HTTP: true, Env: control.Env{"JUPYTERHUB_EVENTS_URL": "/only/a/path"}},
 	} {
 		if _, err := environ(cfg, bad, 1, "127.0.0.1:2"); err == nil {
 			t.Error("bad environment: no error")
 		}
+	}
+}
+
+// The environment that an Outpost's Hub sends: the app gets no way past the relay, no certificates, no tunnel; what browsers use
+// is left alone.
+func TestEnvironOfAnOutpost(t *testing.T) {
+	const user = "/users/alice%40x/"
+	env, err := environ(Config{BinDir: "/b", APISocket: "/s"}, control.App{HTTP: true, Env: control.Env{
+		"JUPYTERHUB_SERVICE_URL":     "https://0.0.0.0:8080/user/alice@x/lab/",
+		"JUPYTERHUB_SERVICE_PREFIX":  "/base/user/alice%40x/lab/",
+		"JUPYTERHUB_API_URL":         "https://hub.example.org/hub/api",
+		"JUPYTERHUB_ACTIVITY_URL":    "https://hub.example.org/hub/api" + user + "activity",
+		"JUPYTERHUB_EVENTS_URL":      "https://u:p@hub.example.org:8443/hub/api" + user + "progress/events/lab?x=1",
+		"JUPYTERHUB_SETUPTUNNEL_URL": "https://hub.example.org/hub/api" + user + "setuptunnel/lab",
+		"JUPYTERHUB_PUBLIC_HUB_URL":  "https://hub.example.org/hub/",
+		"JUPYTERHUB_SSL_KEYFILE":     "/k", "JUPYTERHUB_SSL_CERTFILE": "/c", "JUPYTERHUB_SSL_CLIENT_CA": "/ca",
+	}}, 7, "127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"JUPYTERHUB_ACTIVITY_URL=http://127.0.0.1:9/hub/api" + user + "activity",
+		"JUPYTERHUB_API_URL=http://127.0.0.1:9/hub/api",
+		"JUPYTERHUB_EVENTS_URL=http://127.0.0.1:9/hub/api" + user + "progress/events/lab?x=1",
+		"JUPYTERHUB_PUBLIC_HUB_URL=https://hub.example.org/hub/",
+		"JUPYTERHUB_SERVICE_PREFIX=/base/user/alice%40x/lab/",
+		"JUPYTERHUB_SERVICE_URL=http://127.0.0.1:7/user/alice@x/lab/",
+		"PATH=" + usualPath + ":/b",
+		"SLIPWAY_SOCKET=/s",
+	}
+	if diff := cmp.Diff(want, env); diff != "" {
+		t.Error(diff)
+	}
+	if j := newJupyter(env, "127.0.0.1:7"); j.base != "http://127.0.0.1:7/base/user/alice%40x/lab/" {
+		t.Errorf("the app's API is looked for at %s", j.base)
 	}
 }
 

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "web":
 		playWeb()
+	case "burn":
+		burn()
 	case "first":
 		os.Exit(playFirst())
 	case "stubborn":
@@ -171,9 +173,29 @@ func playWeb() {
 		_, _ = io.WriteString(w, os.Getenv(r.PathValue("name")))
 	})
 	mux.HandleFunc("/user/alice/upgrade", upgrade)
+	for _, list := range []string{"kernels", "terminals"} {
+		mux.HandleFunc("/user/alice/api/"+list, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "token "+os.Getenv("JUPYTERHUB_API_TOKEN") || r.FormValue("no_track_activity") == "" {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			_, _ = io.WriteString(w, os.Getenv(list))
+		})
+	}
 	if err := http.ListenAndServe(address, mux); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
+	}
+}
+
+// burnt is the CPU time that burn uses, in seconds.
+const burnt = 0.3
+
+func burn() {
+	for {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil || seconds(u.Utime)+seconds(u.Stime) >= burnt {
+			return
+		}
 	}
 }
 
@@ -188,4 +210,20 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 	_ = rw.Flush()
 	_, _ = io.Copy(c, rw)
 	_, _ = io.WriteString(c, "bye")
+}
+
+// eventually asks again and again until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	every := time.NewTicker(50 * time.Millisecond)
+	defer every.Stop()
+	for !ok() {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
 }

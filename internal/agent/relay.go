@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 
 	"slipway/internal/tunnel"
@@ -46,7 +45,7 @@ func (a *agent) toApp(ctx context.Context, s net.Conn) {
 		return
 	}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	c, err := d.DialContext(ctx, "tcp", loopback(port))
 	if err != nil {
 		_ = s.Close()
 		return

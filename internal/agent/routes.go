@@ -36,6 +36,8 @@ func (a *agent) routes() http.Handler {
 		}
 		return a.app.launch(app)
 	}))
+	m.HandleFunc("GET /activity", a.serveActivity)
+	m.HandleFunc("POST /notify", answer(notify))
 	m.HandleFunc("POST /end", answer(func(*http.Request) error {
 		a.end()
 		a.app.end()

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -34,6 +33,7 @@ type supervisor struct {
 	grace   time.Duration
 	pid     int
 	port    int
+	jupyter *jupyter // nil: the app has none of its API
 	out     *output
 	over    chan struct{} // closed when the app has exited and its output is complete
 	ending  bool
@@ -80,6 +80,17 @@ func (s *supervisor) listening() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.port
+}
+
+// server gives the Jupyter Server that the app is, nil when it is none or does not run: another program of the node may then
+// have its port.
+func (s *supervisor) server() *jupyter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.State != control.Ready {
+		return nil
+	}
+	return s.jupyter
 }
 
 func (s *supervisor) launched() bool {
@@ -138,6 +149,9 @@ func (s *supervisor) start(app control.App) (int, string) {
 	env, err := environ(a.cfg, app, s.port, relay)
 	if err != nil {
 		return fail(err)
+	}
+	if app.HTTP && app.Jupyter {
+		s.jupyter = newJupyter(env, loopback(s.port))
 	}
 	program, err := find(app.Argv[0], dir, variable(env, "PATH"))
 	if err != nil {
@@ -256,7 +270,7 @@ func (s *supervisor) becomeReady(app control.App) {
 		s.setLocked(ready)
 		return
 	}
-	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) + app.Ready
+	url := "http://" + loopback(s.port) + app.Ready
 	s.agent.work.Go(func() {
 		if s.answers(url) {
 			s.set(ready)

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"slipway/internal/agent/control"
+)
+
+const (
+	askTime = 5 * time.Second // for all that the app is asked at once
+	fresh   = 2 * time.Second // how long an answer stands
+)
+
+// lookout knows what goes on in the session. However many ask it, the app is asked once at a time, and not again at once.
+type lookout struct {
+	app func() *jupyter // what there is to ask; nil: nothing
+	cpu func() float64
+	log *slog.Logger
+
+	turn   chan struct{} // holds one thing while somebody asks, who alone may touch the fields below
+	latest control.Activity
+	at     time.Time // of latest
+	acted  time.Time // when a kernel or terminal last did something; zero: never
+}
+
+func newLookout(app func() *jupyter, cpu func() float64, log *slog.Logger) *lookout {
+	return &lookout{app: app, cpu: cpu, log: log, turn: make(chan struct{}, 1)}
+}
+
+// activity gives what goes on. It answers within about askTime.
+func (l *lookout) activity(ctx context.Context) control.Activity {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	if l.at.IsZero() || time.Since(l.at) >= fresh {
+		l.latest = control.Activity{Quiet: -1, CPU: l.cpu()}
+		if j := l.app(); j != nil {
+			l.ask(ctx, j)
+		}
+		l.at = time.Now()
+	}
+	return l.latest
+}
+
+func (l *lookout) ask(ctx context.Context, j *jupyter) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := j.look(ctx)
+	if err != nil {
+		l.log.Debug("the app does not say what it does", "error", err)
+		return
+	}
+	l.note(s.last, time.Now())
+	a := &l.latest
+	a.Asked, a.Kernels, a.Busy, a.Terminals = true, s.kernels, s.busy, s.terminals
+	if !l.acted.IsZero() {
+		a.Quiet = max(time.Since(l.acted), 0).Seconds()
+	}
+}
+
+// note remembers when something last happened, as a time that goes on evenly when the clock is set. So an idle session does
+// not look idle for an hour because its clock was put forward by one, and what a closed kernel did stays known.
+func (l *lookout) note(last, now time.Time) {
+	if last.IsZero() {
+		return
+	}
+	if acted := now.Add(-max(now.Sub(last), 0)); acted.After(l.acted) {
+		l.acted = acted
+	}
+}
+
+func (a *agent) serveActivity(w http.ResponseWriter, _ *http.Request) {
+	_ = json.NewEncoder(w).Encode(a.lookout.activity(a.ctx)) // not the request's context: others get the same answer
+}

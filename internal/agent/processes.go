@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+)
+
+const ticksPerSecond = 100 // of /proc, on every machine that Go builds for
+
+// process is what the kernel says of a process, in ticks of CPU time.
+type process struct {
+	pid, parent int
+	own         int64 // used by itself
+	waited      int64 // used by its ended children, and theirs, that were waited for
+}
+
+// parseStat reads /proc/PID/stat. The program's name, in parentheses, may hold anything.
+func parseStat(b []byte) (process, bool) {
+	first, _, found := bytes.Cut(b, []byte(" ("))
+	end := bytes.LastIndex(b, []byte(") "))
+	if !found || end < len(first) {
+		return process{}, false
+	}
+	f := bytes.Fields(b[end+2:]) // from the state on, the third field
+	if len(f) < 15 {
+		return process{}, false
+	}
+	var n [6]int64
+	for i, text := range [][]byte{first, f[1], f[11], f[12], f[13], f[14]} {
+		v, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil || v < 0 {
+			return process{}, false
+		}
+		n[i] = v
+	}
+	return process{pid: int(n[0]), parent: int(n[1]), own: n[2] + n[3], waited: n[4] + n[5]}, true
+}
+
+func processes(proc string) []process {
+	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	var list []process
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		if p, ok := parseStat(b); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// used adds up what the others used: what they say of themselves and of the children that they have waited for. So each
+// process counts once, as long as it lives and after it. All says that every process is the workload's; else those are that
+// come from self.
+func used(list []process, self int, all bool) (ticks int64) {
+	children := map[int][]process{}
+	for _, p := range list {
+		parent := p.parent
+		if all {
+			parent = self
+		}
+		if p.pid == self {
+			ticks += p.waited
+		} else {
+			children[parent] = append(children[parent], p)
+		}
+	}
+	for next := []int{self}; len(next) > 0; next = next[1:] {
+		for _, p := range children[next[0]] {
+			ticks += p.own + p.waited
+			next = append(next, p.pid)
+		}
+		delete(children, next[0])
+	}
+	return ticks
+}
+
+// meter counts the CPU time of the workload's processes. It takes it from /proc and not from the container's cgroup: that
+// one is read in another way under each version of cgroups and each way to give it a namespace, and under Apptainer it is
+// not the workload's own. Where the agent is the first process, all others are the workload's; elsewhere its descendants
+// are, and what leaves them to become a daemon is not seen.
+type meter struct {
+	proc string
+	self int
+	all  bool
+
+	mu    sync.Mutex
+	last  int64
+	total int64
+}
+
+func newMeter(proc string, self int) *meter {
+	m := &meter{proc: proc, self: self, all: self == 1}
+	m.last = used(processes(proc), self, m.all)
+	return m
+}
+
+// seconds gives the CPU time since the meter was made. It never shrinks: what a parent that ignores its children's ends
+// takes out of the kernel's books stays in these.
+func (m *meter) seconds() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := used(processes(m.proc), m.self, m.all)
+	m.total += max(now-m.last, 0)
+	m.last = now
+	return float64(m.total) / ticksPerSecond
+}

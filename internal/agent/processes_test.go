@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/internal/agent/control"
+)
+
+func TestParseStat(t *testing.T) {
+	for name, want := range map[string]process{
+		"ipykernel": {pid: 11, parent: 1, own: 671 + 24, waited: 2 + 1},
+		"hostile":   {pid: 42, parent: 7, own: 3, waited: 7},
+		"cut":       {},
+		"empty":     {},
+		"negative":  {},
+	} {
+		b, err := os.ReadFile(filepath.Join("testdata", "stat", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := parseStat(b); got != want || ok != (want != process{}) {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("1 (a) b) S 0 1 1 0 -1 4194304 77 0 1 0 1 2 3 4 20 0 1 0 5"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := parseStat(b); ok && (p.pid < 0 || p.parent < 0) {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestUsed(t *testing.T) {
+	list := []process{
+		{pid: 9, parent: 8, own: 1000, waited: 10}, // below the app
+		{pid: 1, parent: 0, own: 5, waited: 7},
+		{pid: 5, parent: 1, own: 50, waited: 3}, // the agent, if not the first
+		{pid: 8, parent: 5, own: 100},           // the app
+		{pid: 20, parent: 1, own: 10000},        // somebody's
+		{pid: 30, parent: 30, own: 1},           // nonsense does not lead round in circles
+	}
+	for _, test := range []struct {
+		self int
+		all  bool
+		want int64
+	}{
+		{1, true, 7 + 1000 + 10 + 50 + 3 + 100 + 10000 + 1},
+		{5, false, 3 + 100 + 1000 + 10},
+		{8, false, 1010},
+		{30, false, 0},
+		{99, false, 0},
+	} {
+		if got := used(list, test.self, test.all); got != test.want {
+			t.Errorf("self %d, all %v: %d, want %d", test.self, test.all, got, test.want)
+		}
+	}
+}
+
+// The count goes on from where it was, whatever the kernel's books lose.
+func TestMeter(t *testing.T) {
+	proc := t.TempDir()
+	set := func(ps ...process) {
+		old, _ := filepath.Glob(proc + "/*")
+		for _, d := range old {
+			_ = os.RemoveAll(d)
+		}
+		for _, p := range ps {
+			dir := filepath.Join(proc, strconv.Itoa(p.pid))
+			text := fmt.Sprintf("%d (x) S %d 1 1 0 -1 0 0 0 0 0 %d 0 %d 0 20 0 1 0 1\n", p.pid, p.parent, p.own, p.waited)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	self := process{pid: 1, own: 5000}
+	set(self, process{pid: 2, parent: 1, own: 200}) // was there before
+	m := newMeter(proc, 1)
+	for i, step := range []struct {
+		list []process
+		want float64
+	}{
+		{[]process{self, {pid: 2, parent: 1, own: 200}}, 0},
+		{[]process{self, {pid: 2, parent: 1, own: 300}, {pid: 3, parent: 2, own: 50}}, 1.5},
+		{[]process{self, {pid: 2, parent: 1, own: 300, waited: 60}}, 1.6},        // 3 has ended
+		{[]process{{pid: 1, own: 9000, waited: 370}}, 1.7},                       // 2 too; the agent's own does not count
+		{[]process{{pid: 1, waited: 370}, {pid: 4, parent: 1, own: 1000}}, 11.7}, //
+		{[]process{{pid: 1, waited: 370}}, 11.7},                                 // 4 has ended, and nobody was told
+		{[]process{{pid: 1, waited: 370}, {pid: 5, parent: 9, own: 30}}, 12},     // an orphan
+		{nil, 12}, //
+	} {
+		set(step.list...)
+		if got := m.seconds(); got != step.want {
+			t.Errorf("step %d: %v s, want %v", i, got, step.want)
+		}
+	}
+}
+
+// An agent that is not the first process counts what it has started, and nothing else.
+func TestCPUOfAJob(t *testing.T) {
+	r := newRig(t)
+	before, err := r.client.Activity(t.Context())
+	if diff := cmp.Diff(control.Activity{Quiet: -1}, before); diff != "" || err != nil {
+		t.Fatal(diff, err)
+	}
+	r.launch(t, play("burn", nil), control.Exited)
+	eventually(t, "the CPU time of the app", func() bool {
+		a, err := r.client.Activity(t.Context())
+		if err != nil || a.Asked || a.CPU > 3*burnt {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return a.CPU > burnt-0.05
+	})
+}
+
+func BenchmarkMeter(b *testing.B) {
+	n := 0
+	for b.Loop() {
+		list := processes("/proc")
+		n = len(list)
+		_ = used(list, 1, true)
+	}
+	b.ReportMetric(float64(n), "processes")
+}

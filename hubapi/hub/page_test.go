@@ -96,6 +96,11 @@ func TestUsersAreAllOrNone(t *testing.T) {
 		{"a user leaves the part that was read", &roll{names: people(200), most: 50, turn: drop(3, 2)}, 199, 0},
 		{"a user leaves the part to come", &roll{names: people(200), most: 50, turn: drop(180, 2)}, 199, 0},
 		{"the last that was read leaves", &roll{names: people(200), most: 50, turn: drop(49, 2)}, 199, 0},
+		{"most leave at once", &roll{names: people(200), most: 50, turn: func(l *roll, n int) {
+			if n == 3 {
+				l.names = l.names[:10]
+			}
+		}}, 10, 0},
 		{"a user leaves at every page", &roll{names: people(200), most: 50, turn: func(l *roll, _ int) { l.names = l.names[1:] }}, 0, errs.Unavailable},
 		{"filtered users", &roll{names: people(3), most: 50, scopes: `{"kind":"service","scopes":["list:users!group=a","read:servers"]}`}, 0, errs.Forbidden},
 		{"no servers", &roll{names: people(3), most: 50, scopes: `{"kind":"service","scopes":["list:users"]}`}, 0, errs.Forbidden},

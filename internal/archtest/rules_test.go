@@ -51,7 +51,7 @@ func rules() map[string]rule {
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers"},
-			tests:   []string{"spawner/spawnertest"},
+			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/local": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
@@ -63,8 +63,11 @@ func rules() map[string]rule {
 		"images": {own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}},
 
 		// What is spoken over HTTP. hubapi itself is what others would import to speak it.
-		"hubapi":     {own: []string{"internal/errs"}},
-		"hubapi/hub": {own: []string{"internal/errs", "internal/secret", "hubapi"}, outside: []string{"github.com/hashicorp/go-retryablehttp"}},
+		"hubapi": {own: []string{"internal/errs"}},
+		"hubapi/hub": {
+			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
+			tests: []string{"internal/hubtest"},
+		},
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/metrics",
@@ -95,7 +98,7 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
-				"internal/errs", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
+				"internal/errs", "internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},

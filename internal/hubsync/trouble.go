@@ -17,7 +17,7 @@ type trouble struct {
 func (t *trouble) note(ctx context.Context, err error) {
 	switch {
 	case err == nil && !t.since.IsZero():
-		t.log.Info("the Hub can be reached again", "to", t.what, "after", time.Since(t.since).Round(time.Second))
+		t.log.Info("works again", "what", t.what, "after", time.Since(t.since).Round(time.Second))
 		t.since = time.Time{}
 	case err != nil && t.since.IsZero() && ctx.Err() == nil:
 		t.log.Warn("cannot "+t.what, "err", err, "cause", cause(err))

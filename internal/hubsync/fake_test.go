@@ -51,8 +51,9 @@ func (f *fakeHub) note(ctx context.Context, all ...posted) error {
 	f.tries++
 	f.busy++
 	f.most = max(f.most, f.busy)
+	slow := f.slow
 	f.mu.Unlock()
-	gone := !pause(ctx, f.slow)
+	gone := !pause(ctx, slow)
 	f.mu.Lock()
 	if f.busy--; gone {
 		return ctx.Err()

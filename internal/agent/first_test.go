@@ -43,7 +43,7 @@ func TestFirstProcess(t *testing.T) {
 // What a process used stays counted, once, whoever took its end: its parent, or the agent because the parent had gone before.
 func TestFirstProcessCountsCPU(t *testing.T) {
 	testenv.Need(t, testenv.Root)
-	const line = `export SLIPWAY_TEST_PLAY=burn; "$EXE"; (setsid sh -c '"$EXE"; touch done' &); while [ ! -e done ]; do sleep 0.05; done`
+	const line = `export SLIPWAY_TEST_PLAY=burn; "$EXE"; (setsid sh -c '"$EXE"; touch done' &); while [ ! -e done ]; do sleep 0.2; done`
 	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=first", "SLIPWAY_TEST_LINE="+line, "EXE="+executable(t))
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}

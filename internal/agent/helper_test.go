@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "web":
 		playWeb()
+	case "agent":
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		_ = Run(ctx, Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	case "burn":
 		burn()
 	case "first":

@@ -40,10 +40,18 @@ func parseStat(b []byte) (process, bool) {
 }
 
 func processes(proc string) []process {
-	stats, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	dir, err := os.Open(proc)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
 	var list []process
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(proc, name, "stat"))
 		if err != nil {
 			continue // it has just ended
 		}

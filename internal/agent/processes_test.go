@@ -14,11 +14,13 @@ import (
 
 func TestParseStat(t *testing.T) {
 	for name, want := range map[string]process{
-		"ipykernel": {pid: 11, parent: 1, own: 671 + 24, waited: 2 + 1},
-		"hostile":   {pid: 42, parent: 7, own: 3, waited: 7},
-		"cut":       {},
-		"empty":     {},
-		"negative":  {},
+		"ipykernel":   {pid: 1, own: 24 + 3},
+		"shell":       {pid: 1, own: 3, waited: 20 + 1},
+		"parentheses": {pid: 8, parent: 1}, // a program of the name "a) S 9 (b c"
+		"hostile":     {pid: 42, parent: 7, own: 3, waited: 7},
+		"cut":         {},
+		"empty":       {},
+		"negative":    {},
 	} {
 		b, err := os.ReadFile(filepath.Join("testdata", "stat", name))
 		if err != nil {

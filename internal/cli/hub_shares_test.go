@@ -33,7 +33,8 @@ func TestSharedServer(t *testing.T) {
 		if got := status("bob"); got != http.StatusOK {
 			t.Errorf("bob, with a token: %d", got)
 		}
-		page := s.hub.Browse("bob").Get(server.URL + "lab")
+		bob := s.hub.Browse("bob")
+		page := bob.Authorize(bob.Get(server.URL + "lab"))
 		if page.Status != http.StatusOK || !strings.Contains(string(page.Body), "JupyterLab") {
 			t.Errorf("bob, in a browser: %s", page.Text())
 		}

@@ -73,6 +73,7 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 	})
 	s.configure(o)
 	t.Cleanup(s.kill)
+	t.Cleanup(s.showLog)
 	s.serve()
 	t.Cleanup(s.clear)
 	if !o.stopped {
@@ -94,23 +95,22 @@ data_dir: %[2]s/data
 hubs:
   - name: main
     api_url: %[3]s
-    url: %[4]s/
     service: slipway
     token_file: %[2]s/service.token
     spawner_token_file: %[2]s/spawner.token
-    admins: [%[5]s]
-    outpost: {credentials: [{username: %[6]s, password_file: %[2]s/outpost.password}]}
+    admins: [%[4]s]
+    outpost: {credentials: [{username: %[5]s, password_file: %[2]s/outpost.password}]}
 users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes}
 images:
-  - {name: notebook, title: Notebook, ref: %[7]q}
+  - {name: notebook, title: Notebook, ref: %[6]q}
   - {name: absent, title: Absent, ref: "slipway/no-such-image:1"}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
-  - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[8]d, memory: 512M, max_memory: 1G}
+  - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[7]d, memory: 512M, max_memory: 1G}
   - {name: absent, title: Absent, kind: lab, images: [absent], cpus: 0.5, memory: 512M}
-docker: {cpus: %[8]d, memory: 8G, instance: %[9]q}
-local: {apptainer: %[10]q, at_once: 2, cgroup: %[9]q}
-`, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, s.hub.URL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
+docker: {cpus: %[7]d, memory: 8G, instance: %[8]q}
+local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
+`, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
 		o.cpus, s.instance, testenv.ApptainerPath()))
 }
 
@@ -224,12 +224,15 @@ func (s *hubSite) containers() []string {
 	return strings.Fields(string(out))
 }
 
-// clear has the service discard everything, and fails the test when something is left.
-func (s *hubSite) clear() {
+func (s *hubSite) showLog() {
 	if s.t.Failed() {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 		s.t.Logf("the service's log:\n%s", text[max(0, len(text)-16000):])
 	}
+}
+
+// clear has the service discard everything, and fails the test when something is left.
+func (s *hubSite) clear() {
 	s.hub.Restart()
 	if s.process.ProcessState != nil {
 		s.serve()

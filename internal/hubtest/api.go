@@ -20,6 +20,7 @@ type Reply struct {
 	Status int
 	Body   []byte
 	Header http.Header
+	URL    string // where it came from, behind all redirects
 }
 
 // Text gives status and body for an error message.
@@ -65,7 +66,7 @@ func (h *Hub) ask(token, method, address string, body any) Reply {
 	return Ask(h.t, token, method, address, body)
 }
 
-// Ask sends a request with a token of the Hub to any address, and follows no redirect. Who does not answer gives status 0.
+// Ask sends a request with a token of the Hub to any address, as Send does.
 func Ask(t testing.TB, token, method, address string, body any) Reply {
 	t.Helper()
 	req, err := http.NewRequest(method, address, reader(t, body))
@@ -75,6 +76,12 @@ func Ask(t testing.TB, token, method, address string, body any) Reply {
 	if token != "" {
 		req.Header.Set("Authorization", "token "+token)
 	}
+	return Send(t, req)
+}
+
+// Send sends a request and follows no redirect. Who does not answer gives status 0.
+func Send(t testing.TB, req *http.Request) Reply {
+	t.Helper()
 	client := http.Client{Timeout: 60 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -82,7 +89,7 @@ func Ask(t testing.TB, token, method, address string, body any) Reply {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
-	return Reply{resp.StatusCode, text, resp.Header}
+	return Reply{resp.StatusCode, text, resp.Header, resp.Request.URL.String()}
 }
 
 // reader makes a body: nothing, a text as it is, or JSON.

@@ -1,10 +1,12 @@
 package hubtest
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -32,6 +34,22 @@ func (h *Hub) Browse(user string) *Browser {
 	return b
 }
 
+// scopesOf finds what an authorization page asks for.
+var scopesOf = regexp.MustCompile(`name="scopes" value="([^"]+)"`)
+
+// Authorize says yes on the page where the Hub asks whether another's server may learn who one is, and goes on from there.
+func (b *Browser) Authorize(page Reply) Reply {
+	b.hub.t.Helper()
+	form := url.Values{}
+	for _, found := range scopesOf.FindAllSubmatch(page.Body, -1) {
+		form.Add("scopes", html.UnescapeString(string(found[1])))
+	}
+	if len(form) == 0 {
+		b.hub.t.Fatalf("not a page that asks for authorization: %s", page.Text())
+	}
+	return b.post(page.URL, form)
+}
+
 // Get opens a page below the Hub's base path.
 func (b *Browser) Get(path string) Reply {
 	b.hub.t.Helper()
@@ -45,7 +63,11 @@ func (b *Browser) Get(path string) Reply {
 // Post sends a form, with the Hub's protection against forged requests.
 func (b *Browser) Post(path string, form url.Values) Reply {
 	b.hub.t.Helper()
-	address := b.hub.URL + path
+	return b.post(b.hub.URL+path, form)
+}
+
+func (b *Browser) post(address string, form url.Values) Reply {
+	b.hub.t.Helper()
 	if token := b.xsrf(address); token != "" {
 		form.Set("_xsrf", token)
 	}
@@ -83,5 +105,5 @@ func (b *Browser) do(req *http.Request) Reply {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
-	return Reply{resp.StatusCode, text, resp.Header}
+	return Reply{resp.StatusCode, text, resp.Header, resp.Request.URL.String()}
 }

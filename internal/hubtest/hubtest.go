@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,13 +135,18 @@ func (h *Hub) Restart() {
 		if !h.hub.runs() || !h.proxy.runs() {
 			h.t.Fatal("the Hub or its proxy has ended: see its log")
 		}
-		resp, err := http.Get(h.URL + "/hub/health")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
+		// The Hub itself first: the proxy would log each request for which it has no route yet.
+		return h.healthy(strings.TrimSuffix(h.APIURL, "/api")) && h.healthy(h.URL+"/hub")
 	})
+}
+
+func (h *Hub) healthy(address string) bool {
+	resp, err := http.Get(address + "/health")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
 // Kill ends the Hub as kill -9 does. The proxy goes on.

@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app = newSupervisor(a)
-	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid()).seconds, a.log)
+	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: a.dial, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,

@@ -84,7 +84,7 @@ func playFirst() int {
 	cfg := configIn(dir)
 	cfg.Env = os.Environ()
 	cfg.complete()
-	meter := newMeter("/proc", os.Getpid())
+	meter := newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid()))
 	_ = os.Mkdir(cfg.WorkDir, 0o700)
 	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
 	a.app = newSupervisor(a)

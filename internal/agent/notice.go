@@ -61,7 +61,8 @@ func noticeLine(text string) string {
 	return "\r\n\a" + text + "\r\n"
 }
 
-// terminals lists the terminals in dir that belong to the user. With Apptainer they may be terminals of hers outside the session.
+// terminals lists the terminals in dir that belong to the user. Where a container shares the node's (Apptainer without
+// --contain), they may be terminals of hers outside the session.
 func terminals(dir string, uid int) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -88,23 +88,34 @@ func used(list []process, self int, all bool) (ticks int64) {
 	return ticks
 }
 
+// alone reports whether all processes that can be seen are the workload's: the agent is the first of them, or, under
+// Apptainer, the child of the first in a namespace that is not the machine's.
+func alone(proc string, pid, parent int) bool {
+	const machine = "pid:[4026531836]" // a fixed number of the kernel's
+	if pid == 1 {
+		return true
+	}
+	space, err := os.Readlink(filepath.Join(proc, "self/ns/pid"))
+	return err == nil && space != machine && parent == 1
+}
+
 // meter counts the CPU time of the workload's processes. It takes it from /proc and not from the container's cgroup: that
 // one is read in another way under each version of cgroups and each way to give it a namespace, and under Apptainer it is
-// not the workload's own. Where the agent is the first process, all others are the workload's; elsewhere its descendants
-// are, and what leaves them to become a daemon is not seen.
+// not the workload's own. Where the agent is not alone with its workload it counts its descendants, and what leaves them to
+// become a daemon is not seen.
 type meter struct {
 	proc string
 	self int
-	all  bool
+	all  bool // every process is the workload's
 
 	mu    sync.Mutex
 	last  int64
 	total int64
 }
 
-func newMeter(proc string, self int) *meter {
-	m := &meter{proc: proc, self: self, all: self == 1}
-	m.last = used(processes(proc), self, m.all)
+func newMeter(proc string, self int, all bool) *meter {
+	m := &meter{proc: proc, self: self, all: all}
+	m.last = used(processes(proc), self, all)
 	return m
 }
 

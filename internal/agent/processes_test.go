@@ -67,6 +67,35 @@ func TestUsed(t *testing.T) {
 	}
 }
 
+func TestAlone(t *testing.T) {
+	const machine, container = "pid:[4026531836]", "pid:[4026532180]"
+	for _, test := range []struct {
+		space       string
+		pid, parent int
+		want        bool
+	}{
+		{container, 1, 0, true},   // Docker
+		{container, 13, 1, true},  // Apptainer --pid
+		{container, 13, 7, false}, // Apptainer on a node that is a container
+		{machine, 13, 7, false},   // Apptainer without
+		{machine, 13, 1, false},   // its parent has ended
+		{"", 13, 1, false},        // nothing is known
+	} {
+		proc := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if test.space != "" {
+			if err := os.Symlink(test.space, filepath.Join(proc, "self", "ns", "pid")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := alone(proc, test.pid, test.parent); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
 // The count goes on from where it was, whatever the kernel's books lose.
 func TestMeter(t *testing.T) {
 	proc := t.TempDir()
@@ -88,7 +117,7 @@ func TestMeter(t *testing.T) {
 	}
 	self := process{pid: 1, own: 5000}
 	set(self, process{pid: 2, parent: 1, own: 200}) // was there before
-	m := newMeter(proc, 1)
+	m := newMeter(proc, 1, true)
 	for i, step := range []struct {
 		list []process
 		want float64

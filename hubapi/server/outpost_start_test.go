@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/hubapi"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -87,6 +88,24 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 	}
 	if log := h.logged.String(); strings.Contains(log, "the-session-token") || strings.Contains(log, "the-flavors-token") {
 		t.Error("a token stands in the log")
+	}
+}
+
+// TestSessionsLeaveActivityToTheService: by either door, and only where the service does tell the Hub.
+func TestSessionsLeaveActivityToTheService(t *testing.T) {
+	for _, tells := range []bool{false, true} {
+		engine := newFake()
+		h := withOutpost(t, engine, func(cfg *Config) { cfg.Hubs[0].Activity = tells })
+		h.ask(t, "POST", "/services", "", started(nil))
+		_, err := h.client(t, spawnerToken).StartSession(t.Context(), hubapi.SessionRequest{User: "bob", Launch: "l", Prefix: "/user/bob/", Argv: []string{"x"}})
+		if err != nil || len(engine.started) != 2 {
+			t.Fatalf("%d starts, %v", len(engine.started), err)
+		}
+		for _, r := range engine.started {
+			if interval, told := r.Secrets["JUPYTERHUB_ACTIVITY_INTERVAL"]; told != tells || told && interval != "0" {
+				t.Errorf("the service tells: %v, the session of %s: %q", tells, r.User, interval)
+			}
+		}
 	}
 }
 

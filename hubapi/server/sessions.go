@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -62,9 +63,21 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	}
 	spec.Argv, spec.Prefix, spec.Ready = req.Argv, prefix, req.Prefix+spec.Ready
 	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
-		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Secrets: control.Env(req.Env), Fresh: fresh,
+		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Fresh: fresh,
+		Secrets: s.hub(callerOf(r.Context()).Hub).sessionEnv(req.Env),
 	})
 	return s.wireSession(w), err
+}
+
+// sessionEnv is the environment of a session that the hub asks for. Where the service tells the Hub of activity, jupyterhub-singleuser
+// must not: it knows less.
+func (h Hub) sessionEnv(given map[string]string) control.Env {
+	env := control.Env{}
+	maps.Copy(env, given)
+	if h.Activity {
+		env["JUPYTERHUB_ACTIVITY_INTERVAL"] = "0"
+	}
+	return env
 }
 
 // takeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
@@ -86,7 +99,8 @@ func takeFresh(options map[string]any) (bool, error) {
 func sessionPrefix(escaped string) (string, error) {
 	decoded, err := url.PathUnescape(escaped)
 	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
-		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.HasPrefix(decoded, routeStarts+"/") || strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
+		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.HasPrefix(decoded, routeStarts+"/") ||
+		strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
 	for _, segment := range strings.Split(decoded, "/") {
 		bad = bad || segment == "." || segment == ".."
 	}

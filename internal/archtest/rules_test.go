@@ -74,7 +74,7 @@ func rules() map[string]rule {
 				"internal/secret", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},
-			tests:   []string{"spawner/spawnertest", "internal/tunnel", "github.com/coder/websocket"},
+			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
 		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},

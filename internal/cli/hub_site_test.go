@@ -27,9 +27,9 @@ type hubSite struct {
 type hubOptions struct {
 	major   int
 	spawner string
-	cpus    int    // what sessions may hold together; default 8
-	config  string // more lines of the Hub's configuration
-	stopped bool   // the Hub is only prepared
+	cpus    float64 // what sessions may hold together; default 8
+	config  string  // more lines of the Hub's configuration
+	stopped bool    // the Hub is only prepared
 }
 
 // hubApps is for every Hub here: what a server runs is chosen by how its user's name begins.
@@ -56,13 +56,17 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := hubtest.FreePorts(t, 1)[0]
-	s := &hubSite{
-		site:     &site{t: t, dir: t.TempDir(), program: program, url: fmt.Sprintf("http://127.0.0.1:%d", port)},
-		instance: fmt.Sprintf("hub-e2e-%d", port), tokens: map[string]string{},
-	}
-	if err := os.Chmod(s.dir, 0o711); err != nil {
+	dir, err := os.MkdirTemp("", "slipway-hub") // not the test's own: a socket's path must be short
+	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	s := &hubSite{
+		site:     &site{t: t, dir: dir, program: program, url: fmt.Sprintf("http://127.0.0.1:%d", hubtest.FreePorts(t, 1)[0])},
+		instance: filepath.Base(dir), tokens: map[string]string{},
 	}
 	app, err := filepath.Abs("testdata/app.py")
 	if err != nil {
@@ -106,9 +110,9 @@ images:
   - {name: absent, title: Absent, ref: "slipway/no-such-image:1"}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
-  - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[7]d, memory: 512M, max_memory: 1G}
+  - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[7]g, memory: 512M, max_memory: 1G}
   - {name: absent, title: Absent, kind: lab, images: [absent], cpus: 0.5, memory: 512M}
-docker: {cpus: %[7]d, memory: 8G, instance: %[8]q}
+docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
 local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
 		o.cpus, s.instance, testenv.ApptainerPath()))

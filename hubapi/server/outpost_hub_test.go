@@ -115,6 +115,12 @@ func TestOutpostSpawnerOfARealHub(t *testing.T) {
 	if want := `slipway.Invalid: flavor: "huge" is not valid: one of small`; !strings.Contains(told, want) {
 		t.Errorf("the progress page says %s\nwant %s", told, want)
 	}
+	jh.WaitStopped("alice", "")
+	jh.StartServer("alice", "", map[string]any{"flavor": "small"}) // the Hub would repeat the other
+	again := engine.begun(t, "alice", "")
+	again.Phase = spawner.Running
+	engine.set(again)
+	jh.WaitReady("alice", "")
 	if log := h.logged.String(); strings.Contains(log, hubtest.OutpostPassword) || strings.Contains(log, "panic") {
 		t.Error("the log has a password or a panic")
 	}

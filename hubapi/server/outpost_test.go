@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -403,4 +404,18 @@ func FuzzParseOutpost(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkOutpostPoll measures what the protocol adds to the engine's answer.
+func BenchmarkOutpostPoll(b *testing.B) {
+	s := outpostServer(newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running)))
+	front := s.Public()
+	r := httptest.NewRequest("GET", "/services//run", nil)
+	r.SetBasicAuth("main", outpostPassword)
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		if front.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatal(w.Code)
+		}
+	}
 }

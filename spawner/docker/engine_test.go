@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +23,6 @@ type engine struct {
 
 func newEngine(t *testing.T, flags ...string) *engine {
 	t.Helper()
-	return newEngineOn(t, "", flags...)
-}
-
-// newEngineOn gives one whose data lie in a memory file system with the given options, if there are any.
-func newEngineOn(t *testing.T, memory string, flags ...string) *engine {
-	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Dockerd)
 	dir, err := os.MkdirTemp("", "slipway-engine") // short, for the sockets
 	if err != nil {
@@ -39,11 +32,6 @@ func newEngineOn(t *testing.T, memory string, flags ...string) *engine {
 	t.Cleanup(e.discard)
 	if e.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
-	}
-	if memory != "" {
-		if err := errors.Join(os.Mkdir(e.path("data"), 0o700), syscall.Mount("tmpfs", e.path("data"), "tmpfs", 0, memory)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	containerd := e.process("containerd", "--root", e.path("layers"), "--state", e.path("state"), "--address", e.path("containerd.sock"))
 	t.Cleanup(func() { _ = containerd.Process.Signal(syscall.SIGTERM); _ = containerd.Wait() })

@@ -108,11 +108,11 @@ func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
 	return e.Workload, e.changed, nil
 }
 
-// Route finds the session to which a decoded URL path belongs: the active one with the longest prefix of path.
-func (m *Manager) Route(path string) (ID, bool) {
+// Route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
+func (m *Manager) Route(hub, path string) (ID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.index.route(path)
+	return m.index.route(hub, path)
 }
 
 // Launched finds the session whose current launch a hub has named so.

@@ -16,6 +16,9 @@ type owner struct {
 // launch names one start, as the hub that asked for it does.
 type launch struct{ hub, name string }
 
+// route is a path of a hub.
+type route struct{ hub, prefix string }
+
 // ticket is a place in line.
 type ticket struct {
 	since time.Time
@@ -31,13 +34,13 @@ func (t ticket) compare(o ticket) int {
 type index struct {
 	owned    map[owner]map[ID]*entry
 	launches map[launch]ID // of sessions, the current ones
-	routes   map[string]ID // prefix of an active session
-	longest  int           // of the prefixes so far
+	routes   map[route]ID  // of active sessions
+	longest  int           // of their prefixes so far
 	lines    map[string][]ticket
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[string]ID{}, lines: map[string][]ticket{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[string][]ticket{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -54,7 +57,7 @@ func (x *index) put(before Workload, e *entry) {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
 	}
 	if e.Phase.Active() && e.Spec.Prefix != "" {
-		x.routes[e.Spec.Prefix] = e.ID
+		x.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
 	if e.waits() {
@@ -74,8 +77,8 @@ func (x *index) drop(w Workload) {
 	if l := (launch{w.Hub, w.Launch}); x.launches[l] == w.ID {
 		delete(x.launches, l)
 	}
-	if x.routes[w.Spec.Prefix] == w.ID {
-		delete(x.routes, w.Spec.Prefix)
+	if r := (route{w.Hub, w.Spec.Prefix}); x.routes[r] == w.ID {
+		delete(x.routes, r)
 	}
 	if at, ok := x.find(w); ok {
 		x.lines[w.Backend] = slices.Delete(x.lines[w.Backend], at, at+1)
@@ -101,11 +104,11 @@ func (x *index) head(backend string) ID {
 	return ""
 }
 
-// route finds the session to which a decoded URL path belongs: the active one with the longest prefix of path.
-func (x *index) route(path string) (ID, bool) {
+// route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
+func (x *index) route(hub, path string) (ID, bool) {
 	path = path[:min(len(path), x.longest)] // no prefix is longer, and a visitor's path may be
 	for end := len(path); end > 0; end = strings.LastIndexByte(path[:end-1], '/') + 1 {
-		if id, ok := x.routes[path[:end]]; ok {
+		if id, ok := x.routes[route{hub, path[:end]}]; ok {
 			return id, true
 		}
 		if end == 1 {

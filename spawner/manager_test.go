@@ -422,7 +422,7 @@ func TestRunningSessionsSurviveARestart(t *testing.T) {
 		if err != nil || now.Phase != spawner.Running || s.sessions.Runs(w.ID) != 1 {
 			t.Errorf("after a restart: %v, %s, %d runs", err, now.Phase, s.sessions.Runs(w.ID))
 		}
-		if id, ok := s.Route("/user/alice/lab/tree"); !ok || id != w.ID {
+		if id, ok := s.Route("main", "/user/alice/lab/tree"); !ok || id != w.ID {
 			t.Errorf("its path leads to %q", id)
 		}
 		if err := s.Ready(); err != nil {
@@ -745,7 +745,7 @@ func TestRoute(t *testing.T) {
 			"//user/alice/":          "",
 			"/user/bob/alice/gpu/x/": "",
 		} {
-			if got, _ := s.Route(path); got != want {
+			if got, _ := s.Route("main", path); got != want {
 				t.Errorf("Route(%q) = %q, want %q", path, got, want)
 			}
 		}

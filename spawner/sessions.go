@@ -112,8 +112,8 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 
 // prefixFreeLocked refuses a path that is another active session's.
 func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
-	if e := m.work[m.index.routes[r.Spec.Prefix]]; e != nil && (e.Owner != r.User || e.Name != r.Name || e.Hub != hub) {
-		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("give each hub a base_url of its own")
+	if e := m.work[m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
+		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
 	}
 	return nil
 }

@@ -280,12 +280,12 @@ func (f *fakeEngine) File(_ context.Context, c spawner.Caller, id spawner.ID, na
 	return io.NopCloser(bytes.NewBufferString("hello")), 5, nil
 }
 
-func (f *fakeEngine) Route(path string) (spawner.ID, bool) {
+func (f *fakeEngine) Route(hub, path string) (spawner.ID, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var best spawner.Workload
 	for _, w := range f.work {
-		if p := w.Spec.Prefix; p != "" && w.Phase.Active() && strings.HasPrefix(path, p) && len(p) > len(best.Spec.Prefix) {
+		if p := w.Spec.Prefix; p != "" && w.Hub == hub && w.Phase.Active() && strings.HasPrefix(path, p) && len(p) > len(best.Spec.Prefix) {
 			best = w
 		}
 	}

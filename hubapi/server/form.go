@@ -63,13 +63,12 @@ func (s *Server) activeByImage(hub string) map[string]int {
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
 // there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
 func (s *Server) roomAddress(hub string) string {
-	for _, h := range s.cfg.Hubs {
-		if h.Name == hub && h.OAuth != nil && h.PagesPrefix != "" {
-			until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)
-			return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until), "room "+hub))
-		}
+	h := s.hub(hub)
+	if h.OAuth == nil || h.PagesPrefix == "" {
+		return ""
 	}
-	return ""
+	until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)
+	return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until), "room "+hub))
 }
 
 // roomLine is what a spawn form shows of a profile.

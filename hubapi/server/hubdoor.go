@@ -54,10 +54,8 @@ func (s *Server) hubOf(r *http.Request) (*url.URL, error) {
 		return nil, err
 	}
 	traceOf(r.Context()).caller = string(w.ID)
-	for _, h := range s.cfg.Hubs {
-		if h.Name == w.Hub {
-			return h.APIURL, nil
-		}
+	if h := s.hub(w.Hub); h.APIURL != nil {
+		return h.APIURL, nil
 	}
 	return nil, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
 }

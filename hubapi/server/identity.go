@@ -53,7 +53,7 @@ func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
 	if err != nil {
 		return spawner.Caller{}, err
 	}
-	for _, h := range s.cfg.Hubs {
+	for _, h := range s.hubsOf(r.Context()) {
 		if h.SpawnerToken.Equal(token) {
 			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
 		}
@@ -65,7 +65,7 @@ func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
 // seem that the token is wrong.
 func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error) {
 	var first error
-	for _, h := range s.cfg.Hubs {
+	for _, h := range s.hubsOf(ctx) {
 		id, err := h.Identify(ctx, token)
 		if err == nil {
 			return h.caller(id), nil

@@ -58,7 +58,10 @@ func parseOutpost(path string) (outpostPath, bool) {
 	if !ok {
 		return outpostPath{}, false
 	}
-	_, id, _ := cutLast(rest)
+	id := ""
+	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
+		id = rest[i+1:]
+	}
 	if decoded, err := url.PathUnescape(id); err == nil {
 		id = decoded
 	}
@@ -66,14 +69,6 @@ func parseOutpost(path string) (outpostPath, bool) {
 		id = noStartID
 	}
 	return outpostPath{routeStart, id}, true
-}
-
-// cutLast cuts at the last slash; without one all of it stands before.
-func cutLast(s string) (before, after string, found bool) {
-	if i := strings.LastIndexByte(s, '/'); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
 }
 
 // outpostMethod serves one method of a route. What it gives is JSON.
@@ -141,7 +136,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 // isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:
 // then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
 func (s *Server) isPage(r *http.Request) bool {
-	return !isBasic(r) && slices.ContainsFunc(s.cfg.Hubs, func(h Hub) bool {
+	return !isBasic(r) && slices.ContainsFunc(s.hubsOf(r.Context()), func(h Hub) bool {
 		return h.PagesPrefix != "" && strings.HasPrefix(r.URL.EscapedPath()+"/", h.PagesPrefix)
 	})
 }
@@ -158,7 +153,7 @@ func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
 	if !ok {
 		return c, false
 	}
-	for _, h := range s.cfg.Hubs {
+	for _, h := range s.hubsOf(r.Context()) {
 		for _, credential := range h.Outpost {
 			if credential.is(username, password) {
 				c = spawner.Caller{Hub: h.Name, Spawner: true}
@@ -166,14 +161,6 @@ func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
 		}
 	}
 	return c, c.Spawner
-}
-
-func (s *Server) hub(name string) Hub {
-	i := slices.IndexFunc(s.cfg.Hubs, func(h Hub) bool { return h.Name == name })
-	if i < 0 {
-		return Hub{}
-	}
-	return s.cfg.Hubs[i]
 }
 
 // noCredits answers for the protocol's credits: there are none here, and nothing costs any.

@@ -74,7 +74,7 @@ func (c *claims) try(ctx context.Context, k claim) (context.Context, <-chan stru
 
 // stoppedFirst is the error of a start that comes behind its stop.
 func stoppedFirst(k claim) error {
-	return errs.New(errs.Conflict, "start %s was stopped before it had begun", k.id).With("start the server again")
+	return errs.New(errs.Conflict, "start %s has already been stopped", k.id).With("start the server again")
 }
 
 func (c *claims) release(k claim) {

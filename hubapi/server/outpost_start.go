@@ -42,7 +42,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
-	req, err := outpostRequest(s.cfg.Catalogue, body)
+	req, err := outpostRequest(s.hub(c.Hub), s.cfg.Catalogue, body)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -135,7 +135,7 @@ var startIDs = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDATE_URL", "JUPYTERHUB_FLAVORS_UPDATE_TOKEN"}
 
 // outpostRequest makes the engine's request of a start's body.
-func outpostRequest(catalogue spawner.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
+func outpostRequest(h Hub, catalogue spawner.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
 	user, prefix := b.Env["JUPYTERHUB_USER"], b.Env["JUPYTERHUB_SERVICE_PREFIX"]
 	switch {
 	case !startIDs.MatchString(b.UserOptions.StartID):
@@ -148,7 +148,7 @@ func outpostRequest(catalogue spawner.Catalogue, b outpostBody) (req spawner.Ses
 	if err := refuseMisc(b); err != nil {
 		return req, err
 	}
-	decoded, err := outpostPrefix(b, user, prefix)
+	decoded, err := outpostPrefix(h, b, user, prefix)
 	if err != nil {
 		return req, err
 	}
@@ -216,11 +216,11 @@ func given(v any) bool {
 }
 
 // outpostPrefix decodes the session's path and checks that all that the body says of the server agrees.
-func outpostPrefix(b outpostBody, user, prefix string) (string, error) {
+func outpostPrefix(h Hub, b outpostBody, user, prefix string) (string, error) {
 	if name, told := b.Env["JUPYTERHUB_SERVER_NAME"]; told && name != b.Name {
 		return "", errs.Bad("env.JUPYTERHUB_SERVER_NAME", shown(name), "the same as name, which is "+strconv.Quote(shown(b.Name)))
 	}
-	decoded, err := sessionPrefix(prefix)
+	decoded, err := h.sessionPrefix(prefix)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -111,7 +112,7 @@ func TestSessionsLeaveActivityToTheService(t *testing.T) {
 
 func TestOutpostStartOfANamedServer(t *testing.T) {
 	engine := newFake()
-	h := withOutpost(t, engine, nil)
+	h := withOutpost(t, engine, func(c *Config) { c.Hubs[0].APIURL = &url.URL{Path: "/base/hub/api"} })
 	body := started(func(b map[string]any) {
 		set("name", "my lab")(b)
 		set("env.JUPYTERHUB_USER", "has@ä")(b)
@@ -339,7 +340,7 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 			t.Errorf("stop: %d", status)
 		}
 		status, got := h.ask(t, "POST", "/services", "", started(nil))
-		if status != 419 || !strings.Contains(got, "stopped before it had begun") || len(h.engine.started) > 0 {
+		if status != 419 || !strings.Contains(got, "already been stopped") || len(h.engine.started) > 0 {
 			t.Errorf("start: %d %s", status, got)
 		}
 	})
@@ -375,7 +376,7 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 				h.ask(t, "GET", "/ping", "", "")
 			}
 			close(goOn)
-			if got := <-answer; !strings.HasPrefix(got, "419") || !strings.Contains(got, "stopped before it had begun") {
+			if got := <-answer; !strings.HasPrefix(got, "419") || !strings.Contains(got, "already been stopped") {
 				t.Errorf("start: %s", got)
 			}
 			if got := <-stopped; got != "200{}" {
@@ -392,7 +393,8 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 
 // outpostServer is a server without a listener, for tests whose clock stands still.
 func outpostServer(engine *fakeEngine) *Server {
-	return New(Config{Engine: engine, Logger: quiet(), Hubs: []Hub{{Name: "main", Outpost: []Credential{{"main", secret.New(outpostPassword)}}}},
+	return New(Config{Engine: engine, Logger: quiet(), Hubs: []Hub{{
+		Name: "main", APIURL: &url.URL{Path: "/hub/api"}, Outpost: []Credential{{"main", secret.New(outpostPassword)}}}},
 		Catalogue: spawner.Catalogue{Images: []spawner.ImageChoice{{Name: "n", Ref: "r"}},
 			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"n"}, CPUs: 1, Memory: 1 << 30, Default: true}}}})
 }
@@ -492,7 +494,7 @@ func FuzzOutpostBody(f *testing.F) {
 		b, err := parseOutpostBody(raw)
 		var req spawner.SessionRequest
 		if err == nil {
-			req, err = outpostRequest(s.cfg.Catalogue, b)
+			req, err = outpostRequest(s.hub("main"), s.cfg.Catalogue, b)
 		}
 		if err == nil {
 			if req.User == "" || !startIDs.MatchString(req.Launch) || !strings.HasSuffix(req.Spec.Prefix, "/") || !strings.Contains(req.Spec.Prefix, string(req.User)) {

@@ -47,9 +47,6 @@ type malformed struct {
 // Error gives the cause's text.
 func (m *malformed) Error() string { return m.cause.Error() }
 
-// Unwrap gives the cause.
-func (m *malformed) Unwrap() error { return m.cause }
-
 func badField(field, value, remedy string) error {
 	return &malformed{http.StatusUnprocessableEntity, errs.Bad(field, value, remedy)}
 }

@@ -83,30 +83,22 @@ func hubOfPage(ctx context.Context) Hub {
 }
 
 // pagesOf gives the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
-// the prefix lacks its last slash. Several hubs with one prefix differ in the host that browsers name.
+// the prefix lacks its last slash.
 func (s *Server) pagesOf(r *http.Request) (found Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
-	several := false
-	for _, h := range s.cfg.Hubs {
+	for _, h := range s.hubsOf(r.Context()) {
 		below, in := strings.CutPrefix(path, strings.TrimSuffix(h.PagesPrefix, "/"))
-		if h.OAuth == nil || h.PagesPrefix == "" || !in || below != "" && below[0] != '/' {
-			continue
-		}
-		if h.PagesHost != "" && strings.EqualFold(h.PagesHost, r.Host) {
+		if h.OAuth != nil && h.PagesPrefix != "" && in && (below == "" || below[0] == '/') {
 			return h, below, true
 		}
-		several = ok
-		found, rest, ok = h, below, true
 	}
-	return found, rest, ok && !several
+	return Hub{}, "", false
 }
 
 // pageOf gives the path of a workload's page; empty when its hub has no pages.
 func (s *Server) pageOf(w spawner.Workload) string {
-	for _, h := range s.cfg.Hubs {
-		if h.Name == w.Hub && h.OAuth != nil && h.PagesPrefix != "" {
-			return h.PagesPrefix + kindPath(w) + string(w.ID)
-		}
+	if h := s.hub(w.Hub); h.OAuth != nil && h.PagesPrefix != "" {
+		return h.PagesPrefix + kindPath(w) + string(w.ID)
 	}
 	return ""
 }
@@ -120,7 +112,7 @@ func kindPath(w spawner.Workload) string {
 
 // homeOf gives the path of the Hub's own pages: the prefix is <base>services/<name>/.
 func homeOf(h Hub) string {
-	base, _, _ := strings.Cut(h.PagesPrefix, "services/")
+	base := h.PagesPrefix[:max(0, strings.LastIndex(h.PagesPrefix, "services/"))]
 	return base + "hub/"
 }
 

@@ -49,8 +49,9 @@ func (s *Server) newProxy() http.Handler {
 			}
 			return c, nil
 		},
-		MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
-		ReadBufferSize: proxyBuffer, WriteBufferSize: 64 << 10,
+		// A connection has its own two buffers of 4 KiB, as the transport has it, also while it is idle: with a thousand users and
+		// several connections each, larger ones are most of the service's memory. What is copied goes past them.
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
 	forward := &httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed,
@@ -63,7 +64,7 @@ type targetKey struct{}
 
 // toSession finds the session and forwards to it.
 func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-	id, ok := s.cfg.Engine.Route(r.URL.Path)
+	id, ok := s.route(r.Context(), r.URL.Path)
 	if !ok || r.Method == http.MethodConnect {
 		s.noSession(w, r)
 		return
@@ -121,7 +122,7 @@ func isVisit(r *http.Request) bool {
 // noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers do.
 func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 	with := r.URL.Path + "/"
-	if id, ok := s.cfg.Engine.Route(with); ok && r.Method == http.MethodGet {
+	if id, ok := s.route(r.Context(), with); ok && r.Method == http.MethodGet {
 		if found, err := s.cfg.Engine.Get(r.Context(), service(), id); err == nil && found.Spec.Prefix == with {
 			to := url.URL{Path: with, RawQuery: r.URL.RawQuery}
 			http.Redirect(w, r, to.String(), http.StatusFound)

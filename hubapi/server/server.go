@@ -49,7 +49,7 @@ type Engine interface {
 	File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error)
 	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
 	Visit(id spawner.ID, acted bool)
-	Route(path string) (spawner.ID, bool)
+	Route(hub, path string) (spawner.ID, bool)
 	Ready() error
 }
 
@@ -71,8 +71,7 @@ type Hub struct {
 	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and with slashes at
 	// both ends, such as /services/slipway/. Empty, or without OAuth: there are none.
 	PagesPrefix string
-	PagesHost   string // the host, with its port, as browsers name it. Only needed where several hubs have the same prefix
-	OAuth       OAuth  // logs users in to the pages
+	OAuth       OAuth // logs users in to the pages
 	// Outpost are the credentials of its OutpostSpawner, any of which stands for the hub; none: it has no such Spawner.
 	Outpost []Credential
 	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
@@ -90,7 +89,7 @@ type Config struct {
 	Engine    Engine
 	Catalogue spawner.Catalogue
 	Jobs      spawner.JobPolicy
-	Hubs      []Hub
+	Hubs      []Hub // those that share a listener have different base paths in APIURL
 	// Dial opens a connection to the app of a running session.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
@@ -104,9 +103,10 @@ type Config struct {
 
 // Listeners are where a Server serves. Nil ones are not served.
 type Listeners struct {
-	Public   net.Listener // Hub, users and the Hub's proxy
-	AgentAPI net.Listener // connections with a method WorkloadID() string: the API as that workload
-	AgentHub net.Listener // likewise: that workload's Hub
+	Public   net.Listener            // Hubs, users and the Hubs' proxies
+	Hubs     map[string]net.Listener // likewise, of one hub alone, by its name
+	AgentAPI net.Listener            // connections with a method WorkloadID() string: the API as that workload
+	AgentHub net.Listener            // likewise: that workload's Hub
 }
 
 // Server is the service's HTTP.
@@ -115,6 +115,7 @@ type Server struct {
 	log     *slog.Logger
 	ready   *readiness
 	proxy   http.Handler
+	common  []Hub // those that share the common listener
 	pages   *pages
 	claims  *claims
 	closing context.Context // ends when the streams are to end
@@ -125,6 +126,7 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims()}
+	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()
@@ -139,10 +141,10 @@ const drain = 5 * time.Second
 func (s *Server) Run(ctx context.Context, l Listeners) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	failed := make(chan error, 3)
+	failed := make(chan error, 3+len(l.Hubs))
 	var servers []*http.Server
 	var serving sync.WaitGroup
-	start := func(l net.Listener, h http.Handler) {
+	startIn := func(base context.Context, l net.Listener, h http.Handler) {
 		if l == nil {
 			return
 		}
@@ -150,7 +152,12 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		servers = append(servers, srv)
 		serving.Go(func() { failed <- srv.Serve(l) })
 	}
+	start := func(l net.Listener, h http.Handler) { startIn(base, l, h) }
+	s.common = sharing(s.cfg.Hubs, l.Hubs)
 	start(l.Public, s.Public())
+	for name, own := range l.Hubs {
+		startIn(context.WithValue(base, ownHubKey{}, name), own, s.Public())
+	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())
 	var err error

@@ -57,7 +57,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	prefix, err := sessionPrefix(req.Prefix)
+	prefix, err := s.hub(callerOf(r.Context()).Hub).sessionPrefix(req.Prefix)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -94,18 +94,18 @@ func takeFresh(options map[string]any) (bool, error) {
 	}
 }
 
-// sessionPrefix decodes the URL path of a session. It must be that of a Hub user's server, so that no session can take the
-// service's own paths.
-func sessionPrefix(escaped string) (string, error) {
+// sessionPrefix decodes the URL path of a session. It must be that of a server of the hub's, so that no session can take the
+// service's own paths or another hub's.
+func (h Hub) sessionPrefix(escaped string) (string, error) {
 	decoded, err := url.PathUnescape(escaped)
 	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
-		!strings.Contains(escaped, "/user/") || strings.HasPrefix(decoded, hubapi.Base) || strings.HasPrefix(decoded, routeStarts+"/") ||
+		!strings.HasPrefix(escaped, h.base()+"user/") ||
 		strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
 	for _, segment := range strings.Split(decoded, "/") {
 		bad = bad || segment == "." || segment == ".."
 	}
 	if bad {
-		return "", errs.Bad("prefix", escaped, "the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as /user/alice/")
+		return "", errs.Bad("prefix", escaped, "the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as "+h.base()+"user/alice/")
 	}
 	return decoded, nil
 }

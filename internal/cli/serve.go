@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -72,7 +71,7 @@ type service struct {
 
 // serve runs the service until ctx ends. Sessions and jobs outlive it.
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
-	listener, err := listen(cfg.Listen, cfg.TLS, log)
+	listeners, err := openListeners(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -81,11 +80,11 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	s := &service{cfg: cfg, log: log, end: cancel}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.assemble(ctx); err != nil {
-		listener.Close()
+		listeners.close()
 		return err
 	}
 	log.Info("slipway serves", "listen", cfg.Listen, "data", cfg.DataDir, "version", version)
-	return s.run(ctx, listener)
+	return s.run(ctx, listeners)
 }
 
 func (s *service) assemble(ctx context.Context) error {
@@ -201,7 +200,7 @@ func (s *service) makeServer(context.Context) error {
 }
 
 // run runs all parts; the first that fails ends the others.
-func (s *service) run(ctx context.Context, listener net.Listener) error {
+func (s *service) run(ctx context.Context, l listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, s.end)()
 	g.Go(func() error { return s.links.Run(ctx) })
@@ -212,7 +211,7 @@ func (s *service) run(ctx context.Context, listener net.Listener) error {
 	}
 	g.Go(func() error {
 		return s.server.Run(ctx, server.Listeners{
-			Public: listener, AgentAPI: s.links.Streams(tunnel.DoorAPI), AgentHub: s.links.Streams(tunnel.DoorHub),
+			Public: l.common, Hubs: l.hubs, AgentAPI: s.links.Streams(tunnel.DoorAPI), AgentHub: s.links.Streams(tunnel.DoorHub),
 		})
 	})
 	err := g.Wait()

@@ -54,6 +54,14 @@ func newHubPart(h config.Hub) (hubPart, error) {
 		Name: h.Name, APIURL: api, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
 	}
+	p.server.OutpostAddress = h.Outpost.Address
+	for _, c := range h.Outpost.Credentials {
+		password, err := c.Password()
+		if err != nil {
+			return hubPart{}, err
+		}
+		p.server.Outpost = append(p.server.Outpost, server.Credential{Username: c.Username, Password: password})
+	}
 	if p.server.PagesPrefix != "" {
 		p.server.OAuth = hub.OAuth{Client: p.client, Redirect: p.server.PagesPrefix + "oauth_callback"}
 	}
@@ -93,6 +101,7 @@ func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
 		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.Roster.Age),
 		Stop: p.cfg.Roster.Mode == config.RosterStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
+		Flavors: func() any { return s.server.Flavors(p.cfg.Name) },
 	}
 	if p.server.Activity && p.cfg.Roster.Mode != config.RosterOff {
 		cfg.Every = time.Duration(p.cfg.Roster.Every)

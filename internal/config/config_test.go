@@ -105,7 +105,10 @@ func TestHubs(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{hub("a", ""), ""},
 		{hub("a", "") + hub("b", ""), "hubs[1].realm"},
-		{hub("a", ", realm: site") + hub("b", ", realm: desy"), ""},
+		{hub("a", ", realm: site") + hub("b", ", realm: desy, listen: '127.0.0.1:8091'"), ""},
+		{hub("a", ", realm: site") + hub("b", ", realm: desy"), "hubs[1].listen"},
+		{hub("a", ", listen: here"), "hubs[0].listen"},
+		{hub("a", ", listen: '127.0.0.1:8090'"), "hubs[0].listen"},
 		{hub("a", ", realm: site") + hub("a", ", realm: desy"), "hubs[1].name"},
 		{hub("A/b", ""), "hubs[0].name"},
 		{hub("a", ", realm: 'x y'"), "hubs[0].realm"},

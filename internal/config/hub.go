@@ -23,6 +23,7 @@ type Hub struct {
 	Name             string   `yaml:"name"`
 	APIURL           string   `yaml:"api_url"`
 	CAFile           string   `yaml:"ca_file"`
+	Listen           string   `yaml:"listen"`
 	Service          string   `yaml:"service"`
 	TokenFile        string   `yaml:"token_file"`
 	Realm            string   `yaml:"realm"`
@@ -118,11 +119,19 @@ func (h Hub) CA() (*x509.CertPool, error) {
 // PagesPrefix gives the path below which the Hub's proxy carries the service's pages, which lies beside that of its API; empty
 // when the service has no pages.
 func (h Hub) PagesPrefix() string {
-	u, err := h.API()
-	if err != nil || h.TokenFile == "" {
+	if h.TokenFile == "" {
 		return ""
 	}
-	return path.Join("/", strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "hub/api"), "services", h.Service) + "/"
+	return path.Join("/", h.base(), "services", h.Service) + "/"
+}
+
+// base gives the path below which the Hub and its users' servers lie.
+func (h Hub) base() string {
+	u, err := h.API()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "hub/api")
 }
 
 // plainName is what may stand in keys and paths.
@@ -132,7 +141,7 @@ func (c Config) checkHubs(p *problems) {
 	if len(c.Hubs) == 0 {
 		p.add("hubs", "[]", "at least one hub")
 	}
-	names, users := map[string]bool{}, map[string]bool{}
+	names, users, bases := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, h := range c.Hubs {
 		at := fmt.Sprintf("hubs[%d].", i)
 		if !plainName.MatchString(h.Name) || names[h.Name] {
@@ -142,6 +151,7 @@ func (c Config) checkHubs(p *problems) {
 		h.check(at, p)
 		h.checkRealm(at, len(c.Hubs) > 1, p)
 		h.checkOutpost(at, users, p)
+		h.checkListen(at, c.Listen, bases, p)
 	}
 }
 
@@ -181,6 +191,18 @@ func (h Hub) checkRealm(at string, several bool, p *problems) {
 			"different names otherwise; the realm "+SiteRealm+" keeps the homes of a hub that was alone before")
 	case h.Realm != "" && !plainName.MatchString(h.Realm):
 		p.add(at+"realm", h.Realm, "a word of lower-case letters, digits, '-', '_' and '.'")
+	}
+}
+
+// checkListen wants a path to be one hub's: hubs that share an address must differ in their base paths.
+func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) {
+	if _, _, err := net.SplitHostPort(h.Listen); h.Listen != "" && (err != nil || h.Listen == common) {
+		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091, or nothing")
+	}
+	if place := h.Listen + " " + h.base(); bases[place] {
+		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: another hub of this one has the same base path "+h.base())
+	} else {
+		bases[place] = true
 	}
 }
 

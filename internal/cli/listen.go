@@ -13,6 +13,37 @@ import (
 	"slipway/internal/errs"
 )
 
+// listeners are where Hubs and users reach the service.
+type listeners struct {
+	common net.Listener
+	hubs   map[string]net.Listener // of hubs that have one for themselves
+}
+
+func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error) {
+	if l.common, err = listen(cfg.Listen, cfg.TLS, log); err != nil {
+		return l, err
+	}
+	l.hubs = map[string]net.Listener{}
+	for _, h := range cfg.Hubs {
+		if h.Listen == "" {
+			continue
+		}
+		if l.hubs[h.Name], err = listen(h.Listen, cfg.TLS, log); err != nil {
+			delete(l.hubs, h.Name)
+			l.close()
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+func (l listeners) close() {
+	l.common.Close()
+	for _, own := range l.hubs {
+		own.Close()
+	}
+}
+
 // listen listens at an address, with TLS where a certificate is configured.
 func listen(address string, cfg config.TLS, log *slog.Logger) (net.Listener, error) {
 	var secure *tls.Config

@@ -32,7 +32,7 @@ type outpostStarted struct {
 // the session is up.
 func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
 	if err := s.cfg.Engine.Ready(); err != nil {
-		return 0, nil, errs.New(errs.Unavailable, "%w", err)
+		return 0, nil, err
 	}
 	body, err := readOutpostBody(w, r)
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *Server) launched(ctx context.Context, c spawner.Caller, startID string)
 	w, err := s.cfg.Engine.Launched(ctx, c, startID)
 	if errs.Is(err, errs.NotFound) {
 		if unready := s.cfg.Engine.Ready(); unready != nil {
-			return w, errs.New(errs.Unavailable, "%w", unready)
+			return w, unready
 		}
 	}
 	return w, err

@@ -24,8 +24,8 @@ end_bench() {
   stop_process docker-hub 60 || status=1
   stop_process load-hub 120 || status=1
   stop_process simulated 30 || status=1
-  # A start that was cut off: DockerSpawner's container has this run's name.
-  docker rm --force "$(basename "$WORK")" >/dev/null 2>&1 || true
+  # A start that was cut off: the names of DockerSpawner's containers begin with this run's.
+  docker ps --all --quiet --filter "name=^/$(basename "$WORK")" | xargs --no-run-if-empty docker rm --force >/dev/null 2>&1 || true
   if [[ -d $WORK/demo ]]; then demo stop --purge >>"$LOG" 2>&1 || status=1; fi
   if ((status == 0)); then rm -rf "$WORK"; else echo "Logs are kept in $WORK" >&2; fi
   exit "$status"

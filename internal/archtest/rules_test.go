@@ -85,8 +85,8 @@ func rules() map[string]rule {
 		"deploy/bench/load": {},
 		"deploy/bench/simulated": {
 			own: []string{
-				"hubapi", "hubapi/server", "internal/agent/control", "internal/bench", "internal/identity", "internal/metrics", "internal/secret",
-				"internal/store", "spawner", "spawner/spawnertest",
+				"hubapi", "hubapi/hub", "hubapi/server", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
+				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},
 		},

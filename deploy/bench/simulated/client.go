@@ -23,7 +23,8 @@ func newClient(url string) client {
 	return client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * atOnce}, Timeout: 2 * time.Minute}}
 }
 
-// start starts a session and waits until it runs. It sends about as much environment as a Hub does.
+// start starts a session, waits until it runs and asks its app for its version, all as a Hub does. It sends about as much
+// environment, too.
 func (c client) start(ctx context.Context, user string) (string, error) {
 	env := map[string]string{}
 	for i := range 20 {
@@ -38,6 +39,9 @@ func (c client) start(ctx context.Context, user string) (string, error) {
 			return "", fmt.Errorf("start for %s: %s", user, s.Outcome.Reason)
 		}
 		err = c.call(ctx, http.MethodGet, "/sessions/"+s.ID+"/wait?launch=one", nil, &s)
+	}
+	if err == nil {
+		err = c.do(ctx, http.MethodGet, c.url+"/user/"+user+"/api", nil, nil)
 	}
 	return s.ID, err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -40,7 +41,8 @@ type meter struct {
 
 func newMeter(next http.Handler) *meter { return &meter{next: next, took: map[string]*bench.Times{}} }
 
-// ServeHTTP measures from the handler's call, when the request's headers have been read, to its return.
+// ServeHTTP measures from the handler's call, when the request's headers have been read, to its return, less the time for which it
+// waits for the request's body: a Hub that is busy sends that long after the headers.
 func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == figuresPath {
 		m.show(w, r)
@@ -53,9 +55,25 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.next.ServeHTTP(w, r)
 		return
 	}
+	body := &slowBody{ReadCloser: r.Body}
+	r.Body = body
 	began := time.Now()
 	m.next.ServeHTTP(w, r)
-	m.times(sort).Add(time.Since(began))
+	m.times(sort).Add(time.Since(began) - body.waited)
+}
+
+// slowBody knows how long its reader has waited. One goroutine reads a request's body.
+type slowBody struct {
+	io.ReadCloser
+	waited time.Duration
+}
+
+// Read reads on.
+func (b *slowBody) Read(p []byte) (int, error) {
+	began := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	b.waited += time.Since(began)
+	return n, err
 }
 
 // sortOf tells what a request asks for.

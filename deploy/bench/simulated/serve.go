@@ -9,30 +9,29 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
-	"slipway/internal/agent/control"
+	"slipway/internal/hubsync"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/internal/store"
-	"slipway/spawner"
-	"slipway/spawner/spawnertest"
 )
 
 // settings are how the world is played.
 type settings struct {
-	dir, listen, tokenFile, hubVersion string
-	start, boot, stop                  time.Duration
-	cpuProfile, heapProfile            string
+	dir, listen, tokenFile           string
+	hubAPI, hubTokenFile, hubVersion string
+	start, boot, stop                time.Duration
+	cpuProfile, heapProfile          string
 }
 
 func parseServe(args []string) (settings, error) {
@@ -41,6 +40,8 @@ func parseServe(args []string) (settings, error) {
 	f.StringVar(&s.dir, "dir", "", "where the records, homes and directories of sessions go; must be empty or not there")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "loopback address of the service")
 	f.StringVar(&s.tokenFile, "token-file", "", "file with the token that the Hub's Spawner presents")
+	f.StringVar(&s.hubAPI, "hub-api", "http://127.0.0.1:8081/hub/api", "the Hub's REST API")
+	f.StringVar(&s.hubTokenFile, "hub-token-file", "", "file with the token of the Hub's service slipway; empty: the Hub is told nothing")
 	f.StringVar(&s.hubVersion, "hub-version", "6.1.1", "the version of JupyterHub that the apps claim to be of")
 	f.DurationVar(&s.start, "start", 0, "how long the backend takes to start a container")
 	f.DurationVar(&s.boot, "boot", 0, "how long an app takes from there to its first answer")
@@ -68,7 +69,7 @@ func serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	token, err := os.ReadFile(s.tokenFile)
+	h, err := newHub(s)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := serveWorld(ctx, s, secret.New(strings.TrimSpace(string(token))), l, log)
+	m, err := serveWorld(ctx, s, h, l, log)
 	if err != nil {
 		return err
 	}
@@ -90,33 +91,46 @@ func serve(ctx context.Context, args []string) error {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(f))
 }
 
-// profileCPU begins a profile, if one is asked for, and gives what ends it.
-func profileCPU(path string) (end func(), err error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	return pprof.StopCPUProfile, pprof.StartCPUProfile(f)
+// What the service asks a Hub for, as often as it does by default.
+const (
+	musterEach = 5 * time.Minute
+	musterAge  = 30 * time.Minute
+)
+
+// knownHub is the Hub that the service works for.
+type knownHub struct {
+	server.Hub
+	client *hub.Client
 }
 
-// profileHeap writes what memory is in use for, if asked to.
-func profileHeap(path string) error {
-	if path == "" {
-		return nil
-	}
-	f, err := os.Create(path)
+func newHub(s settings) (knownHub, error) {
+	api, err := url.Parse(s.hubAPI)
 	if err != nil {
-		return err
+		return knownHub{}, err
 	}
-	runtime.GC()
-	return errors.Join(pprof.Lookup("heap").WriteTo(f, 0), f.Close())
+	spawnerToken, err := readSecret(s.tokenFile)
+	if err != nil {
+		return knownHub{}, err
+	}
+	var own secret.Text
+	if s.hubTokenFile != "" {
+		if own, err = readSecret(s.hubTokenFile); err != nil {
+			return knownHub{}, err
+		}
+	}
+	client := hub.New(hub.Config{APIURL: api, Service: "slipway", Token: own})
+	return knownHub{server.Hub{
+		Name: "main", APIURL: api, SpawnerToken: spawnerToken, Identify: client.Identify, Activity: !own.Empty(),
+	}, client}, nil
+}
+
+func readSecret(file string) (secret.Text, error) {
+	b, err := os.ReadFile(file)
+	return secret.New(strings.TrimSpace(string(b))), err
 }
 
 // serveWorld puts the real parts together as the service does, over a backend and agents that are played.
-func serveWorld(ctx context.Context, s settings, token secret.Text, l net.Listener, log *slog.Logger) (*meter, error) {
+func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log *slog.Logger) (*meter, error) {
 	if err := os.MkdirAll(s.dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -133,9 +147,8 @@ func serveWorld(ctx context.Context, s settings, token secret.Text, l net.Listen
 	if err != nil {
 		return nil, err
 	}
-	all := newApps(ctx, s.hubVersion)
 	service := server.New(server.Config{
-		Engine: engine, Hubs: []server.Hub{{Name: "main", SpawnerToken: token}}, Catalogue: catalogue(), Dial: all.dial,
+		Engine: engine, Hubs: []server.Hub{h.Hub}, Catalogue: catalogue(), Dial: apps{s.hubVersion}.dial,
 		Metrics: metrics.New(metrics.Config{Stats: engine.Stats}), Logger: log,
 	})
 	m := newMeter(service.Public())
@@ -143,15 +156,19 @@ func serveWorld(ctx context.Context, s settings, token secret.Text, l net.Listen
 		Handler: m, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		ConnContext: server.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	inside := &http.Server{Handler: all, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	fmt.Println("ready: the simulated service at", l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return engine.Run(ctx) })
-	g.Go(func() error { return ended(inside.Serve(all)) })
+	if h.Activity {
+		sync := hubsync.New(hubsync.Config{
+			Name: h.Name, Hub: h.client, Engine: engine, Activity: true, Every: musterEach, Age: musterAge, Logger: log,
+		})
+		g.Go(func() error { return ended(sync.Run(ctx)) })
+	}
 	g.Go(func() error { return ended(front.Serve(l)) })
 	g.Go(func() error {
 		<-ctx.Done()
-		return errors.Join(profileHeap(s.heapProfile), front.Close(), inside.Close())
+		return errors.Join(profileHeap(s.heapProfile), front.Close())
 	})
 	return m, ended(g.Wait())
 }
@@ -162,52 +179,4 @@ func ended(err error) error {
 		return nil
 	}
 	return err
-}
-
-// newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
-func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (*spawner.Manager, error) {
-	crew := spawnertest.NewCrew()
-	if s.boot > 0 {
-		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
-	}
-	backend := spawnertest.New(spawnertest.Config{
-		Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown, StartTime: s.start, StopTime: s.stop,
-	})
-	engine, err := spawner.New(ctx, spawner.Config{
-		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Dir: filepath.Join(s.dir, "workloads"), Sessions: "docker",
-		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
-		Account: func(ctx context.Context, user spawner.User) (spawner.Account, error) {
-			a, err := accounts.Account(ctx, string(user))
-			return spawner.Account(a), err
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	crew.Dial(func(id spawner.ID, up bool) { engine.LinkChanged(ctx, id, up) })
-	return engine, nil
-}
-
-func catalogue() spawner.Catalogue {
-	return spawner.Catalogue{
-		Images: []spawner.ImageChoice{{Name: "none", Title: "Nothing: this service is simulated", Ref: "simulated"}},
-		Profiles: []spawner.Profile{{
-			Name: "simulated", Title: "Simulated", Description: "Nothing runs in it", Kind: spawner.Lab, Images: []string{"none"},
-			CPUs: 1, Memory: 1 << 30, Default: true,
-		}},
-	}
-}
-
-// thin is a crew whose agents forget their app's environment: in the world that is played, it lies in another process.
-type thin struct{ *spawnertest.Crew }
-
-// Agent gives an agent.
-func (t thin) Agent(id spawner.ID) spawner.Agent { return thinAgent{t.Crew.Agent(id)} }
-
-type thinAgent struct{ spawner.Agent }
-
-// Launch launches an app.
-func (a thinAgent) Launch(ctx context.Context, app control.App) error {
-	app.Env, app.Argv = nil, nil
-	return a.Agent.Launch(ctx, app)
 }

@@ -331,7 +331,7 @@ func TestNoRedirectLeadsElsewhere(t *testing.T) {
 
 func TestVisitIsOfOneHub(t *testing.T) {
 	h := startPages(t, newFake(), nil)
-	p := h.visitor(t, "alice")
+	p := h.visitor(t, "olga") // whom both hubs know
 	u, _ := url.Parse("http://hub.test" + prefix)
 	stolen := p.jar.Cookies(u)
 	p.send = func(r *http.Request) {

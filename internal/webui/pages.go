@@ -34,6 +34,7 @@ type row struct {
 	Item
 	Visit     Visit
 	Catalogue spawner.Catalogue
+	Back      string // what the forms send for the page to come back to: "", "list" or "all"
 }
 
 // IsJob reports whether it is a job.
@@ -141,9 +142,9 @@ func (r row) KeepFor() time.Duration {
 	return min(keepFor, r.Prospect.MaxKeep).Truncate(time.Minute)
 }
 
-// Kept is until when it is kept; zero when that is past.
+// Kept is until when it is kept; zero when that is past, or when it is said by when it will be stopped.
 func (r row) Kept() time.Time {
-	if r.Phase != spawner.Running || r.KeepUntil.Before(time.Now()) {
+	if r.Phase != spawner.Running || r.KeepUntil.Before(time.Now()) || r.KeepUntil.Equal(r.Prospect.At) {
 		return time.Time{}
 	}
 	return r.KeepUntil
@@ -154,7 +155,7 @@ func (r row) Line() string {
 	if r.Queue.Place == 0 {
 		return ""
 	}
-	return r.Queue.String()
+	return strings.TrimPrefix(r.Queue.String(), "Waiting for room: ") // State says that it waits
 }
 
 // Profile gives the profile's title.
@@ -188,9 +189,12 @@ type overview struct {
 
 // Overview answers with the visitor's sessions and jobs; all: with everybody's.
 func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, items []Item, all bool) error {
-	body := overview{All: all}
+	body, back := overview{All: all}, "list"
+	if all {
+		back = "all"
+	}
 	for _, i := range items {
-		r := row{Item: i, Visit: v, Catalogue: c}
+		r := row{Item: i, Visit: v, Catalogue: c, Back: back}
 		switch {
 		case !r.IsJob():
 			body.Sessions = append(body.Sessions, r)

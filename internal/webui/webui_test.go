@@ -141,7 +141,7 @@ func TestFormIsAccessible(t *testing.T) {
 
 func TestFormEscapesText(t *testing.T) {
 	card := all(spawnForm(t), "label")[0]
-	if got := text(card); !strings.Contains(got, `<script>alert("x")</script>`) || !strings.Contains(got, "Python <3>") || !strings.Contains(got, "1 CPU (at most 2), 2GiB of memory (at most 6GiB)") {
+	if got := text(card); !strings.Contains(got, `<script>alert("x")</script>`) || !strings.Contains(got, "Python <3>") || !strings.Contains(got, "1 CPU (at most 2), 2 GiB of memory (at most 6 GiB)") {
 		t.Errorf("the card says %q", got)
 	}
 	for d := range spawnForm(t).Descendants() {

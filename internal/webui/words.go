@@ -5,18 +5,17 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
 // limits says in words what a profile gives.
 func limits(p spawner.Profile) string {
-	cpus, memory := number(p.CPUs)+" CPU", memsize.Format(p.Memory)+"iB of memory"
+	cpus, memory := number(p.CPUs)+" CPU", spawner.FormatSize(p.Memory)+" of memory"
 	if p.MostCPUs() > p.CPUs {
 		cpus += " (at most " + number(p.MostCPUs()) + ")"
 	}
 	if p.MostMemory() > p.Memory {
-		memory += " (at most " + memsize.Format(p.MostMemory()) + "iB)"
+		memory += " (at most " + spawner.FormatSize(p.MostMemory()) + ")"
 	}
 	return cpus + ", " + memory
 }

@@ -24,7 +24,7 @@ func example(t *testing.T, name string) []byte {
 // TestExamples holds the types to the shared examples: every key is known, and none is missing or written otherwise.
 func TestExamples(t *testing.T) {
 	for name, into := range map[string]any{
-		"session.json": new(Session), "job.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
+		"session.json": new(Session), "waiting.json": new(Session), "job.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
 		"error.json": new(ErrorBody), "profile.json": new(Profile),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,7 +28,7 @@ func (c *Client) Users(ctx context.Context) ([]User, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.seesAll(ctx, token, what); err != nil {
+	if err := c.Holds(ctx, what, "list:users", "read:servers"); err != nil {
 		return nil, err
 	}
 	k := call{
@@ -46,8 +47,12 @@ func (c *Client) Users(ctx context.Context) ([]User, error) {
 	return users, nil
 }
 
-// seesAll checks that the token's view of users and servers has no filter.
-func (c *Client) seesAll(ctx context.Context, token secret.Text, what string) error {
+// Holds checks that the service's token holds scopes for all users, without a filter; what names for what they are needed.
+func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error {
+	token, err := c.own(what)
+	if err != nil {
+		return err
+	}
 	o, err := c.ownerOf(ctx, token)
 	switch {
 	case errs.Is(err, errs.Unauthorized):
@@ -55,10 +60,10 @@ func (c *Client) seesAll(ctx context.Context, token secret.Text, what string) er
 	case err != nil:
 		return err
 	}
-	for _, scope := range []string{"list:users", "read:servers"} {
+	for _, scope := range scopes {
 		if !slices.Contains(o.Scopes, scope) {
 			return errs.New(errs.Forbidden, "%s: the token of %s %s lacks the scope %s for all users", what, o.Kind, o.Name, scope).
-				With(`give the service a role with the scopes "list:users" and "read:servers" in the Hub's load_roles`)
+				With(fmt.Sprintf("give the service a role with the scopes %q in the Hub's load_roles", scopes))
 		}
 	}
 	return nil

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,8 +139,18 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
 	}
+	if cfg.TLS.Cert != "" {
+		checks = append(checks, check{"certificate " + cfg.TLS.Cert, true, func(context.Context) error { return certificateLasts(cfg.TLS) }})
+	}
 	for _, h := range cfg.Hubs {
-		checks = append(checks, check{"hub " + h.Name, true, func(ctx context.Context) error { return hubAnswers(ctx, h.APIURL) }})
+		part, err := newHubPart(h)
+		if err != nil {
+			return nil, fmt.Errorf("hub %s: %w", h.Name, err)
+		}
+		checks = append(checks, check{"hub " + h.Name, true, part.answers})
+		if h.TokenFile != "" {
+			checks = append(checks, check{"service token of hub " + h.Name, true, part.serves})
+		}
 	}
 	return checks, nil
 }
@@ -181,18 +191,30 @@ func hasImage(ctx context.Context, engine *docker.Backend, ref string) error {
 	return errs.New(errs.Missing, "the engine does not have it").With("build it (deploy/images) or `docker pull " + ref + "`")
 }
 
-func hubAnswers(ctx context.Context, api string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/", nil)
+// answers checks that the hub's API is where the configuration has it.
+func (p hubPart) answers(ctx context.Context) error {
+	_, err := p.client.Version(ctx)
 	if err != nil {
-		return err
+		return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", p.cfg.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	return nil
+}
+
+// serves checks that the service may ask and tell the hub what it needs to.
+func (p hubPart) serves(ctx context.Context) error {
+	return p.client.Holds(ctx, "compare servers and tell of activity", "list:users", "read:servers", "users:activity")
+}
+
+// soon is how long before a certificate's end one should know of it.
+const soon = 14 * 24 * time.Hour
+
+func certificateLasts(cfg config.TLS) error {
+	pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
 	if err != nil {
-		return errs.New(errs.Unavailable, "it does not answer: %w", err).With("start JupyterHub, or correct hubs[].api_url")
+		return errs.New(errs.Invalid, "%w", err).With("name a PEM certificate, with its chain, and the key that belongs to it")
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errs.New(errs.Unavailable, "%s answers %s", api, resp.Status).With("correct hubs[].api_url: it ends in /hub/api")
+	if left := time.Until(pair.Leaf.NotAfter); left < soon {
+		return errs.New(errs.Invalid, "it ends at %s", pair.Leaf.NotAfter.Format(time.DateTime)).With("renew it; the service takes the new one up by itself")
 	}
 	return nil
 }

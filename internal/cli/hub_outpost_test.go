@@ -21,6 +21,7 @@ wrong = {"Authorization": "Basic " + base64.b64encode(b"hub1:not-the-password").
 c.OutpostSpawner.request_headers = lambda spawner, options: wrong if spawner.user.name == "mallory" else right
 c.OutpostSpawner.custom_poll_interval = 2000
 c.Spawner.http_timeout = 120
+del c.Spawner.poll_interval  # it has its own
 `
 
 // TestOutpostSpawner lets the published OutpostSpawner, unchanged, in a real Hub, start, watch and stop sessions.
@@ -83,7 +84,7 @@ func (s *hubSite) outpostRefusals() {
 		want        []string
 	}{
 		{"carol", "an unknown flavor", map[string]any{"flavor": "huge"}, []string{"huge", "small"}},
-		{"carol", "an image that is not there", map[string]any{"flavor": "absent"}, []string{"slipway/no-such-image:1"}},
+		{"dave", "an image that is not there", map[string]any{"flavor": "absent"}, []string{"slipway/no-such-image:1"}},
 		{"mallory", "a wrong credential", nil, []string{"Incorrect username or password"}},
 	} {
 		s.startOnly(tt.user, "", tt.options)
@@ -143,21 +144,23 @@ func (s *hubSite) outpostRaw() {
 	server := s.hub.WaitReady("alice", "")
 	path := fmt.Sprintf("/services//%v", server.State["start_id"])
 	for _, step := range []struct {
-		method, password string
-		status           int
-		body             string
+		method, path, password string
+		status                 int
+		body                   string
 	}{
-		{http.MethodGet, "not-the-password", http.StatusUnauthorized, "Incorrect username or password"},
-		{http.MethodDelete, "not-the-password", http.StatusUnauthorized, "Incorrect username or password"},
-		{http.MethodGet, hubtest.OutpostPassword, http.StatusOK, "null"},
-		{http.MethodDelete, hubtest.OutpostPassword, http.StatusOK, ""},
-		{http.MethodDelete, hubtest.OutpostPassword, http.StatusNotFound, ""},
-		{http.MethodGet, hubtest.OutpostPassword, http.StatusNotFound, "Item not found"},
+		{http.MethodGet, path, "not-the-password", http.StatusUnauthorized, "Incorrect username or password"},
+		{http.MethodDelete, path, "not-the-password", http.StatusUnauthorized, "Incorrect username or password"},
+		{http.MethodGet, path, hubtest.OutpostPassword, http.StatusOK, `"status":null`},
+		{http.MethodDelete, path, hubtest.OutpostPassword, http.StatusOK, "{"},
+		{http.MethodDelete, path, hubtest.OutpostPassword, http.StatusOK, "{"}, // again: stopping what is gone is success
+		{http.MethodGet, path, hubtest.OutpostPassword, http.StatusOK, `"status":143`},
+		{http.MethodGet, "/services//nobody-has-started-this", hubtest.OutpostPassword, http.StatusNotFound, "Item not found"},
+		{http.MethodDelete, "/services//nobody-has-started-this", hubtest.OutpostPassword, http.StatusNotFound, "Item not found"},
 	} {
-		got := s.outpost(step.method, path, step.password)
+		got := s.outpost(step.method, step.path, step.password)
 		var o map[string]json.RawMessage
 		if err := json.Unmarshal(got.body, &o); err != nil || got.status != step.status || !strings.Contains(string(got.body), step.body) {
-			s.t.Errorf("%s %s: %d %s, want %d with %q", step.method, path, got.status, got.body, step.status, step.body)
+			s.t.Errorf("%s %s: %d %s, want %d with %q", step.method, step.path, got.status, got.body, step.status, step.body)
 		}
 	}
 	s.gone("alice", "")

@@ -53,6 +53,17 @@ func newStubService(examples string) (*stubService, error) {
 	return f, nil
 }
 
+// keep takes up to a day, as the example's session may be kept.
+func (f *stubService) keep(w http.ResponseWriter, r *http.Request) {
+	var req hubapi.KeepRequest
+	_ = json.NewDecoder(r.Body).Decode(&req)
+	if d, err := time.ParseDuration(req.For); err != nil || d > 24*time.Hour {
+		refuse(w, 422, "invalid", "for: "+req.For+" is not valid", "a time such as 4h, at most 24h0m0s")
+		return
+	}
+	answer(w, f.session)
+}
+
 func (f *stubService) close() {
 	for _, end := range f.ends {
 		end()
@@ -100,6 +111,7 @@ func (f *stubService) routes(user string) http.Handler {
 		stopped.Phase = "stopped"
 		answer(w, stopped)
 	})
+	mine("POST "+api+"/sessions/{id}/keep", f.keep)
 	mine("DELETE "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	mine("POST "+api+"/sessions/{id}/freeze", f.freeze)
 	mine("GET "+api+"/environments/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.environment) })

@@ -63,8 +63,10 @@ type ending struct {
 func (b *Backend) ending(ctx context.Context, c container.InspectResponse, printed string) ending {
 	e := ending{code: c.State.ExitCode, oom: c.State.OOMKilled, memory: c.HostConfig.Memory, err: c.State.Error}
 	e.with = b.away.Load().holds(moment(c.State.FinishedAt))
-	e.signaled = b.signaled(ctx, c)
 	e.foreign = strings.HasPrefix(printed, "exec ") && strings.HasSuffix(printed, ": exec format error")
+	if !e.oom && !e.with && e.err == "" && !e.foreign {
+		e.signaled = b.signaled(ctx, c)
+	}
 	return e
 }
 
@@ -77,13 +79,16 @@ func moment(s string) time.Time {
 	return t
 }
 
+// afterwards is how long after the end of a container its engine may tell that it was asked to signal it.
+const afterwards = 500 * time.Millisecond
+
 // signaled asks the engine, which remembers its latest events, whether somebody had it signal the container in its last run. An
 // end that this service has ordered looks the same, but nobody asks for its reason.
 func (b *Backend) signaled(ctx context.Context, c container.InspectResponse) bool {
 	ctx, cancel := context.WithTimeout(ctx, shortly)
 	defer cancel()
 	stream := b.client.Events(ctx, client.EventsListOptions{
-		Since: c.State.StartedAt, Until: c.State.FinishedAt,
+		Since: c.State.StartedAt, Until: moment(c.State.FinishedAt).Add(afterwards).Format(time.RFC3339Nano),
 		Filters: client.Filters{}.Add("container", c.ID).Add("event", string(events.ActionKill)),
 	})
 	select {
@@ -99,6 +104,9 @@ const shortly = 5 * time.Second
 
 // lost is the code that the engine gives a container whose end it did not see: the machine went down, or all of the engine.
 const lost = 255
+
+// killed is the code of a process that was ended by the signal that none can refuse.
+const killed = 128 + int(syscall.SIGKILL)
 
 // again is what a user can do when nothing is wrong with her session.
 const again = "start it again; your changes are kept"
@@ -116,7 +124,7 @@ func (e ending) why() (reason, remedy string) {
 		return translated(cmp.Or(e.err, "exec format error"))
 	case e.signaled:
 		return "its container was ended outside Slipway (`docker stop` or `docker kill`)", again
-	case e.code == 128+int(syscall.SIGKILL):
+	case e.code == killed:
 		return "its container was killed from outside (signal 9); perhaps this machine ran out of memory", again + "; if it happens again, " + admin + "see the kernel's log"
 	case e.code > 128 && e.code < lost:
 		return fmt.Sprintf("its first process was ended by signal %d (%v)", e.code-128, syscall.Signal(e.code-128)), again

@@ -60,14 +60,14 @@ func TestPulls(t *testing.T) {
 	}
 	t.Run("progress", func(t *testing.T) {
 		s.set(10*time.Millisecond, nil)
-		l, heard := w.pulling(t, s.push(t, "a/progress", tiny, noise(t, 1, 8<<20), noise(t, 2, 3<<20)))
+		l, heard := w.pulling(t, s.push(t, "a/progress", tiny, noise(t, 8<<20), noise(t, 3<<20)))
 		w.up(t, l)
 		w.sees(t, l.ID, spawner.Up)
 		checkProgress(t, heard)
 	})
 	t.Run("shared", func(t *testing.T) {
 		s.set(5*time.Millisecond, nil)
-		ref := s.push(t, "a/shared", tiny, noise(t, 3, 6<<20))
+		ref := s.push(t, "a/shared", tiny, noise(t, 6<<20))
 		var group sync.WaitGroup
 		for range 3 {
 			l, heard := w.pulling(t, ref)
@@ -114,7 +114,7 @@ func checkProgress(t *testing.T, heard *listener) {
 // when the service is killed, for then the engine loses its client in the same way.
 func breakOff(t *testing.T, w world, s *shop, tiny []byte) {
 	s.set(20*time.Millisecond, nil)
-	ref := s.push(t, "a/broken", tiny, noise(t, 4, 12<<20))
+	ref := s.push(t, "a/broken", tiny, noise(t, 12<<20))
 	l, heard := w.pulling(t, ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -151,7 +151,8 @@ func pullFaults(t *testing.T, w world, s *shop) {
 			return true
 		}
 	}
-	good := s.push(t, "a/faulty", noise(t, 5, 1<<20))
+	good := s.push(t, "a/faulty", noise(t, 1<<20))
+	t.Cleanup(func() { w.dropImage(t, good) })
 	down := newShop(t)
 	nobody := strings.TrimPrefix(down.URL, "http://") + "/a/b:1"
 	down.Close()

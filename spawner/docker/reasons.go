@@ -67,6 +67,7 @@ func ofRuns() []saying {
 		{[]string{"cannot allocate memory", "resource temporarily unavailable"}, errs.NoCapacity,
 			"this machine has no memory or no processes left", "try again in a while"},
 		{[]string{"marked for removal", "removal*in progress"}, errs.Conflict, "what is left of it is being removed outside Slipway", "start it again in a moment"},
+		{[]string{"invalid reference format"}, errs.Missing, "no image can have that name", "name one that `docker images` shows"},
 		{[]string{"no such image"}, errs.Missing, "its image has been removed from the engine", "start it again"},
 		{[]string{"input/output error", "read-only file system", "structure needs cleaning", "layer does not exist", "failed to get layer"}, errs.Unavailable,
 			"the engine's disk is damaged", admin + "see the kernel's and the engine's log"},

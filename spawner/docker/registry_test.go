@@ -4,12 +4,12 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -169,17 +169,15 @@ func (s *shop) put(t *testing.T, method, path, mediaType string, body []byte) {
 	}
 }
 
-// noise is an archive of one file that cannot be packed. Those of different seeds differ.
-func noise(t *testing.T, seed uint64, size int) []byte {
+// noise is an archive of one file that cannot be packed, and that no engine has seen before.
+func noise(t *testing.T, size int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("noise%d", seed), Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(size)}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: "noise", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(size)}); err != nil {
 		t.Fatal(err)
 	}
-	var key [32]byte
-	key[0] = byte(seed)
-	if _, err := io.CopyN(w, rand.NewChaCha8(key), int64(size)); err != nil {
+	if _, err := io.CopyN(w, rand.Reader, int64(size)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

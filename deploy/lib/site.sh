@@ -38,6 +38,8 @@ hubs:
     api_url: http://127.0.0.1:$HUB_API_PORT/hub/api
     service: slipway
     spawner_token_file: $STATE/hub/spawner-token
+    token_file: $STATE/hub/service-token
+    roster: {mode: stop, every: 30s, age: 2m}
 users:
   uids: 20000-29999
   gid: 100
@@ -54,6 +56,8 @@ profiles:
     max_cpus: $cpus
     memory: 1G
     max_memory: ${gib}G
+    idle_limit: 8h
+    max_age: 168h
     default: true
   - name: large
     title: Large

@@ -38,7 +38,7 @@ class NoProxy(Proxy):  # type: ignore[misc]
 class Hub:
     """A Hub over a database file; a second one over the same file is a restarted Hub."""
 
-    def __init__(self, directory: Path, service: FakeService, **spawner: Any) -> None:
+    def __init__(self, directory: Path, service: FakeService, own: Config | None = None, **spawner: Any) -> None:
         self.port = _free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         token_file = directory / "spawner.token"
@@ -65,6 +65,8 @@ class Hub:
         config.SlipwaySpawner.update(
             service_url=service.url, token_file=str(token_file), start_timeout=8, http_timeout=5, **spawner
         )
+        for key, values in (own or Config()).get("JupyterHub", {}).items():  # a site's, beside the tests' own
+            config.JupyterHub[key] = [*config.JupyterHub.get(key, []), *values]
         self.app = JupyterHub(config=config)
         empty = directory / "jupyterhub_config.py"
         empty.touch()

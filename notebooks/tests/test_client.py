@@ -21,8 +21,10 @@ from slipway import (
     Job,
     MissingError,
     Profile,
+    Queue,
     Session,
     SlipwayError,
+    Stops,
     Target,
     UnavailableError,
 )
@@ -134,6 +136,31 @@ def test_reading_routes(client: Client, service: FakeService) -> None:
     assert client.stop_session("s-1").ended
     client.discard_session("s-1")
     assert service.sessions == {}
+
+
+def test_keep(client: Client, service: FakeService) -> None:
+    stops = {"at": "2026-11-21T14:32:00Z", "why": "idle for 1 h 50 min", "can_keep": True, "max_keep": "24h0m0s"}
+    service.session(id="s-self", stops=stops)
+    assert client.session().stops == Stops(**stops)  # type: ignore[arg-type]
+    kept = client.keep("4h")
+    assert (kept.keep_until, kept.stops) == ("2036-11-21T18:00:00Z", None)
+    with pytest.raises(slipway.InvalidError, match="too long: at most 24h"):
+        client.keep("99h", "s-self")
+    service.sessions["s-self"]["phase"] = "stopped"
+    with pytest.raises(slipway.ConflictError):
+        client.keep("4h")
+
+
+def test_queue_room_and_page() -> None:
+    queue = {"place": 3, "lacks": "a slice", "estimate": 240}
+    made = Session.from_json({"id": "s-1", "queue": queue, "page": "/services/slipway/sessions/s-1", "stops": None})
+    assert (made.queue, made.page, made.stops) == (Queue(3, "a slice", 240), "/services/slipway/sessions/s-1", None)
+    assert Session.from_json({"id": "s-1", "page": None}).page == ""
+    image = {"name": "py", "active": 4}
+    profile = Profile.from_json({"name": "a", "free": 0, "most": 7, "lacks": "slices", "waiting": 2, "images": [image]})
+    assert (profile.free, profile.most, profile.lacks, profile.waiting, profile.estimate) == (0, 7, "slices", 2, -1)
+    assert profile.images[0].active == 4
+    assert Profile.from_json({"name": "a"}).free == -1
 
 
 def test_a_job_from_submit_to_delete(client: Client) -> None:
@@ -301,4 +328,7 @@ def test_module_functions(service: FakeService, monkeypatch: pytest.MonkeyPatch)
     assert slipway.job(job.id).wait(10).state == "done"
     assert [handle.id for handle in slipway.jobs()] == [job.id]
     assert slipway.environments()[0].name == "gpu"
+    service.session(id="s-self")
+    assert slipway.session().keep_until == ""
+    assert slipway.keep().keep_until == "2036-11-21T18:00:00Z"
     assert TOKEN not in repr(slipway.jobs())

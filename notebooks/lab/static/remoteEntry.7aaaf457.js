@@ -1,0 +1,161 @@
+// JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click.
+//
+// It is written as the module container that JupyterLab loads, with no build: it uses the application's
+// commands and server settings alone, and the command palette if the application shares one. Where the
+// server is no Slipway session it falls silent after one question. Times are reckoned by the server's
+// clock: `now` comes with each answer, and a browser's clock may be wrong.
+"use strict";
+
+(() => {
+  const MINUTE = 60_000;
+  const WARNING = 10 * MINUTE; // how long before a stop it is told
+  const ASKED = 4 * 60 * MINUTE; // what the button asks for, unless the site allows less
+  const KEEP = "slipway:keep";
+
+  let scope = {};
+
+  // The time of a text such as "24h0m0s", in milliseconds; 0 where it says nothing.
+  function milliseconds(text) {
+    const units = { h: 60 * MINUTE, m: MINUTE, s: 1000 };
+    let sum = 0;
+    for (const [, number, unit] of String(text ?? "").matchAll(/(\d+(?:\.\d+)?)([hms])/g)) sum += number * units[unit];
+    return sum;
+  }
+
+  function inWords(time) {
+    const minutes = Math.floor(time / MINUTE);
+    const say = (n, unit) => (n ? `${n} ${unit}${n === 1 ? "" : "s"}` : "");
+    return [say(Math.floor(minutes / 60), "hour"), say(minutes % 60, "minute")].filter(Boolean).join(" ") || "a moment";
+  }
+
+  const clock = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+
+  // The server extension's answers; null where there is none, so that nobody asks again.
+  function client(settings) {
+    return async (path, body) => {
+      const headers = { Accept: "application/json" };
+      const xsrf = /\b_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+      if (xsrf) headers["X-XSRFToken"] = xsrf;
+      if (settings.token) headers.Authorization = `token ${settings.token}`;
+      const sent = body ? { method: "POST", body: JSON.stringify(body) } : {};
+      const init = { ...sent, headers, credentials: "same-origin", cache: "no-store" };
+      const answer = await fetch(`${settings.baseUrl}slipway/${path}`, init);
+      if (answer.status === 404 && !body) return null;
+      const doc = await answer.json().catch(() => ({}));
+      if (!answer.ok) throw new Error([doc.message, doc.remedy].filter(Boolean).join(": ") || `HTTP ${answer.status}`);
+      return doc;
+    };
+  }
+
+  class Watch {
+    constructor(commands, ask) {
+      this.commands = commands;
+      this.ask = ask;
+      this.maxKeep = ASKED;
+      this.shown = null; // the one notification of a stop to come
+      this.timer = null;
+      this.last = -Infinity;
+    }
+
+    start(session) {
+      document.addEventListener("visibilitychange", this.wake);
+      this.timer = setInterval(this.wake, MINUTE);
+      this.last = performance.now();
+      return this.tell(session);
+    }
+
+    end() {
+      document.removeEventListener("visibilitychange", this.wake);
+      clearInterval(this.timer);
+    }
+
+    wake = async () => {
+      if (document.hidden || performance.now() - this.last < 0.9 * MINUTE) return;
+      this.last = performance.now();
+      try {
+        const session = await this.ask("session");
+        if (session) await this.tell(session);
+        else this.end();
+      } catch {
+        // The service or the network is away for a while; JupyterLab itself tells about its server.
+      }
+    };
+
+    async tell({ stops, now }) {
+      this.maxKeep = Math.min(ASKED, milliseconds(stops?.max_keep) || ASKED);
+      const left = stops ? Date.parse(stops.at) - Date.parse(now) : Infinity;
+      if (!(left <= WARNING)) return this.dismiss();
+      const message = `This session stops at ${clock(Date.now() + left)}: ${stops.why}. Your changes are kept.`;
+      if (this.shown?.message === message) return;
+      const button = { label: `Keep it for ${inWords(this.maxKeep)}`, commandId: KEEP, displayType: "accent" };
+      const options = { autoClose: false, actions: stops.can_keep ? [button] : [] };
+      if (this.shown && (await this.run("update-notification", { id: this.shown.id, message, type: "warning", ...options }))) {
+        this.shown.message = message;
+        return;
+      }
+      this.shown = { message, id: await this.run("notify", { message, type: "warning", options }) };
+    }
+
+    async dismiss() {
+      const shown = this.shown;
+      this.shown = null;
+      if (shown) await this.run("dismiss-notification", { id: shown.id });
+    }
+
+    keep = async () => {
+      try {
+        const session = await this.ask("keep", { for: `${Math.floor(this.maxKeep / 1000)}s` });
+        await this.dismiss();
+        const until = Date.now() + (Date.parse(session.keep_until) - Date.parse(session.now));
+        await this.say(`This session is kept until ${clock(until)}.`, "success", 10_000);
+      } catch (error) {
+        await this.say(`The session could not be kept: ${error.message}`, "error", false);
+      }
+    };
+
+    say(message, type, autoClose) {
+      return this.run("notify", { message, type, options: { autoClose } });
+    }
+
+    run(command, args) {
+      return this.commands.execute(`apputils:${command}`, args);
+    }
+  }
+
+  async function run(app, palette) {
+    await app.started; // the commands of other plugins are there only then
+    if (!app.commands.hasCommand("apputils:notify")) return;
+    const ask = client(app.serviceManager.serverSettings);
+    const session = await ask("session").catch(() => ({}));
+    if (!session) return;
+    const watch = new Watch(app.commands, ask);
+    const label = () => `Slipway: keep this session for ${inWords(watch.maxKeep)}`;
+    app.commands.addCommand(KEEP, { label, execute: watch.keep });
+    palette?.addItem({ command: KEEP, category: "Slipway" });
+    await watch.start(session);
+  }
+
+  // A module that the application shares, by whatever version it has; undefined where it shares none.
+  async function sharedModule(name) {
+    const versions = Object.values(scope[name] ?? {});
+    try {
+      return versions.length ? (await versions[0].get())() : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  window._JUPYTERLAB ??= {};
+  window._JUPYTERLAB.slipway = {
+    init(shared) {
+      scope = shared;
+    },
+    async get(module) {
+      if (module !== "./extension") throw new Error(`slipway has no module ${module}`);
+      const palette = (await sharedModule("@jupyterlab/apputils"))?.ICommandPalette;
+      const activate = (app, list) => void run(app, list); // not awaited: JupyterLab is not to start any later
+      const plugin = { id: "slipway:keep", autoStart: true, optional: palette ? [palette] : [], activate };
+      return () => ({ __esModule: true, default: plugin });
+    },
+  };
+})();

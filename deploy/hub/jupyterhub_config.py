@@ -8,6 +8,8 @@ parts marked "Slipway".
 import os
 from pathlib import Path
 
+import jupyterhub
+
 c = get_config()  # noqa: F821 - JupyterHub provides it
 
 state = Path(os.environ["SLIPWAY_HUB_DIR"])  # the database and the secrets; belongs to the Hub alone
@@ -46,10 +48,18 @@ c.Spawner.start_timeout = 600
 # The service answers only when JupyterLab does, so the Hub's own probe succeeds at once.
 c.Spawner.http_timeout = 60
 
-# Slipway: a service of that name, with no page of its own, so that tokens can be given access to it
-# and to nothing else. "check" is what `demo --check` acts as.
+# Slipway: a service of that name. Tokens are given access to it and to nothing else, and the Hub's proxy
+# carries /services/slipway/ to the pages that it has there. Who logs in to the Hub is known to them
+# without being asked again. "check" is what `demo --check` acts as.
 c.JupyterHub.services = [
-    {"name": "slipway", "api_token": secret("service-token")},
+    {
+        "name": "slipway",
+        "api_token": secret("service-token"),
+        "url": os.environ["SLIPWAY_SERVICE_URL"],
+        "oauth_no_confirm": True,
+        # JupyterHub 6 waits 30 s at its start for a service that is down; users' servers need not.
+        **({"timeout": 1} if jupyterhub.version_info >= (6,) else {}),
+    },
     {"name": "check", "api_token": secret("check-token")},
 ]
 c.JupyterHub.load_roles = [
@@ -57,6 +67,12 @@ c.JupyterHub.load_roles = [
         "name": "user",
         "description": "Users: their own things, and Slipway as themselves",
         "scopes": ["self", "access:services!service=slipway"],
+    },
+    {
+        "name": "slipway",
+        "description": "Slipway: sees which servers the Hub believes to run, and tells it which are in use",
+        "services": ["slipway"],
+        "scopes": ["list:users", "read:servers", "users:activity"],
     },
     {
         "name": "check",

@@ -99,8 +99,8 @@ func (s *site) configure() {
 listen: %s
 data_dir: %s/data
 hubs:
-  - {name: main, api_url: %s/hub/api, service: slipway, spawner_token_file: %s/spawner.token}
-users: {uids: 20000-20999, gid: 100, homes: %s/homes, admins: [root]}
+  - {name: main, api_url: %s/hub/api, service: slipway, spawner_token_file: %s/spawner.token, admins: [root]}
+users: {uids: 20000-20999, gid: 100, homes: %s/homes}
 images:
   - {name: notebook, title: Notebook, ref: %q}
 profiles:

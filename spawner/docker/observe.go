@@ -63,7 +63,8 @@ type ending struct {
 func (b *Backend) ending(ctx context.Context, c container.InspectResponse, printed string) ending {
 	e := ending{code: c.State.ExitCode, oom: c.State.OOMKilled, memory: c.HostConfig.Memory, err: c.State.Error}
 	e.with = b.away.Load().holds(moment(c.State.FinishedAt))
-	e.foreign = strings.HasPrefix(printed, "exec ") && strings.HasSuffix(printed, ": exec format error")
+	last := printed[strings.LastIndexByte(printed, '\n')+1:]
+	e.foreign = strings.HasPrefix(last, "exec ") && strings.HasSuffix(last, ": exec format error")
 	if !e.oom && !e.with && e.err == "" && !e.foreign {
 		e.signaled = b.signaled(ctx, c)
 	}
@@ -123,7 +124,7 @@ func (e ending) why() (reason, remedy string) {
 	case e.err != "", e.foreign:
 		return translated(cmp.Or(e.err, "exec format error"))
 	case e.signaled:
-		return "its container was ended outside Slipway (`docker stop` or `docker kill`)", again
+		return "its container was ended outside Slipway (`docker stop`, `docker kill` or `docker rm`)", again + " unless the container was removed as well"
 	case e.code == killed:
 		return "its container was killed from outside (signal 9); perhaps this machine ran out of memory", again + "; if it happens again, " + admin + "see the kernel's log"
 	case e.code > 128 && e.code < lost:

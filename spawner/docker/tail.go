@@ -23,9 +23,9 @@ const (
 	mostOfLog = 1 << 20
 )
 
-// headstart is by how much a process may have begun to print before the engine took down that it runs. It is no time that the end
-// of a run and the next one lie apart.
-const headstart = time.Second
+// headstart is by how much a process may have begun to print before the engine took down that it runs. It is less than lies between
+// the end of a run and the next one.
+const headstart = 300 * time.Millisecond
 
 // tail gives the last lines that a container's first process printed in its last run; nothing when they cannot be had: they are
 // good to know, and no more.

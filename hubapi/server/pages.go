@@ -34,9 +34,12 @@ type pages struct {
 	router chi.Router
 }
 
+// pagesRoute stands for any hub's prefix in the names of routes.
+const pagesRoute = "/pages"
+
 func (s *Server) newPages() *pages {
 	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
-	p.router.Route("/pages", func(r chi.Router) {
+	p.router.Route(pagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
 		r.MethodNotAllowed(p.nothing)
 		r.Get("/", p.show(p.overview))
@@ -69,7 +72,7 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 			http.Redirect(w, r, h.PagesPrefix, http.StatusFound)
 			return
 		}
-		chi.RouteContext(r.Context()).RoutePath = "/pages" + rest
+		chi.RouteContext(r.Context()).RoutePath = pagesRoute + rest
 		s.pages.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageKey{}, h)))
 	})
 }

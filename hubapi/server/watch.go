@@ -77,7 +77,8 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
-			if (strings.HasPrefix(route, hubapi.Base) || t.route != "") && (r.Method != http.MethodGet || a.status >= 400) {
+			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || t.route != ""
+			if own && (r.Method != http.MethodGet || a.status >= 400) {
 				level = slog.LevelInfo
 			}
 			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,

@@ -156,7 +156,7 @@ func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
 		if offered(c, name, "", nil) {
 			out.Profile = name
 		} else {
-			return out, []string{fmt.Sprintf("The profile %s, which you had chosen, is not offered any more.", shorten(name))}
+			return out, []string{lostChoice("profile", name)}
 		}
 	}
 	for _, field := range []string{"image", "cpus", "memory"} {
@@ -164,7 +164,7 @@ func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
 		switch {
 		case value == "":
 		case !offered(c, out.Profile, field, value):
-			lost = append(lost, fmt.Sprintf("The profile does not offer %s any more as you had chosen it (%s).", fieldTitle(field), shorten(value)))
+			lost = append(lost, lostChoice(field, value))
 		case field == "image":
 			out.Image = value
 		case field == "cpus":
@@ -188,8 +188,8 @@ func offered(c spawner.Catalogue, profile, field string, value any) bool {
 	return err == nil
 }
 
-func fieldTitle(field string) string {
-	return map[string]string{"image": "the image", "cpus": "the number of CPUs", "memory": "the memory"}[field]
+func lostChoice(field, value string) string {
+	return fmt.Sprintf("Your last choice of %s, %s, is not offered any more.", strings.Replace(field, "cpus", "CPUs", 1), shorten(value))
 }
 
 // word reads an option as a form or JSON gives it; empty when it is of no such kind.

@@ -62,7 +62,7 @@ func (r row) Page() string {
 
 // Open is the path of the session itself; empty when it cannot be opened.
 func (r row) Open() string {
-	if r.IsJob() || r.Phase != spawner.Running || r.Spec.Prefix == "" {
+	if r.IsJob() || r.Phase != spawner.Running || r.Want != spawner.WantRunning || r.Spec.Prefix == "" {
 		return ""
 	}
 	return (&url.URL{Path: r.Spec.Prefix}).EscapedPath()
@@ -70,7 +70,7 @@ func (r row) Open() string {
 
 // Start is where the Hub starts the session's server again; empty while it is active.
 func (r row) Start() string {
-	if r.IsJob() || r.Phase != spawner.Stopped {
+	if r.IsJob() || r.Phase != spawner.Stopped || r.Want == spawner.WantGone {
 		return ""
 	}
 	path := r.Visit.Home + "spawn/" + url.PathEscape(string(r.Owner))
@@ -85,6 +85,8 @@ func (r row) State() string {
 	switch {
 	case r.Want == spawner.WantGone:
 		return "being discarded"
+	case r.Phase.Active() && r.Want == spawner.WantStopped:
+		return "stopping"
 	case r.Phase == spawner.Pending:
 		return "waiting"
 	case r.Phase == spawner.Leased || r.Phase == spawner.Starting || r.Phase == spawner.Booting:
@@ -109,7 +111,7 @@ func (r row) either(job, session string) string {
 
 // Moving reports whether something goes on that is worth watching.
 func (r row) Moving() bool {
-	return r.Phase.Active() && r.Phase != spawner.Running || r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
+	return r.Phase.Active() && (r.Phase != spawner.Running || r.Want != spawner.WantRunning) || r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
 }
 
 // CanStop reports whether there is something to stop that is not being stopped.
@@ -131,7 +133,7 @@ func (r row) StopWord() string {
 
 // CanDiscard reports whether it has something to discard: a session's changes, a job's files.
 func (r row) CanDiscard() bool {
-	return r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || !r.IsJob() && r.Phase == spawner.Running)
+	return r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || r.CanStop() && !r.IsJob() && r.Phase == spawner.Running)
 }
 
 // KeepFor is how long it can be kept, zero when it cannot.

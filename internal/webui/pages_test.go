@@ -1,0 +1,148 @@
+package webui
+
+import (
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"slipway/spawner"
+)
+
+// someVisit is somebody who looks at a page.
+func someVisit() Visit {
+	return Visit{User: "alice", Prefix: "/b/services/slipway/", Home: "/b/hub/", Form: "form-word", Stream: "stream-word"}
+}
+
+func session(phase spawner.Phase) spawner.Workload {
+	return spawner.Workload{ID: "s-1", Kind: spawner.Lab, Owner: "a b", Name: "x/y", Phase: phase, Want: spawner.WantRunning,
+		Spec: spawner.Spec{Profile: "small", Image: "x", Prefix: "/b/user/a b/x%y/"}}
+}
+
+// TestButtons holds what is offered for a workload to its state.
+func TestButtons(t *testing.T) {
+	keep := spawner.Prospect{At: time.Now().Add(time.Hour), Why: "idle", CanKeep: true, MaxKeep: 2 * time.Hour}
+	job := session(spawner.Running)
+	job.ID, job.Kind = "j-1", spawner.Job
+	ended := session(spawner.Stopped)
+	ended.Outcome = &spawner.Outcome{Failed: true, Reason: "broken"}
+	gone := session(spawner.Stopped)
+	gone.Want = spawner.WantGone
+	ending := session(spawner.Running)
+	ending.Want = spawner.WantStopped
+	for name, tc := range map[string]struct {
+		item  Item
+		state string
+		want  []string
+	}{
+		"running":      {Item{Workload: session(spawner.Running), Prospect: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
+		"no keeping":   {Item{Workload: session(spawner.Running)}, "running", []string{"Open x/y", "Stop x/y", "Discard x/y ..."}},
+		"waiting":      {Item{Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
+		"booting":      {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
+		"stopping":     {Item{Workload: session(spawner.Stopping)}, "stopping", nil},
+		"to be ended":  {Item{Workload: ending}, "stopping", nil},
+		"failed":       {Item{Workload: ended}, "failed", []string{"Start x/y again", "Discard x/y ..."}},
+		"to be gone":   {Item{Workload: gone}, "being discarded", nil},
+		"a job":        {Item{Workload: job}, "running", []string{"Cancel x/y"}},
+		"being undone": {Item{Workload: session(spawner.Removing)}, "removing", nil},
+	} {
+		w := httptest.NewRecorder()
+		if err := Overview(w, someVisit(), catalogue(), []Item{tc.item}, false); err != nil {
+			t.Fatal(err)
+		}
+		doc := parse(t, w.Body.String())
+		var got []string
+		for d := range all(doc, "tbody")[0].Descendants() {
+			if d.Data == "button" || d.Data == "a" && strings.HasPrefix(attr(d, "class"), "button") {
+				got = append(got, text(d))
+			}
+			if d.Data == "form" && (attr(d, "method") != "post" || !strings.HasPrefix(attr(d, "action"), "/b/services/slipway/") || attr(all(d, "input")[0], "value") != "form-word") {
+				t.Errorf("%s: a form %v", name, d.Attr)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if states := text(all(all(doc, "tbody")[0], "td")[0]); !strings.HasPrefix(states, tc.state) {
+			t.Errorf("%s: the state is %q", name, states)
+		}
+	}
+}
+
+func TestLinksAreEscaped(t *testing.T) {
+	links := func(i Item) (hrefs []string) {
+		w := httptest.NewRecorder()
+		if err := Overview(w, someVisit(), catalogue(), []Item{i}, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all(all(parse(t, w.Body.String()), "tbody")[0], "a") {
+			hrefs = append(hrefs, attr(a, "href"))
+		}
+		return hrefs
+	}
+	if got := links(Item{Workload: session(spawner.Running)}); !slices.Contains(got, "/b/user/a%20b/x%25y/") {
+		t.Errorf("%q", got)
+	}
+	if got := links(Item{Workload: session(spawner.Stopped)}); !slices.Contains(got, "/b/hub/spawn/a%20b/x%2Fy") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPagesWithoutScripts holds the pages to asking again by themselves, and to their policy.
+func TestPagesWithoutScripts(t *testing.T) {
+	for phase, refresh := range map[spawner.Phase]string{spawner.Booting: "3", spawner.Running: "30"} {
+		w := httptest.NewRecorder()
+		d := Details{Item: Item{Workload: session(phase)}, Tail: "</pre><b>x", Steps: []spawner.Event{{Seq: 7, Percent: 40, Message: "<i>half"}, {Seq: 8, Percent: -1, Message: "on"}}}
+		if err := Single(w, someVisit(), catalogue(), d); err != nil {
+			t.Fatal(err)
+		}
+		doc := parse(t, strings.ReplaceAll(w.Body.String(), "noscript", "div"))
+		metas := slices.DeleteFunc(all(doc, "meta"), func(n *html.Node) bool { return attr(n, "http-equiv") != "refresh" })
+		if len(metas) != 1 || attr(metas[0], "content") != refresh {
+			t.Errorf("%s: asks again %d times", phase, len(metas))
+		}
+		if len(all(doc, "i")) > 0 || len(all(doc, "b")) > 0 || len(all(doc, "li")) != 2 {
+			t.Errorf("%s: %s", phase, w.Body)
+		}
+		bars := all(doc, "progress")
+		if moving := phase == spawner.Booting; len(bars) > 0 != moving || moving && (attr(bars[0], "value") != "40" || attr(bars[0], "aria-label") == "") {
+			t.Errorf("%s: progress %v", phase, bars)
+		}
+		for d := range doc.Descendants() {
+			for _, a := range d.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || (a.Key == "src" || a.Key == "href" || a.Key == "action") && !strings.HasPrefix(a.Val, "/b/") {
+					t.Errorf("%s: <%s %s=%q>", phase, d.Data, a.Key, a.Val)
+				}
+			}
+		}
+		for _, element := range []string{"style", "script"} {
+			for _, n := range all(doc, element) {
+				if nonce := attr(n, "nonce"); nonce == "" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "'nonce-"+nonce+"'") {
+					t.Errorf("%s: a %s outside the policy", phase, element)
+				}
+			}
+		}
+	}
+}
+
+func TestManyJobs(t *testing.T) {
+	var items []Item
+	for range jobsShown + 7 {
+		items = append(items, Item{Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Stopped}})
+	}
+	w := httptest.NewRecorder()
+	if err := Overview(w, someVisit(), catalogue(), items, false); err != nil {
+		t.Fatal(err)
+	}
+	doc := parse(t, w.Body.String())
+	if rows := len(all(doc, "tr")); rows != jobsShown+1 || !strings.Contains(text(doc), "7 older jobs are not shown") {
+		t.Errorf("%d rows", rows)
+	}
+	if !slices.ContainsFunc(all(doc, "a"), func(n *html.Node) bool { return attr(n, "href") == "/b/hub/spawn" }) {
+		t.Error("who has no session is not led to one")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +91,21 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 
 // isProbe reports whether a request is the Hub's question whether a session is up.
 func isProbe(r *http.Request, w spawner.Workload) bool {
-	return r.Method == http.MethodGet && r.URL.Path == w.Spec.Prefix+"api" && r.Header.Get("Cookie") == "" && r.Header.Get("Authorization") == ""
+	return anonymous(r) && r.URL.Path == w.Spec.Prefix+"api"
+}
+
+func anonymous(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Cookie") == "" && r.Header.Get("Authorization") == ""
+}
+
+// isLateProbe reports whether a Hub asks whether a session is up that has ended already. OutpostSpawner has its answer before the
+// session runs, so that its Hub waits for the session itself, and takes any answer below 500 for one that is up.
+func (s *Server) isLateProbe(r *http.Request) bool {
+	if !anonymous(r) || !strings.HasSuffix(r.URL.Path, "/api") {
+		return false
+	}
+	all, err := s.cfg.Engine.List(r.Context(), service())
+	return err == nil && slices.ContainsFunc(all, func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && isProbe(r, w) })
 }
 
 // probePatience is how long the Hub's question is held: its client gives up after 20 s.
@@ -128,6 +143,10 @@ func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, to.String(), http.StatusFound)
 			return
 		}
+	}
+	if s.isLateProbe(r) {
+		webui.NotUp(w, r, "not running")
+		return
 	}
 	webui.NoSession(w, r)
 }

@@ -108,3 +108,30 @@ func TestProxyTellsOfVisits(t *testing.T) {
 		}
 	}
 }
+
+// TestProbeAfterTheEnd: a Hub that waits for a session takes any answer below 500 for one that is up.
+func TestProbeAfterTheEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name, path, events, header string
+		want                       int
+	}{
+		{"the Hub, which waits", "/user/bob/api", "http://hub/events", "", 503},
+		{"a visitor", "/user/bob/api", "http://hub/events", "Cookie", 404},
+		{"another path", "/user/bob/lab", "http://hub/events", "", 404},
+		{"nobody's", "/user/carol/api", "http://hub/events", "", 404},
+		{"a Hub that was told when it ran", "/user/bob/api", "", "", 404},
+	} {
+		ended := lab("s-ended", "bob", "/user/bob/")
+		ended.Phase, ended.Spec.EventsURL = spawner.Stopped, tc.events
+		s := outpostServer(newFake(ended))
+		defer s.close()
+		r, w := httptest.NewRequest(http.MethodGet, tc.path, nil), httptest.NewRecorder()
+		if tc.header != "" {
+			r.Header.Set(tc.header, "x")
+		}
+		s.noSession(w, r)
+		if w.Code != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, w.Code, tc.want)
+		}
+	}
+}

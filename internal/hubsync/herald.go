@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 15 * time.Second
-	lastWords  = 2 * time.Minute // for how long the end of a start is told to a Hub that is down
+	firstRetry  = 500 * time.Millisecond
+	lastRetry   = 15 * time.Second
+	lastWords   = 2 * time.Minute  // for how long the end of a start is told to a Hub that is down
+	untilPolled = 40 * time.Second // for how long a Hub may find out by itself that a start has failed: it polls every 30 s
 )
 
 // tokenName is the variable with the token of a session's own server.
@@ -55,7 +56,7 @@ func (h *Herald) Tell(ctx context.Context, w spawner.Workload, secrets control.E
 			box.put(e)
 		}
 	})
-	tale{Herald: h, w: w, to: to, token: token, box: box, log: log}.tell(ctx)
+	(&tale{Herald: h, w: w, to: to, token: token, box: box, log: log}).tell(ctx)
 }
 
 func tokenOf(w spawner.Workload, secrets control.Env) secret.Text {
@@ -73,10 +74,12 @@ type tale struct {
 	token secret.Text
 	box   *box
 	log   *slog.Logger
+
+	reasoned bool // the Hub has been told why the start failed, and not yet that it did
 }
 
 // tell empties the box.
-func (t tale) tell(ctx context.Context) {
+func (t *tale) tell(ctx context.Context) {
 	wait, percent, odd := firstRetry, 0, false
 	for {
 		e, ok := t.box.first(ctx)
@@ -84,7 +87,7 @@ func (t tale) tell(ctx context.Context) {
 			return
 		}
 		percent = max(percent, e.Percent)
-		err := t.to.PostEvent(ctx, string(t.w.Owner), t.w.Name, t.token, t.compose(ctx, e, percent))
+		err := t.post(ctx, t.compose(ctx, e, percent))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -112,8 +115,39 @@ func (t tale) tell(ctx context.Context) {
 	}
 }
 
+// post tells of one event. The Hub never shows the event that says that a start failed, and takes the server for ready for a moment
+// when it gets it. So it is told why as of a start that goes on, and finds by its own poll that the session has ended; only one
+// that does not is told that the start failed.
+func (t *tale) post(ctx context.Context, e hub.Event) error {
+	if e.Failed && !t.reasoned {
+		reason := e
+		reason.Failed, reason.Percent = false, 99
+		if err := t.send(ctx, reason); err != nil && !errs.Is(err, errs.Invalid) {
+			return err
+		}
+		t.reasoned = true
+		if !pause(ctx, untilPolled) {
+			return ctx.Err()
+		}
+	}
+	if e.Failed && !t.last(ctx) {
+		return nil
+	}
+	return t.send(ctx, e)
+}
+
+// last reports whether no other start of the session has been asked for since: the Hub would take its end for that one's.
+func (t *tale) last(ctx context.Context) bool {
+	now, err := t.Engine.Get(ctx, spawner.Caller{System: true}, t.w.ID)
+	return err == nil && now.Launch == t.w.Launch
+}
+
+func (t *tale) send(ctx context.Context, e hub.Event) error {
+	return t.to.PostEvent(ctx, string(t.w.Owner), t.w.Name, t.token, e)
+}
+
 // compose makes the Hub's event. The end of a start is told as it stands now: with the reason, the remedy and the last lines.
-func (t tale) compose(ctx context.Context, e spawner.Event, percent int) hub.Event {
+func (t *tale) compose(ctx context.Context, e spawner.Event, percent int) hub.Event {
 	if !e.Final {
 		return step(e.Message, min(percent, 99))
 	}

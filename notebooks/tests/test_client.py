@@ -308,10 +308,16 @@ EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile]] = {
 def test_shared_example(name: str) -> None:
     doc = json.loads((TESTDATA / name).read_text())
     made = EXAMPLES[name].from_json(doc)
-    for key, value in doc.items():
-        if hasattr(made, key) and isinstance(value, str | int | float):
-            assert getattr(made, key) == value, key
+    assert_same(made, doc)
+
+
+def assert_same(made: object, doc: dict[str, object]) -> None:
     assert all(hasattr(made, key) for key in doc), "the service says what the client does not read"
+    for key, value in doc.items():
+        if isinstance(value, dict):
+            assert_same(getattr(made, key), value)
+        elif isinstance(value, str | int | float):
+            assert getattr(made, key) == value, key
 
 
 def test_shared_error() -> None:

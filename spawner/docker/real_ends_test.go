@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
@@ -144,6 +145,27 @@ func TestRestartedOutside(t *testing.T) {
 	}
 	w.sees(t, l.ID, spawner.Up)
 	until(t, "the agent was started again", func() bool { return strings.Count(w.text(t, l.ID, spawnertest.RunsFile), "\n") == 2 })
+}
+
+// TestListSaysWhatIsSeen: one question tells of all, whatever their state.
+func TestListSaysWhatIsSeen(t *testing.T) {
+	w := newWorld(t)
+	made, up, paused, exited := w.launch(t, ""), w.launch(t, ""), w.launch(t, ""), w.launch(t, spawnertest.ExitWith+"3")
+	if _, err := w.create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []spawner.Launch{up, paused, exited} {
+		w.up(t, l)
+	}
+	if _, err := w.client.ContainerPause(t.Context(), nameOf(paused.ID), client.ContainerPauseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(t, exited.ID)
+	got, err := w.List(t.Context())
+	want := map[spawner.ID]spawner.Existence{made.ID: spawner.Created, up.ID: spawner.Up, paused.ID: spawner.Up, exited.ID: spawner.Exited}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("List = %v: %s", err, diff)
+	}
 }
 
 // TestPausedOutside: it is up, and says why nothing goes on.

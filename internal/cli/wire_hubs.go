@@ -62,26 +62,10 @@ func newHubPart(h config.Hub) (hubPart, error) {
 		}
 		p.server.Outpost = append(p.server.Outpost, server.Credential{Username: c.Username, Password: password})
 	}
-	if err := p.outpostOf(h.Outpost); err != nil {
-		return hubPart{}, err
-	}
 	if p.server.PagesPrefix != "" {
 		p.server.OAuth = hub.OAuth{Client: p.client, Redirect: p.server.PagesPrefix + "oauth_callback"}
 	}
 	return p, nil
-}
-
-// outpostOf reads what the hub's OutpostSpawner presents.
-func (p *hubPart) outpostOf(o config.Outpost) error {
-	p.server.OutpostAddress = o.Address
-	for _, c := range o.Credentials {
-		password, err := c.Password()
-		if err != nil {
-			return err
-		}
-		p.server.Outpost = append(p.server.Outpost, server.Credential{Username: c.Username, Password: password})
-	}
-	return nil
 }
 
 func serverHubs(parts []hubPart) []server.Hub {

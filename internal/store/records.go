@@ -17,18 +17,35 @@ type Record = struct {
 	Value json.RawMessage
 }
 
-// querier is what *sql.DB and *sql.Tx have in common.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+// statements are what a store says to its file, prepared once: parsing one costs about as much as carrying it out in memory.
+type statements struct{ put, get, remove, all *sql.Stmt }
+
+func prepareStatements(ctx context.Context, db *sql.DB) (s statements, err error) {
+	for _, each := range []struct {
+		into **sql.Stmt
+		text string
+	}{
+		{&s.put, `INSERT INTO records (bucket, key, value) VALUES (?, ?, ?) ON CONFLICT (bucket, key) DO UPDATE SET value = excluded.value`},
+		{&s.get, `SELECT value FROM records WHERE bucket = ? AND key = ?`},
+		{&s.remove, `DELETE FROM records WHERE bucket = ? AND key = ?`},
+		{&s.all, `SELECT key, value FROM records WHERE bucket = ? ORDER BY key`},
+	} {
+		if *each.into, err = db.PrepareContext(ctx, each.text); err != nil {
+			return statements{}, err
+		}
+	}
+	return s, nil
 }
 
 // records are the methods that Store and Tx share.
 type records struct {
-	q    querier
+	statements
+	in   func(context.Context, *sql.Stmt) *sql.Stmt // gives the statement within the transaction, if there is one
 	path string
 }
+
+// alone is records.in outside of a transaction.
+func alone(_ context.Context, s *sql.Stmt) *sql.Stmt { return s }
 
 // Put saves value as JSON under key, in place of what was there.
 func (r records) Put(ctx context.Context, bucket, key string, value any) error {
@@ -36,9 +53,7 @@ func (r records) Put(ctx context.Context, bucket, key string, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s/%s: %w", bucket, key, err)
 	}
-	const q = `INSERT INTO records (bucket, key, value) VALUES (?, ?, ?)
-		ON CONFLICT (bucket, key) DO UPDATE SET value = excluded.value`
-	if _, err := r.q.ExecContext(ctx, q, bucket, key, raw); err != nil {
+	if _, err := r.in(ctx, r.put).ExecContext(ctx, bucket, key, raw); err != nil {
 		return classify(r.path, fmt.Sprintf("save %s/%s", bucket, key), err)
 	}
 	return nil
@@ -47,7 +62,7 @@ func (r records) Put(ctx context.Context, bucket, key string, value any) error {
 // Get decodes the value under key into the pointer into. Where there is none, the error is of kind errs.NotFound.
 func (r records) Get(ctx context.Context, bucket, key string, into any) error {
 	var raw []byte
-	err := r.q.QueryRowContext(ctx, `SELECT value FROM records WHERE bucket = ? AND key = ?`, bucket, key).Scan(&raw)
+	err := r.in(ctx, r.get).QueryRowContext(ctx, bucket, key).Scan(&raw)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errs.New(errs.NotFound, "the store has no %s/%s", bucket, key)
 	}
@@ -62,7 +77,7 @@ func (r records) Get(ctx context.Context, bucket, key string, into any) error {
 
 // Delete removes key. Removing what is not there is success.
 func (r records) Delete(ctx context.Context, bucket, key string) error {
-	if _, err := r.q.ExecContext(ctx, `DELETE FROM records WHERE bucket = ? AND key = ?`, bucket, key); err != nil {
+	if _, err := r.in(ctx, r.remove).ExecContext(ctx, bucket, key); err != nil {
 		return classify(r.path, fmt.Sprintf("delete %s/%s", bucket, key), err)
 	}
 	return nil
@@ -87,7 +102,7 @@ func (r records) All(ctx context.Context, bucket string) iter.Seq2[Record, error
 
 // read takes everything into memory: with one connection, a loop that writes while rows are open would wait for itself.
 func (r records) read(ctx context.Context, bucket string) ([]Record, error) {
-	rows, err := r.q.QueryContext(ctx, `SELECT key, value FROM records WHERE bucket = ? ORDER BY key`, bucket)
+	rows, err := r.in(ctx, r.all).QueryContext(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,12 @@ func open(ctx context.Context, path string, logger *slog.Logger, wait time.Durat
 		_ = db.Close()
 		return nil, err
 	}
-	return &Store{records: records{q: db, path: path}, db: db}, nil
+	prepared, err := prepareStatements(ctx, db)
+	if err != nil {
+		_ = db.Close()
+		return nil, classify(path, "open the store", err)
+	}
+	return &Store{records: records{prepared, alone, path}, db: db}, nil
 }
 
 // Close closes the store. What was written is safe without it too.
@@ -71,7 +76,7 @@ func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
 		return classify(s.path, "begin a batch", err)
 	}
 	defer func() { _ = tx.Rollback() }() // says ErrTxDone after the commit
-	if err := fn(&Tx{records{q: tx, path: s.path}}); err != nil {
+	if err := fn(&Tx{records{s.statements, tx.StmtContext, s.path}}); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -94,6 +94,7 @@ type Stops struct {
 	Why     string    `json:"why"`
 	CanKeep bool      `json:"can_keep"`
 	MaxKeep string    `json:"max_keep"` // such as "24h0m0s"
+	Warning string    `json:"warning"`  // how long before then its user is to be told, such as "10m0s"
 }
 
 // Job is one batch workload.

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 const source = readFileSync(process.env.ENTRY, "utf8");
 const NOW = Date.parse("2026-11-21T14:00:00Z");
 const minutes = (n) => new Date(NOW + n * 60_000).toISOString();
-const stops = (n, more) => ({ at: minutes(n), why: "idle for 1 h 50 min", can_keep: true, max_keep: "24h0m0s", ...more });
+const stops = (n, more) => ({ at: minutes(n), why: "idle for 1 h 50 min", can_keep: true, max_keep: "24h0m0s", warning: "10m0s", ...more });
 
 let answers, asked, told, listeners, now, ended;
 

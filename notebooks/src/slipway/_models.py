@@ -63,11 +63,12 @@ class Stops:
     why: str = ""
     can_keep: bool = False
     max_keep: str = ""
+    warning: str = ""
 
     @classmethod
     def from_json(cls, doc: JSON) -> Stops:
         """Read a stop that is to come."""
-        return cls(text(doc, "at"), text(doc, "why"), bool(doc.get("can_keep")), text(doc, "max_keep"))
+        return cls(text(doc, "at"), text(doc, "why"), bool(doc.get("can_keep")), text(doc, "max_keep"), text(doc, "warning"))
 
 
 @dataclass(frozen=True)

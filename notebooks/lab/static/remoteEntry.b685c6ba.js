@@ -8,7 +8,6 @@
 
 (() => {
   const MINUTE = 60_000;
-  const WARNING = 10 * MINUTE; // how long before a stop it is told
   const ASKED = 4 * 60 * MINUTE; // what the button asks for, unless the site allows less
   const KEEP = "slipway:keep";
 
@@ -84,7 +83,7 @@
     async tell({ stops, now }) {
       this.maxKeep = Math.min(ASKED, milliseconds(stops?.max_keep) || ASKED);
       const left = stops ? Date.parse(stops.at) - Date.parse(now) : Infinity;
-      if (!(left <= WARNING)) return this.dismiss();
+      if (!(left <= milliseconds(stops?.warning))) return this.dismiss();
       const message = `This session stops at ${clock(Date.now() + left)}: ${stops.why}. Your changes are kept.`;
       if (this.shown?.message === message) return;
       const button = { label: `Keep it for ${inWords(this.maxKeep)}`, commandId: KEEP, displayType: "accent" };

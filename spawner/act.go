@@ -37,7 +37,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Kill:
 		return m.kill(ctx, e)
 	case Settle:
-		return m.settle(ctx, e)
+		return m.settle(ctx, e, o)
 	case Sweep:
 		return m.sweep(ctx, e)
 	case Retire:
@@ -310,8 +310,9 @@ func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	})
 }
 
-// settle gives a workload's resources back: it was seen gone.
-func (m *Manager) settle(ctx context.Context, e entry) error {
+// settle gives a workload's resources back: it was seen gone. Where nothing else was printed that says why, what its first
+// process printed does.
+func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.clearRun(e); err != nil {
 		return err
@@ -322,7 +323,14 @@ func (m *Manager) settle(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.started, e.status = Stopped, false, control.Status{} })
+	err := m.changeLocked(ctx, now, func(e *entry) {
+		e.Phase, e.started, e.status = Stopped, false, control.Status{}
+		if out := e.Outcome; out != nil && out.Failed && out.Tail == "" && o.Tail != "" {
+			told := *out
+			told.Tail = o.Tail
+			e.Outcome = &told
+		}
+	})
 	if err == nil {
 		m.noteLocked(now, farewell(*now))
 	}

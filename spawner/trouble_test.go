@@ -297,3 +297,27 @@ func TestLaunchNames(t *testing.T) {
 		}
 	})(t)
 }
+
+// printing is a backend that knows what the first process of a workload that has ended printed.
+type printing struct{ *spawnertest.Fake }
+
+func (p printing) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	o, err := p.Fake.Observe(ctx, id)
+	if o.Existence == spawner.Exited {
+		o.Tail = "agent: no room for a log"
+	}
+	return o, err
+}
+
+func TestAgentThatNeverComesUpLeavesItsLastWords(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.kill()
+		s.sessions = s.sessions.Again(spawnertest.Config{Started: func(spawner.Launch) {}, Ended: s.crew.GoDown})
+		s.config.Backends = []spawner.Backend{printing{s.sessions}, s.jobs}
+		s.start()
+		w := s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Stopped)
+		if o := w.Outcome; !strings.Contains(o.Reason, "agent did not come up") || o.Remedy == "" || o.Tail != "agent: no room for a log" {
+			t.Errorf("outcome %+v", o)
+		}
+	})(t)
+}

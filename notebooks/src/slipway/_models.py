@@ -68,7 +68,8 @@ class Stops:
     @classmethod
     def from_json(cls, doc: JSON) -> Stops:
         """Read a stop that is to come."""
-        return cls(text(doc, "at"), text(doc, "why"), bool(doc.get("can_keep")), text(doc, "max_keep"), text(doc, "warning"))
+        can_keep = bool(doc.get("can_keep"))
+        return cls(text(doc, "at"), text(doc, "why"), can_keep, text(doc, "max_keep"), text(doc, "warning"))
 
 
 @dataclass(frozen=True)

@@ -194,32 +194,58 @@ func (h *Hub) WaitStopped(user, name string) {
 // Progress reads the events of a start until its end.
 func (h *Hub) Progress(user, name string) []Event {
 	h.t.Helper()
+	return h.Follow(user, name)()
+}
+
+// Follow begins to read the events of a start; what it returns waits for their end.
+func (h *Hub) Follow(user, name string) func() []Event {
+	h.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, h.APIURL+serverPath(user, name)+"/progress", nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "token "+testsToken)
+	var events []Event
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		events, err = stream(req)
+		done <- err
+	}()
+	return func() []Event {
+		h.t.Helper()
+		if err := <-done; err != nil || len(events) == 0 {
+			h.t.Fatalf("progress of %q of %s: %d events: %v", name, user, len(events), err)
+		}
+		return events
+	}
+}
+
+// stream reads events up to the one that says how it ended.
+func stream(req *http.Request) (events []Event, err error) {
 	resp, err := (&http.Client{Timeout: 120 * time.Second}).Do(req)
 	if err != nil {
-		h.t.Fatal(err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		h.t.Fatalf("progress of %q of %s: %d %s", name, user, resp.StatusCode, text)
+		return nil, fmt.Errorf("status %d %s", resp.StatusCode, text)
 	}
-	var events []Event
-	for stream := hubapi.NewEventReader(resp.Body); ; {
-		next, err := stream.Next()
+	for lines := hubapi.NewEventReader(resp.Body); ; {
+		next, err := lines.Next()
 		if errors.Is(err, io.EOF) {
-			return events
+			return events, nil
+		}
+		if err != nil {
+			return events, err
 		}
 		var e Event
-		if err != nil || json.Unmarshal([]byte(next.Data), &e) != nil {
-			h.t.Fatalf("progress of %q of %s: %v %q", name, user, err, next.Data)
+		if err := json.Unmarshal([]byte(next.Data), &e); err != nil {
+			return events, fmt.Errorf("%q: %w", next.Data, err)
 		}
 		if events = append(events, e); e.Ready || e.Failed {
-			return events
+			return events, nil
 		}
 	}
 }

@@ -29,6 +29,7 @@ type hubOptions struct {
 	spawner string
 	cpus    float64 // what sessions may hold together; default 8
 	config  string  // more lines of the Hub's configuration
+	hubs    string  // more hubs of the service's configuration
 	stopped bool    // the Hub is only prepared
 }
 
@@ -104,6 +105,8 @@ hubs:
     spawner_token_file: %[2]s/spawner.token
     admins: [%[4]s]
     outpost: {credentials: [{username: %[5]s, password_file: %[2]s/outpost.password}]}
+    realm: site
+%[10]s
 users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes}
 images:
   - {name: notebook, title: Notebook, ref: %[6]q}
@@ -115,7 +118,7 @@ profiles:
 docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
 local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
-		o.cpus, s.instance, testenv.ApptainerPath()))
+		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir)))
 }
 
 // as asks the service's API as a user of the Hub, with a token that the Hub has made.

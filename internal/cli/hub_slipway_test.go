@@ -49,7 +49,7 @@ func (s *hubSite) stepsOfAStart() {
 // namesOfServers starts servers of all kinds of names at once: each is its own, tells of its start, answers and stops.
 func (s *hubSite) namesOfServers(major int) {
 	servers := []struct{ user, name string }{
-		{"alice", ""}, {"alice", "lab"}, {"bob", "lab"}, {"has@at", ""}, {"user--foo", ""}, {"user", "foo"}, {"физик", ""}, {"a.b+c", "a-b"},
+		{"alice", ""}, {"alice", "lab"}, {"bob", "lab"}, {"has@at", ""}, {"user--foo", ""}, {"user", "foo"}, {"физик", ""}, {"a.b+c", "a-b"}, {"Upper", ""},
 	}
 	if major == 5 { // version 6 has a rule for the names of servers
 		servers = append(servers, []struct{ user, name string }{{"alice", "Mein Server"}, {"alice", "käse--@x"}}...)

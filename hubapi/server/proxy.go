@@ -104,8 +104,33 @@ func (s *Server) isLateProbe(r *http.Request) bool {
 	if !anonymous(r) || !strings.HasSuffix(r.URL.Path, "/api") {
 		return false
 	}
-	all, err := s.cfg.Engine.List(r.Context(), service())
-	return err == nil && slices.ContainsFunc(all, func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && isProbe(r, w) })
+	prefix := strings.TrimSuffix(r.URL.Path, "api")
+	for _, h := range s.hubsOf(r.Context()) {
+		for _, of := range h.serversAt(prefix) {
+			found, err := s.cfg.Engine.SessionsOf(r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name)
+			waiting := func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && w.Spec.Prefix == prefix }
+			if err == nil && slices.ContainsFunc(found, waiting) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// serversAt gives the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
+// it must not take a look at all sessions to say whose it is.
+func (h Hub) serversAt(prefix string) []spawner.Server {
+	base, err := url.PathUnescape(h.base())
+	rest, in := strings.CutPrefix(prefix, base+"user/")
+	rest, ends := strings.CutSuffix(rest, "/")
+	if err != nil || !in || !ends || rest == "" {
+		return nil
+	}
+	servers := []spawner.Server{{User: spawner.User(rest)}}
+	if i := strings.LastIndexByte(rest, '/'); i > 0 {
+		servers = append(servers, spawner.Server{User: spawner.User(rest[:i]), Name: rest[i+1:]})
+	}
+	return servers
 }
 
 // probePatience is how long the Hub's question is held: its client gives up after 20 s.

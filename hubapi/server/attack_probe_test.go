@@ -1,0 +1,58 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"slipway/spawner"
+)
+
+// lister counts how often all workloads are looked at.
+type lister struct {
+	*fakeEngine
+	lists int
+}
+
+func (l *lister) List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error) {
+	l.lists++
+	return l.fakeEngine.List(ctx, c)
+}
+
+// TestStrangersProbeCostsNoList: anybody may ask for a path that ends in /api, as often as a socket takes it. With ten thousand
+// records a list holds up all others for milliseconds.
+func TestStrangersProbeCostsNoList(t *testing.T) {
+	ended := lab("s-ended", "bob", "/user/bob/")
+	ended.Phase, ended.Spec.EventsURL = spawner.Stopped, "http://hub/events"
+	s := outpostServer(newFake(ended))
+	defer s.close()
+	engine := &lister{fakeEngine: newFake(ended)}
+	s.cfg.Engine = engine
+	for _, path := range []string{"/user/bob/api", "/user/bob/x/api", "/user/nobody/api", "/x/api", "/api", "//api", "/user/api", "/user//api"} {
+		s.noSession(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://x"+path, nil))
+	}
+	if engine.lists > 0 {
+		t.Errorf("%d lists of all workloads", engine.lists)
+	}
+}
+
+// TestLateProbeOfOddNames: names may hold slashes, and two users' paths are told apart by what their sessions say.
+func TestLateProbeOfOddNames(t *testing.T) {
+	ended := func(id spawner.ID, owner spawner.User, name, prefix string) spawner.Workload {
+		w := lab(id, owner, prefix)
+		w.Name, w.Phase, w.Spec.EventsURL = name, spawner.Stopped, "http://hub/events"
+		return w
+	}
+	s := outpostServer(newFake(ended("s-1", "a/b", "", "/user/a/b/"), ended("s-2", "bob", "gpu 1", "/user/bob/gpu 1/"), ended("s-3", "a/c", "n", "/user/a/c/n/")))
+	defer s.close()
+	for path, want := range map[string]int{
+		"/user/a%2Fb/api": 503, "/user/bob/gpu%201/api": 503, "/user/a%2Fc/n/api": 503, "/user/a/api": 404, "/user/bob/api": 404, "/user/b/api": 404,
+	} {
+		w := httptest.NewRecorder()
+		s.noSession(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}

@@ -11,8 +11,8 @@ import (
 
 // Get gives a workload that the caller may see.
 func (m *Manager) Get(_ context.Context, c Caller, id ID) (Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e, err := m.entryLocked(c, id)
 	if err != nil {
 		return Workload{}, err
@@ -31,8 +31,8 @@ func (m *Manager) entryLocked(c Caller, id ID) (*entry, error) {
 
 // List gives the workloads that the caller may see, oldest first.
 func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var list []Workload
 	for e := range m.visibleLocked(c) {
 		if c.may(e.Workload) {
@@ -99,8 +99,8 @@ func (m *Manager) Await(ctx context.Context, c Caller, id ID, done func(Workload
 }
 
 func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e, err := m.entryLocked(c, id)
 	if err != nil {
 		return Workload{}, nil, err
@@ -110,15 +110,15 @@ func (m *Manager) peek(c Caller, id ID) (Workload, <-chan struct{}, error) {
 
 // Route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
 func (m *Manager) Route(hub, path string) (ID, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	return m.index.route(hub, path)
 }
 
 // Launched finds the session whose current launch a hub has named so.
 func (m *Manager) Launched(_ context.Context, c Caller, name string) (Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e, err := m.entryLocked(c, m.index.launches[launch{c.Hub, name}])
 	if err != nil {
 		return Workload{}, err

@@ -355,7 +355,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.cfg.Store.Delete(ctx, bucket, string(e.ID)); err != nil {
+	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
 		return fmt.Errorf("forget %s: %w", e.ID, err)
 	}
 	if now := m.work[e.ID]; now != nil {

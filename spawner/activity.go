@@ -63,33 +63,53 @@ func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
 		return
 	}
 	e.Active = at
-	if at.Sub(e.pulse.saved) < saveEvery {
-		return
+	if at.Sub(e.pulse.saved) >= saveEvery {
+		m.saveActivityLocked(ctx, e, at)
 	}
-	e.pulse.saved = at
+}
+
+// saveActivityLocked saves what memory has already: who is in a session is there also when the disk is full.
+func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Time) {
+	e.pulse.saved = now
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
-		m.log.Warn("cannot save that a session is active", "id", e.ID, "err", err)
+		m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
 }
 
 // Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a file does.
 // That a page is open and asks for news is no activity.
 func (m *Manager) Visit(id ID, acted bool) {
+	now := time.Now()
+	if !m.isNews(id, acted, now) {
+		return // as nearly every visit is: it must not wait until others have saved
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]
 	if e == nil || e.Phase != Running {
 		return
 	}
+	first := e.Visited.IsZero()
+	if first {
+		e.Visited, e.pulse.saved = now, now
+	}
 	if acted {
-		m.actedLocked(context.Background(), e, time.Now())
+		m.actedLocked(context.Background(), e, now)
 	}
-	if e.Visited.IsZero() {
-		err := m.changeLocked(context.Background(), e, func(e *entry) { e.Visited = time.Now() })
-		if err != nil {
-			m.log.Warn("cannot save that a session was opened", "id", id, "err", err)
-		}
+	if first {
+		m.saveActivityLocked(context.Background(), e, now)
 	}
+}
+
+// visitGrain is how exactly it is known when somebody last did something in a session.
+const visitGrain = 10 * time.Second
+
+// isNews reports whether a visit says more of a session than is known.
+func (m *Manager) isNews(id ID, acted bool, now time.Time) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.work[id]
+	return e != nil && e.Phase == Running && (e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain)
 }
 
 // Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on in it. Its
@@ -118,8 +138,8 @@ func (m *Manager) Keep(ctx context.Context, c Caller, id ID, d time.Duration) (W
 
 // Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does not run.
 func (m *Manager) Prospect(w Workload) Prospect {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e := m.work[w.ID]
 	if e == nil || e.Phase != Running {
 		return Prospect{}
@@ -195,8 +215,8 @@ type ActiveSession struct {
 
 // LastActive gives the running sessions of a hub in which something went on or that somebody has opened.
 func (m *Manager) LastActive(hub string) []ActiveSession {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var list []ActiveSession
 	for _, e := range m.work {
 		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == Running && e.Kind != Job && !at.IsZero() {

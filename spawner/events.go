@@ -88,8 +88,8 @@ func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, af
 
 // eventsAfter gives the events and a channel that closes at the next change; nil when there will be no more of this launch.
 func (m *Manager) eventsAfter(id ID, launch string, after int64) ([]Event, <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e := m.work[id]
 	switch {
 	case e == nil:

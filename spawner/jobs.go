@@ -134,8 +134,8 @@ func (m *Manager) repeated(c Caller, request string) (Workload, bool) {
 	if request == "" {
 		return Workload{}, false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	return m.repeatedLocked(c, request)
 }
 

@@ -105,7 +105,7 @@ type Manager struct {
 
 	heralds sync.WaitGroup
 
-	mu        sync.Mutex // guards all below, and the entries
+	mu        lock // guards all below, and the entries
 	work      map[ID]*entry
 	index     index
 	ledger    ledger
@@ -267,8 +267,8 @@ func (m *Manager) Wake(id ID) { m.queue.add(id) }
 
 // Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
 func (m *Manager) Ready() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	switch {
 	case !m.ready:
 		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
@@ -312,7 +312,7 @@ func (m *Manager) change(ctx context.Context, id ID, rev int64, edit func(*entry
 	return true, m.changeLocked(ctx, e, edit)
 }
 
-// changeLocked saves under the lock: the store takes about a millisecond, and the order of records is the order of changes.
+// changeLocked saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
 func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry)) error {
 	next := *e
 	edit(&next)
@@ -321,7 +321,8 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 		next.Since = time.Now()
 	}
 	// A change that was begun is saved also when its caller has gone.
-	if err := m.cfg.Store.Put(context.WithoutCancel(ctx), bucket, string(e.ID), next.Workload); err != nil {
+	err := m.mu.save(func() error { return m.cfg.Store.Put(context.WithoutCancel(ctx), bucket, string(e.ID), next.Workload) })
+	if err != nil {
 		return fmt.Errorf("save %s: %w", e.ID, err)
 	}
 	before, head := e.Workload, m.index.head(e.Backend)

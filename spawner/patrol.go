@@ -43,8 +43,8 @@ func (m *Manager) survey(ctx context.Context) map[string]map[ID]Existence {
 // toLookAt gives the workloads that a closer look may change: at the first time all of them; then those on their way, and those
 // that the survey does not show as their phase has them.
 func (m *Manager) toLookAt(found map[string]map[ID]Existence) []ID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var ids []ID
 	for id, e := range m.work {
 		list, answered := found[e.Backend]
@@ -87,9 +87,9 @@ func (m *Manager) forgetful(found map[string]map[ID]Existence) bool {
 
 // remembers refuses new work while the service has lost its records.
 func (m *Manager) remembers() error {
-	m.mu.Lock()
+	m.mu.RLock()
 	lost := m.lost
-	m.mu.Unlock()
+	m.mu.RUnlock()
 	if lost == 0 {
 		return nil
 	}

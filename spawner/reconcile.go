@@ -36,8 +36,8 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 
 // snapshot copies an entry, so that it can be thought about without the lock.
 func (m *Manager) snapshot(id ID) (entry, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e := m.work[id]
 	if e == nil {
 		return entry{}, false

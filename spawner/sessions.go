@@ -146,8 +146,8 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 
 // SessionsOf gives the sessions of one server name of one user, whatever their image, newest first.
 func (m *Manager) SessionsOf(_ context.Context, c Caller, user User, name string) ([]Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var list []Workload
 	for e := range maps.Values(m.index.owned[owner{c.Hub, user}]) {
 		if e.Kind != Job && e.Name == name && c.may(e.Workload) {

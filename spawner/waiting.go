@@ -43,8 +43,8 @@ func about(d time.Duration) string {
 
 // Queue says why and how long a workload waits for room.
 func (m *Manager) Queue(w Workload) Queue {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	e := m.work[w.ID]
 	if e == nil || !e.waits() {
 		return Queue{}
@@ -79,8 +79,8 @@ type Room struct {
 
 // Room says whether a session of resources r could start now.
 func (m *Manager) Room(r Resources) Room {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	backend := m.cfg.Sessions
 	room := Room{
 		Most: fits(m.ledger.capacity[backend], Capacity{}, r), Free: fits(m.ledger.capacity[backend], m.ledger.use(backend), r),
@@ -97,8 +97,8 @@ func (m *Manager) Room(r Resources) Room {
 
 // Census counts the active sessions of a hub by what per says of each; empty words are not counted.
 func (m *Manager) Census(hub string, per func(Workload) string) map[string]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	count := map[string]int{}
 	for _, e := range m.work {
 		if e.Kind == Job || e.Hub != hub || !e.Phase.Active() {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"slipway/spawner"
 )
@@ -55,4 +58,34 @@ func TestLateProbeOfOddNames(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
 	}
+}
+
+// TestStrangersPinNoConnections: the Hub's question needs no credential, so anybody may put it, and while a session starts it is
+// held. Only a few are, and what they hold is free again afterwards.
+func TestStrangersPinNoConnections(t *testing.T) {
+	booting := lab("s-boot", "bob", "/user/bob/")
+	booting.Phase = spawner.Booting
+	synctest.Test(t, func(t *testing.T) {
+		s := outpostServer(newFake(booting))
+		defer s.close()
+		var all sync.WaitGroup
+		var answered atomic.Int64
+		for range 1000 {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				s.Public().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/user/bob/api", nil))
+				if answered.Add(1); w.Code != http.StatusServiceUnavailable {
+					t.Errorf("answered %d", w.Code)
+				}
+			})
+		}
+		synctest.Wait()
+		if held := 1000 - answered.Load(); held != holdLimit {
+			t.Errorf("%d are held", held)
+		}
+		all.Wait()
+		if len(s.holds.count) > 0 {
+			t.Errorf("counted as held for ever: %v", s.holds.count)
+		}
+	})
 }

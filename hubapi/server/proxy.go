@@ -139,9 +139,10 @@ const probePatience = 15 * time.Second
 // hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait for seconds
 // before it asks again.
 func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
-	if !beforeRunning(w.Phase) {
+	if !beforeRunning(w.Phase) || !s.holds.take(w.ID) {
 		return w
 	}
+	defer s.holds.release(w.ID)
 	ctx, cancel := s.stream(ctx)
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, probePatience)

@@ -118,6 +118,7 @@ type Server struct {
 	common  []Hub // those that share the common listener
 	pages   *pages
 	claims  *claims
+	holds   *holds
 	closing context.Context // ends when the streams are to end
 	close   context.CancelFunc
 	busy    sync.WaitGroup // requests in progress, also hijacked ones
@@ -125,7 +126,7 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims()}
+	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds()}
 	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()

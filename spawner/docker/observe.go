@@ -80,8 +80,8 @@ func moment(s string) time.Time {
 	return t
 }
 
-// afterwards is how long after the end of a container its engine may tell that it was asked to signal it.
-const afterwards = 500 * time.Millisecond
+// afterwards is how long after the end of a container a busy engine may tell that it was asked to signal it.
+const afterwards = 2 * time.Second
 
 // signaled asks the engine, which remembers its latest events, whether somebody had it signal the container in its last run. An
 // end that this service has ordered looks the same, but nobody asks for its reason.

@@ -13,7 +13,7 @@ import (
 func outcomeOf(err error) Outcome {
 	o := Outcome{Failed: true, ExitCode: 1, Reason: err.Error()}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
-		o.Remedy = e.Remedy
+		o.Reason, o.Remedy = strings.TrimSuffix(o.Reason, ": "+e.Remedy), e.Remedy
 	}
 	return o
 }

@@ -86,6 +86,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 	if isVisit(r) {
 		s.cfg.Engine.Visit(id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
 	}
+	traceOf(r.Context()).forwarded = true
 	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, id)))
 }
 

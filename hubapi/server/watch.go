@@ -17,9 +17,10 @@ import (
 
 // trace is what is known of a request for the log.
 type trace struct {
-	id     string
-	route  string // of a request that no router matches
-	caller string
+	id        string
+	route     string // of a request that no router matches
+	caller    string
+	forwarded bool // to a session
 }
 
 type traceKey struct{}
@@ -36,12 +37,15 @@ func traceOf(ctx context.Context) *trace {
 type answer struct {
 	http.ResponseWriter
 	status int
+	intake *intake
+	trace  *trace
 }
 
 // WriteHeader notes the final status.
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		a.status = status
+		a.hurry()
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
@@ -50,6 +54,7 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
+		a.hurry()
 	}
 	return a.ResponseWriter.Write(b)
 }
@@ -63,9 +68,9 @@ func (s *Server) watch(next http.Handler) http.Handler {
 		s.busy.Add(1)
 		defer s.busy.Done()
 		t := &trace{id: newRequestID()}
-		a := &answer{ResponseWriter: w}
 		began := time.Now()
 		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+		a := &answer{ResponseWriter: w, intake: newIntake(r), trace: t}
 		defer func() {
 			route := "session proxy" // and what no route takes
 			if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" && c.RoutePattern() != "/*" {

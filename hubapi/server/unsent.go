@@ -1,0 +1,46 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// unsentTime is how long a body may still take to come when the request has its answer. The connection is read to the body's end
+// before it serves the next request: who announces a body and never sends it would otherwise keep it open for ever.
+const unsentTime = 5 * time.Second
+
+// intake is a request's body that knows whether all of it has come.
+type intake struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+// Read notes the end.
+func (i *intake) Read(b []byte) (int, error) {
+	n, err := i.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) {
+		i.ended.Store(true)
+	}
+	return n, err
+}
+
+// newIntake puts itself in the place of the body, if there is any.
+func newIntake(r *http.Request) *intake {
+	i := &intake{ReadCloser: r.Body}
+	if r.ContentLength == 0 || r.Body == nil {
+		i.ended.Store(true)
+	} else {
+		r.Body = i
+	}
+	return i
+}
+
+// hurry gives what has not come by now its time. A session may answer before it has read all: its requests are not hurried.
+func (a *answer) hurry() {
+	if a.intake != nil && !a.intake.ended.Load() && !a.trace.forwarded {
+		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime)) // not all connections have one
+	}
+}

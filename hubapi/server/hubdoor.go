@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,14 +19,19 @@ type hubKey struct{}
 // newHubDoor makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
 // reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the workload's token.
 func (s *Server) newHubDoor() http.Handler {
+	transports := map[string]*http.Transport{}
+	for _, h := range s.cfg.Hubs {
+		transports[h.Name] = hubTransport(h)
+	}
 	forward := &httputil.ReverseProxy{
-		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true, ResponseHeaderTimeout: time.Minute,
-		},
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			h, _ := r.Context().Value(hubKey{}).(Hub)
+			return transports[h.Name].RoundTrip(r)
+		}),
 		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			api, _ := p.In.Context().Value(hubKey{}).(*url.URL)
+			h, _ := p.In.Context().Value(hubKey{}).(Hub)
+			api := h.APIURL
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = api.Scheme, api.Host, api.Host
 			p.Out.URL.RawQuery = p.In.URL.RawQuery
 			p.Out.Header.Del("X-Real-Ip")
@@ -35,29 +41,44 @@ func (s *Server) newHubDoor() http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		api, err := s.hubOf(r)
+		h, err := s.hubOf(r)
 		if err == nil {
-			err = allowed(r, api)
+			err = allowed(r, h.APIURL)
 		}
 		if err != nil {
 			s.refuse(w, r, err)
 			return
 		}
-		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hubKey{}, api)))
+		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hubKey{}, h)))
 	})
 }
 
-// hubOf gives the address of the Hub of the workload that asks.
-func (s *Server) hubOf(r *http.Request) (*url.URL, error) {
+// roundTrip is a function as an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls f.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// hubTransport makes the way to one Hub, whose certificate is checked as for the service's own questions.
+func hubTransport(h Hub) *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSClientConfig:     &tls.Config{RootCAs: h.CA, MinVersion: tls.VersionTLS12},
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true, ResponseHeaderTimeout: time.Minute,
+	}
+}
+
+// hubOf gives the Hub of the workload that asks.
+func (s *Server) hubOf(r *http.Request) (Hub, error) {
 	w, err := s.workload(r.Context())
 	if err != nil {
-		return nil, err
+		return Hub{}, err
 	}
 	traceOf(r.Context()).caller = string(w.ID)
 	if h := s.hub(w.Hub); h.APIURL != nil {
-		return h.APIURL, nil
+		return h, nil
 	}
-	return nil, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
+	return Hub{}, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
 }
 
 // allowed refuses what is not a plain request for a path below the API.

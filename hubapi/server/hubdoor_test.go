@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -112,6 +113,28 @@ func TestHubDoorWhenTheHubIsDown(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/")), nil)
 	if status, body := raw(t, agentServer(t, h.AgentHub(), "s-alice"), "GET /hub/api/user HTTP/1.1\r\nHost: h\r\n\r\n"); status != 503 || !strings.Contains(body, "the Hub does not answer") {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestHubDoorChecksTheHubsCertificate: by the authorities of its own hub, and by no others.
+func TestHubDoorChecksTheHubsCertificate(t *testing.T) {
+	fakeHub := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
+	defer fakeHub.Close()
+	fakeHub.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	alice, bob := lab("s-alice", "alice", "/user/alice/"), lab("s-bob", "bob", "/user/bob/")
+	bob.Hub = "other"
+	h := start(t, newFake(alice, bob), func(cfg *Config) {
+		cfg.Hubs[0].APIURL, _ = url.Parse(fakeHub.URL + "/hub/api")
+		cfg.Hubs = append(cfg.Hubs, Hub{Name: "other", APIURL: cfg.Hubs[0].APIURL})
+		cfg.Hubs[0].CA = x509.NewCertPool()
+		cfg.Hubs[0].CA.AddCert(fakeHub.Certificate())
+	})
+	request := "GET /hub/api/user HTTP/1.1\r\nHost: h\r\nAuthorization: token its-own\r\n\r\n"
+	if status, body := raw(t, agentServer(t, h.AgentHub(), "s-alice"), request); status != 200 || body != "token its-own" {
+		t.Errorf("a certificate of the hub's authorities: %d %s", status, body)
+	}
+	if status, body := raw(t, agentServer(t, h.AgentHub(), "s-bob"), request); status != 503 || strings.Contains(body, "its-own") {
+		t.Errorf("a certificate of nobody's: %d %s", status, body)
 	}
 }
 

@@ -9,6 +9,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"io"
 	"iter"
@@ -62,10 +63,11 @@ type Environments interface {
 // Hub is a JupyterHub that vouches for users.
 type Hub struct {
 	Name         string
-	APIURL       *url.URL    // of its REST API; its path is all that workloads may reach
-	SpawnerToken secret.Text // what its Spawner presents; empty: it has none
-	Admins       []string    // its users who may see and stop everybody's workloads of this hub
-	Activity     bool        // the service tells the Hub what goes on in sessions: their servers need not
+	APIURL       *url.URL       // of its REST API; its path is all that workloads may reach
+	CA           *x509.CertPool // what its certificate is checked against when workloads reach it. Nil: the system's
+	SpawnerToken secret.Text    // what its Spawner presents; empty: it has none
+	Admins       []string       // its users who may see and stop everybody's workloads of this hub
+	Activity     bool           // the service tells the Hub what goes on in sessions: their servers need not
 	// Identify finds the user of a Hub token: hub.Client's method.
 	Identify func(ctx context.Context, token string) (hub.Identity, error)
 	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and with slashes at

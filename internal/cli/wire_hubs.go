@@ -51,7 +51,7 @@ func newHubPart(h config.Hub) (hubPart, error) {
 	}
 	p := hubPart{cfg: h, client: hub.New(hub.Config{APIURL: api, Service: h.Service, Token: token, CA: ca})}
 	p.server = server.Hub{
-		Name: h.Name, APIURL: api, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
+		Name: h.Name, APIURL: api, CA: ca, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
 	}
 	p.server.OutpostAddress = h.Outpost.Address

@@ -55,7 +55,7 @@ func (s *Server) newProxy() http.Handler {
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
 	forward := &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed,
+		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed, ModifyResponse: s.visited,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.toSession(w, r, forward) })
@@ -82,9 +82,6 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 	if found.Phase != spawner.Running {
 		webui.NotUp(w, r, string(found.Phase))
 		return
-	}
-	if isVisit(r) {
-		s.cfg.Engine.Visit(id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
 	}
 	traceOf(r.Context()).forwarded = true
 	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, id)))
@@ -153,6 +150,21 @@ func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload 
 		return w // as it was: not up
 	}
 	return now
+}
+
+// visited tells the engine of a visit. What the session refuses, or sends to its login, is none: a credential that is worth nothing
+// must not keep a session running.
+func (s *Server) visited(res *http.Response) error {
+	r := res.Request
+	if id, ok := r.Context().Value(targetKey{}).(spawner.ID); ok && isVisit(r) && letIn(res.StatusCode) {
+		s.cfg.Engine.Visit(id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
+	}
+	return nil
+}
+
+// letIn reports whether an answer is one to somebody who may have it.
+func letIn(status int) bool {
+	return status < http.StatusMultipleChoices || status == http.StatusNotModified
 }
 
 // isVisit reports whether a request comes from somebody: the Hub's own questions carry no credential.

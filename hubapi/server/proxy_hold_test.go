@@ -109,6 +109,20 @@ func TestProxyTellsOfVisits(t *testing.T) {
 	}
 }
 
+// TestStrangersKeepNoSessionRunning: anybody can send a cookie or a token that is worth nothing.
+func TestStrangersKeepNoSessionRunning(t *testing.T) {
+	for status, want := range map[int][]string{
+		200: {"s-alice true"}, 201: {"s-alice true"}, 304: {"s-alice true"}, 302: nil, 401: nil, 403: nil, 404: nil, 405: nil, 500: nil,
+	} {
+		engine := newFake(lab("s-alice", "alice", "/user/alice/"))
+		h := withApps(t, engine, map[spawner.ID]http.Handler{"s-alice": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })})
+		h.raw(t, "POST /user/alice/api/kernels HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\nContent-Length: 0\r\n\r\n")
+		if diff := cmp.Diff(want, engine.visits); diff != "" {
+			t.Errorf("%d: %s", status, diff)
+		}
+	}
+}
+
 // TestProbeAfterTheEnd: a Hub that waits for a session takes any answer below 500 for one that is up.
 func TestProbeAfterTheEnd(t *testing.T) {
 	for _, tc := range []struct {

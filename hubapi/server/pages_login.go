@@ -27,12 +27,14 @@ const (
 	visitTime  = time.Hour // then the Hub is asked for a new login, of which the user sees nothing
 	loginTime  = 10 * time.Minute
 	visitLimit = 10_000
+	userLimit  = 20   // of visits of one user, whose oldest then ends: a single one must not end those of all others
 	nextLimit  = 1000 // bytes of a path to come back to
 )
 
 // visit is one user's login in one browser.
 type visit struct {
 	hub    string
+	user   string
 	token  secret.Text // the user's, of the Hub
 	form   string      // what the pages' forms and scripts send
 	stream string      // what the event stream is asked with: it stands in an address, so it is good for nothing else
@@ -48,10 +50,11 @@ type visits struct {
 func newVisits() *visits { return &visits{byKey: map[string]visit{}} }
 
 // add keeps a visit and gives the word for the cookie.
-func (v *visits) add(hub string, token secret.Text) string {
+func (v *visits) add(hub, user string, token secret.Text) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
+	v.limitLocked(hub, user)
 	if len(v.byKey) >= visitLimit {
 		for key, old := range v.byKey {
 			if !now.Before(old.until) {
@@ -63,8 +66,24 @@ func (v *visits) add(hub string, token secret.Text) string {
 		v.byKey = map[string]visit{}
 	}
 	key := rand.Text()
-	v.byKey[key] = visit{hub: hub, token: token, form: rand.Text(), stream: rand.Text(), until: now.Add(visitTime)}
+	v.byKey[key] = visit{hub: hub, user: user, token: token, form: rand.Text(), stream: rand.Text(), until: now.Add(visitTime)}
 	return key
+}
+
+// limitLocked makes room for one more visit of a user.
+func (v *visits) limitLocked(hub, user string) {
+	n, oldest := 0, ""
+	for key, old := range v.byKey {
+		if old.hub != hub || old.user != user {
+			continue
+		}
+		if n++; oldest == "" || old.until.Before(v.byKey[oldest].until) {
+			oldest = key
+		}
+	}
+	if n >= userLimit {
+		delete(v.byKey, oldest)
+	}
 }
 
 // find gives a visit to a hub's pages that has not ended.
@@ -181,7 +200,7 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 		return err
 	}
 	traceOf(r.Context()).caller = callerName(h.caller(id))
-	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, token), visitTime)
+	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
 	return nil
 }
 

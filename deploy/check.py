@@ -1,4 +1,4 @@
-"""Drive the demo as a user would, headless: log in, start a server, install a package, run a job, stop, start again.
+"""Drive the demo as a user would, headless: log in, start, install a package, run a job, keep, stop, start again.
 
 Everything goes through the Hub's own API and JupyterLab's websocket; what is checked is what a person
 would see. Each step prints its time. The exit code is 0 only if every step held.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import html
 import json
 import os
 import re
@@ -16,12 +17,13 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from jupyterapi import CheckError, Hub, Kernel, Lab
+from jupyterapi import Browser, CheckError, Hub, Kernel, Lab
 
 USER = "slipway-check"
 # Small, pure Python, without dependencies, and not in the notebook image.
@@ -64,6 +66,7 @@ class Check:
         self.slipway = slipway
         self.lab = Lab("", "")
         self.token = ""
+        self.worked = datetime.now(UTC)  # when the first cell was run
 
     async def run(self) -> None:
         """Do all of it and leave nothing behind, whether it holds or not."""
@@ -76,8 +79,14 @@ class Check:
                 await self.start()
             async with self.kernel() as kernel:
                 await self.in_session(kernel)
+                with step("the session is kept"):
+                    await self.keep(kernel)
             with step("sessions, envs and jobs outside, with a token of the Hub"):
                 self.listings_outside()
+            with step("the session's page, through the Hub"):
+                await self.page()
+            with step("the Hub knows when something went on"):
+                await self.activity()
             with step("stop the server"):
                 await self.stop()
             with step("start it again"):
@@ -92,13 +101,20 @@ class Check:
 
     async def log_in(self) -> None:
         """Log in, which makes the user, and look for the service's form."""
-        page = await self.hub.spawn_form(USER, (self.secrets / "password").read_text().strip())
+        async with self.browser() as browser:
+            page = await browser.page(f"/hub/spawn/{USER}")
         expect('name="profile"' in page, "the spawn page has no choice of profiles")
-        for value in re.findall(r'name="profile"[^>]*value="([^"]+)"', page):
-            show(f"profile {value}")
+        rooms = re.findall(r'data-room="([^"]+)">([^<]+)<', page)
+        expect(rooms, "the spawn page does not say what is free")
+        for name, words in rooms:
+            show(f"profile {name}: {html.unescape(words)}")
         body = {"note": "slipway check", "expires_in": 3600}
         self.token = (await self.hub.api("POST", f"/users/{USER}/tokens", body)).json()["token"]
         self.lab = Lab(f"{self.hub.url}/user/{USER}", self.token)
+
+    def browser(self) -> contextlib.AbstractAsyncContextManager[Browser]:
+        """Log in as the check's user."""
+        return self.hub.browser(USER, (self.secrets / "password").read_text().strip())
 
     async def start(self) -> None:
         """Start with options, follow the progress, and open JupyterLab."""
@@ -140,6 +156,7 @@ class Check:
 
     async def in_session(self, kernel: Kernel) -> None:
         """Do what a user does in her notebook."""
+        self.worked = datetime.now(UTC)
         with step("a kernel runs, and the package is not there"):
             await kernel.run("import os, socket; print('session', socket.gethostname(), 'uid', os.getuid())")
             missing = await kernel.run(f"import {PACKAGE}", fails=True)
@@ -162,6 +179,36 @@ class Check:
             for what in ("sessions", "envs", "jobs"):
                 listed = json.loads(ANSI.sub("", await kernel.run(f"!slipway {what} --json", quiet=True)))
                 self.expect_listed(what, listed)
+
+    async def keep(self, kernel: Kernel) -> None:
+        """Keep the session from a notebook, and see it where JupyterLab asks whether to warn."""
+        await kernel.run("!slipway keep 2h")
+        session = (await self.lab.get("/slipway/session")).json()
+        kept = datetime.fromisoformat(str(session["keep_until"])) - datetime.now(UTC)
+        expect(timedelta(minutes=119) < kept <= timedelta(hours=2), f"the session is kept for {kept}")
+        show(f"stops: {session['stops']['at']}: {session['stops']['why']}")
+
+    async def page(self) -> None:
+        """Open Slipway's pages as a browser does: the Hub says who it is, without being asked anything."""
+        async with self.browser() as browser:
+            found = re.search(r'href="(/services/slipway/sessions/[^"]+)"', await browser.page("/services/slipway/"))
+            expect(found, "the list of sessions has no link to one")
+            session = await browser.page(found[1] if found else "")
+        for words in ("running", "Kept until", "JupyterLab is ready"):
+            expect(words in session, f"the session's page does not say {words!r}")
+        show(f"{self.hub.url}{found[1] if found else ''}")
+
+    async def activity(self) -> None:
+        """Wait for the service to tell the Hub, which it does every minute, that the kernel has worked."""
+        deadline = time.monotonic() + 90
+        while True:
+            server = (await self.hub.api("GET", f"/users/{USER}")).json()["servers"][""]
+            seen = datetime.fromisoformat(server["last_activity"])
+            if seen > self.worked:  # the Hub itself sets it when a server has started
+                break
+            expect(time.monotonic() < deadline, f"the Hub says {seen}, the first cell ran at {self.worked}")
+            await asyncio.sleep(1)
+        show(f"first cell {self.worked:%H:%M:%S}, last activity {seen:%H:%M:%S}")
 
     def listings_outside(self) -> None:
         """List the same from this machine, with the user's token."""

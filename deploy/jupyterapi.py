@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import uuid
@@ -49,15 +50,16 @@ class Hub:
             raise CheckError(f"{method} {path}: {response.status_code} {_reason(response)}")
         return response
 
-    async def spawn_form(self, user: str, password: str) -> str:
-        """Log in as a browser does and give the spawn page."""
-        async with httpx.AsyncClient(timeout=60, trust_env=False, follow_redirects=True) as browser:
-            await browser.get(f"{self.url}/hub/login")
-            form = {"username": user, "password": password, "_xsrf": browser.cookies.get("_xsrf", path="/hub/") or ""}
-            page = await browser.post(f"{self.url}/hub/login", params={"next": "/hub/spawn"}, data=form)
-            if page.status_code != 200 or not page.url.path.startswith("/hub/spawn"):
+    @contextlib.asynccontextmanager
+    async def browser(self, user: str, password: str) -> AsyncIterator[Browser]:
+        """Log in as a browser does."""
+        async with httpx.AsyncClient(timeout=60, trust_env=False, follow_redirects=True, base_url=self.url) as http:
+            await http.get("/hub/login")
+            form = {"username": user, "password": password, "_xsrf": http.cookies.get("_xsrf", path="/hub/") or ""}
+            page = await http.post("/hub/login", params={"next": "/hub/home"}, data=form)
+            if page.status_code != 200 or page.url.path != "/hub/home":
                 raise CheckError(f"after the login: {page.status_code} {page.url.path}")
-            return page.text
+            yield Browser(http)
 
     async def progress(self, user: str) -> AsyncIterator[Mapping[str, Any]]:
         """Follow a start: the events that the Hub's spawn page shows, the last of which is its end."""
@@ -70,6 +72,20 @@ class Hub:
             async for line in response.aiter_lines():
                 if line.startswith("data:"):
                     yield json.loads(line[5:])
+
+
+class Browser:
+    """Somebody who has logged in to the Hub, with her cookies."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def page(self, path: str) -> str:
+        """Open a page and give what it says; it must be the one that was asked for, not another login."""
+        page = await self._http.get(path)
+        if page.status_code != 200 or page.url.path != path:
+            raise CheckError(f"{path}: {page.status_code} {page.url.path}")
+        return page.text
 
 
 def _reason(response: httpx.Response) -> str:

@@ -1,42 +1,18 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
-// progress, and in JupyterLab installs a package and runs a cell as a job. What is looked for is what
-// is to be seen on the page. Any request to another host than the Hub's is a failure.
+// progress, in JupyterLab installs a package and runs a cell as a job, keeps the session, lets a server
+// wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
+// request to another host than the Hub's is a failure.
 //
 //   node demo.mjs HUB-URL PASSWORD-FILE
 //
 // Screenshots of each step are kept in screenshots/, also of the moment of a failure.
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { readFileSync } from "node:fs";
+import { minutes, open, require, say, shoot, shots } from "./browser.mjs";
+import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
 
 const [hub, passwordFile] = process.argv.slice(2);
 // A new one each time: what an earlier run has installed and left open would come back.
 const user = `browser-${Date.now().toString(36)}`;
-const shots = new URL("screenshots/", import.meta.url).pathname;
-const minutes = 60_000;
-
-const began = Date.now();
-const say = (text) => console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(7)} s  ${text}`);
-
-let count = 0;
-const shoot = async (page, name) =>
-  page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png` });
-
-function require(holds, claim) {
-  if (!holds) throw new Error(claim);
-}
-
-// Everything that the page asks for and that does not come from the Hub.
-function watchRequests(page) {
-  const outside = [];
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(hub) && !/^(data|blob|about):/.test(url)) outside.push(url);
-  });
-  page.on("websocket", (socket) => {
-    if (!socket.url().startsWith(hub.replace(/^http/, "ws"))) outside.push(socket.url());
-  });
-  return outside;
-}
 
 // The lines of the Hub's progress page as they are added: it leaves by itself once the server is ready.
 async function watchProgress(page) {
@@ -68,11 +44,9 @@ async function logIn(page) {
 }
 
 async function spawn(page, lines) {
-  await page.waitForSelector('.slipway-form input[name="profile"]');
-  await page.check('.slipway-form input[name="profile"][value="small"]');
-  await page.fill(".slipway-form #slipway-cpus", "1");
-  await shoot(page, "spawn-form");
-  await page.click('form#spawn_form [type="submit"]');
+  const free = await fillForm(page);
+  await shoot(page, "spawn-form-filled");
+  await submit(page);
   await page.waitForSelector("#progress-log, .jp-Launcher-body, .alert-danger", { state: "attached" });
   const refused = page.locator(".alert-danger:visible");
   if (await refused.count()) throw new Error(`the start failed: ${await refused.first().innerText()}`);
@@ -81,6 +55,7 @@ async function spawn(page, lines) {
   await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
   await shoot(page, "jupyterlab");
   require(lines.length >= 3, `the progress page showed only ${JSON.stringify(lines)}`);
+  return free;
 }
 
 // The page leaves for JupyterLab within seconds: a picture of it with a few steps, if there is time.
@@ -133,7 +108,7 @@ async function story(page) {
   say("log in");
   await logIn(page);
   say("fill the spawn form");
-  await spawn(page, lines);
+  const free = await spawn(page, lines);
   say("open a notebook");
   await openNotebook(page);
   say("%pip install");
@@ -147,6 +122,15 @@ async function story(page) {
   require(output.includes("2.4.7"), "the job's output is not to be seen");
   require((await run(page, "result")).includes("42"), "the result is not to be seen");
   await shoot(page, "grid");
+  say("the session's page");
+  await keep(page, hub);
+  say("wait in line");
+  await waitInLine(page, hub, user);
+  say("stop the servers");
+  await stop(page, hub);
+  await stopServer(page);
+  await allStopped(page, hub);
+  await remembered(page, hub, free);
 }
 
 // Stops the server and waits for the home page to say so.
@@ -159,28 +143,10 @@ async function stopServer(page) {
   await shoot(page, "stopped");
 }
 
-rmSync(shots, { recursive: true, force: true });
-mkdirSync(shots, { recursive: true });
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  headless: true,
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
-const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-page.setDefaultTimeout(60_000);
-const outside = watchRequests(page);
+const { browser, context, outside } = await open(hub);
+const page = await context.newPage();
 try {
   await story(page);
-  say("stop the server");
-  await stopServer(page);
   require(outside.length === 0, `requests to other hosts: ${outside.join(" ")}`);
   say("everything was to be seen, and no other host was asked");
 } catch (error) {

@@ -152,12 +152,20 @@ func (r row) Kept() time.Time {
 	return r.KeepUntil
 }
 
+// Why says why it will be stopped. One that its user keeps is not to read as if it were idle already.
+func (r row) Why() string {
+	if r.KeepUntil.Equal(r.Prospect.At) {
+		return "you keep it until then"
+	}
+	return r.Prospect.Why
+}
+
 // Line says its place in line; empty when it does not wait.
 func (r row) Line() string {
 	if r.Queue.Place == 0 {
 		return ""
 	}
-	return strings.TrimPrefix(r.Queue.String(), "Waiting for room: ") // State says that it waits
+	return strings.TrimLeft(strings.TrimPrefix(r.Queue.String(), "Waiting for room"), ":, ") // State says that it waits
 }
 
 // Profile gives the profile's title.

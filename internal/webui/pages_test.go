@@ -73,6 +73,26 @@ func TestButtons(t *testing.T) {
 	}
 }
 
+// TestStateInWords holds what stands behind a state to reading on from it.
+func TestStateInWords(t *testing.T) {
+	kept := session(spawner.Running)
+	kept.KeepUntil = time.Now().Add(time.Hour)
+	for want, item := range map[string]Item{
+		"waiting next in line: 2 CPUs asked, 1 of 4 free": {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
+		"waiting number 3 in line":                        {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 3, Estimate: -1}},
+		"you keep it until then":                          {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
+		"idle for 50 min of at most 1 h":                  {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
+	} {
+		w := httptest.NewRecorder()
+		if err := Overview(w, someVisit(), catalogue(), []Item{item}, false); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(all(parse(t, w.Body.String()), "tbody")[0]); !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
 func TestLinksAreEscaped(t *testing.T) {
 	links := func(i Item) (hrefs []string) {
 		w := httptest.NewRecorder()

@@ -1,0 +1,58 @@
+// A headless Chromium and what the stories share: the clock, the pictures, the claims, the watch on requests.
+import { mkdirSync, rmSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+export const shots = new URL("screenshots/", import.meta.url).pathname;
+export const minutes = 60_000;
+
+const began = Date.now();
+export const say = (text) => console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(7)} s  ${text}`);
+
+export function require(holds, claim) {
+  if (!holds) throw new Error(claim);
+}
+
+let count = 0;
+export const shoot = async (page, name) => page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png` });
+
+// One picture in the dark and one in the light. The Hub's pages choose their colours when they are loaded.
+export async function shootBoth(page, name, ready) {
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.reload();
+    await page.waitForSelector(ready);
+    await shoot(page, `${name}-${colorScheme}`);
+  }
+}
+
+// A browser with an empty directory for its pictures, and whatever its pages ask for that does not come from the Hub.
+export async function open(hub) {
+  rmSync(shots, { recursive: true, force: true });
+  mkdirSync(shots, { recursive: true });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    headless: true,
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  context.setDefaultTimeout(60_000);
+  const outside = [];
+  context.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(hub) && !/^(data|blob|about):/.test(url)) outside.push(url);
+  });
+  context.on("page", (page) => {
+    page.on("websocket", (socket) => {
+      if (!socket.url().startsWith(hub.replace(/^http/, "ws"))) outside.push(socket.url());
+    });
+  });
+  return { browser, context, outside };
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -41,6 +42,9 @@ func (c Config) Check() error {
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		p.add("tls", c.TLS.Cert+c.TLS.Key, "both cert and key, or neither")
+	}
+	if info, err := os.Stat(c.TLS.Key); c.TLS.Key != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
+		p.add("tls.key", c.TLS.Key, fmt.Sprintf("a file that not everybody can read (it has mode %04o): chmod o= it", info.Mode().Perm()))
 	}
 	c.checkHubs(&p)
 	c.checkProfiles(&p)

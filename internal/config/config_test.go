@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -102,11 +103,18 @@ func TestHubs(t *testing.T) {
 	hub := func(name, more string) string {
 		return "  - {name: " + name + ", api_url: 'http://h/hub/api', service: slipway, spawner_token_file: " + password + more + "}\n"
 	}
+	elsewhere := func(name, more string) string {
+		return strings.Replace(hub(name, more), "http://h/", "http://h/"+name+"/", 1)
+	}
 	tests := []struct{ text, want string }{
 		{hub("a", ""), ""},
 		{hub("a", "") + hub("b", ""), "hubs[1].realm"},
 		{hub("a", ", realm: site") + hub("b", ", realm: desy, listen: '127.0.0.1:8091'"), ""},
 		{hub("a", ", realm: site") + hub("b", ", realm: desy"), "hubs[1].listen"},
+		{hub("a", ", realm: site") + elsewhere("b", ", realm: site"), ""},
+		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy"), "whose tokens this hub would be shown"},
+		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy, listen: '127.0.0.1:8091'"), ""},
+		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy, listen: '127.0.0.1:8091'") + hub("c", ", realm: x, listen: '127.0.0.1:8091'"), "hubs[2].listen"},
 		{hub("a", ", listen: here"), "hubs[0].listen"},
 		{hub("a", ", listen: '127.0.0.1:8090'"), "hubs[0].listen"},
 		{hub("a", ", realm: site") + hub("a", ", realm: desy"), "hubs[1].name"},
@@ -184,6 +192,20 @@ func TestTokenFile(t *testing.T) {
 	}
 	if got := checkSecretFile(path); !strings.Contains(got, "chmod 600") {
 		t.Errorf("readable for all: %q", got)
+	}
+}
+
+func TestKeyThatEverybodyCanRead(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key.pem")
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o604: true} {
+		if err := errors.Join(os.WriteFile(key, nil, 0o600), os.Chmod(key, mode)); err != nil {
+			t.Fatal(err)
+		}
+		c := Default()
+		c.TLS = TLS{Cert: key, Key: key}
+		if err := c.Check(); strings.Contains(err.Error(), "tls.key") != refused {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
 	}
 }
 

@@ -141,7 +141,7 @@ func (c Config) checkHubs(p *problems) {
 	if len(c.Hubs) == 0 {
 		p.add("hubs", "[]", "at least one hub")
 	}
-	names, users, bases := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	names, users, bases, realms := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}
 	for i, h := range c.Hubs {
 		at := fmt.Sprintf("hubs[%d].", i)
 		if !plainName.MatchString(h.Name) || names[h.Name] {
@@ -152,6 +152,7 @@ func (c Config) checkHubs(p *problems) {
 		h.checkRealm(at, len(c.Hubs) > 1, p)
 		h.checkOutpost(at, users, p)
 		h.checkListen(at, c.Listen, bases, p)
+		h.checkStrangers(at, realms, p)
 	}
 }
 
@@ -204,6 +205,17 @@ func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) 
 	} else {
 		bases[place] = true
 	}
+}
+
+// checkStrangers keeps hubs apart whose users are not the same people. What a user brings to a shared address says nothing of whose
+// token it is, so that all hubs there are asked in turn, and who runs one would get hold of the others' tokens.
+func (h Hub) checkStrangers(at string, realms map[string]string, p *problems) {
+	if first, ok := realms[h.Listen]; ok && first != h.Realm && h.Realm != "" {
+		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: another hub of this one has users of the realm "+first+
+			", whose tokens this hub would be shown")
+		return
+	}
+	realms[h.Listen] = h.Realm
 }
 
 func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {

@@ -57,6 +57,13 @@ func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
 	return m.wish(ctx, c, id, WantStopped)
 }
 
+// StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
+func (m *Manager) StopLaunch(ctx context.Context, c Caller, name string) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wishLocked(ctx, c, m.index.launches[launch{c.Hub, name}], WantStopped)
+}
+
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
 // returns at once.
 func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
@@ -68,6 +75,10 @@ func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
 func (m *Manager) wish(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.wishLocked(ctx, c, id, want)
+}
+
+func (m *Manager) wishLocked(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
 	e, err := m.entryLocked(c, id)
 	if err != nil {
 		return Workload{}, err

@@ -41,7 +41,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Sweep:
 		return m.sweep(ctx, e)
 	case Retire:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Removing })
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = Removing, nil, nil })
 		return err
 	case Forget:
 		return m.forget(ctx, e)
@@ -60,14 +60,14 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 	defer m.queue.addAfter(e.ID, lookAgain)
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
 	defer cancel()
-	return m.backends[e.Backend].Stop(ctx, e.ID, m.cfg.Limits.Grace)
+	return m.backend(e.Backend).Stop(ctx, e.ID, m.cfg.Limits.Grace)
 }
 
 func (m *Manager) sweep(ctx context.Context, e entry) error {
 	defer m.queue.addAfter(e.ID, lookAgain)
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()
-	return m.backends[e.Backend].Remove(ctx, e.ID)
+	return m.backend(e.Backend).Remove(ctx, e.ID)
 }
 
 // abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look then
@@ -133,7 +133,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	m.note(e.ID, Event{Percent: 20, Message: "Starting the " + vessel(e)})
 	l, err := m.launch(ctx, e)
 	if err == nil {
-		err = m.backends[e.Backend].Start(ctx, l)
+		err = m.backend(e.Backend).Start(ctx, l)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -277,7 +277,7 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
-	took := now.Up.Sub(now.Started)
+	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
 	if len(m.startTook) < mostStarts {
 		m.startTook = append(m.startTook, took)
 	}
@@ -303,15 +303,17 @@ func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
 func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	o.At = time.Now()
 	return m.changeLocked(ctx, e, func(e *entry) {
-		e.Phase, e.Outcome, e.secrets, e.Sealed = Stopping, &o, nil, nil
+		if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
+			e.Phase = Stopping
+		}
 		if e.Want == WantRunning {
 			e.Want = WantStopped
 		}
 	})
 }
 
-// settle gives a workload's resources back: it was seen gone. Where nothing else was printed that says why, what its first
-// process printed does.
+// settle gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
+// what its first process printed does.
 func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.clearRun(e); err != nil {
@@ -324,7 +326,11 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 		return nil
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) {
-		e.Phase, e.started, e.status = Stopped, false, control.Status{}
+		e.Phase, e.started, e.status, e.secrets, e.Sealed = Stopped, false, control.Status{}, nil, nil
+		if e.Outcome == nil {
+			out := canceled(*e)
+			out.At, e.Outcome = time.Now(), &out
+		}
 		if out := e.Outcome; out != nil && out.Failed && out.Tail == "" && o.Tail != "" {
 			told := *out
 			told.Tail = o.Tail

@@ -160,11 +160,11 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 	tell := p.At.Add(-e.Spec.Life.Warning)
 	switch {
 	case now.Before(tell):
-		m.markWarned(e.ID, time.Time{})
+		m.markWarned(e.ID, time.Time{}, time.Time{})
 		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
-	case e.pulse.warned.IsZero() && p.Known && !e.unopened():
-		m.markWarned(e.ID, now)
+	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
+		m.markWarned(e.ID, now, latest(p.At, now.Add(min(e.Spec.Life.Warning, leastWarning))))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
@@ -172,11 +172,11 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 	}
 }
 
-func (m *Manager) markWarned(id ID, at time.Time) {
+func (m *Manager) markWarned(id ID, at, stop time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil {
-		e.pulse.warned = at
+		e.pulse.warned, e.pulse.stop = at, stop
 	}
 }
 

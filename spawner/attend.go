@@ -45,7 +45,7 @@ func (m *Manager) followLinks(ctx context.Context) {
 				delete(ends, c.id)
 			}
 			if !c.up {
-				m.hear(c.id, control.Status{})
+				m.hear(ctx, c.id, control.Status{})
 				continue
 			}
 			own, end := context.WithCancel(ctx)
@@ -65,7 +65,7 @@ func (m *Manager) attend(ctx context.Context, id ID) {
 	}
 	g.Go(func() error {
 		for ctx.Err() == nil {
-			err := m.cfg.Agents.Agent(id).Watch(ctx, func(s control.Status) error { m.hear(id, s); return nil })
+			err := m.cfg.Agents.Agent(id).Watch(ctx, func(s control.Status) error { m.hear(ctx, id, s); return nil })
 			if ctx.Err() == nil {
 				m.log.Debug("agent's watch ended", "id", id, "err", err)
 				pause(ctx, time.Second)
@@ -83,11 +83,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// hear notes an agent's word.
-func (m *Manager) hear(id ID, s control.Status) {
+// hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer link says.
+func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.work[id]; e != nil {
+	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status = s
 		m.announceLocked(e)
 		m.queue.add(id)

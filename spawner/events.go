@@ -44,8 +44,12 @@ func (j *journal) latest() Event {
 	return j.events[len(j.events)-1]
 }
 
-// after gives the events of launch behind seq.
+// after gives the events of launch behind seq. A number that has not come yet is of an earlier run of the service, whose clock was
+// ahead: then everything may be new.
 func (j *journal) after(seq int64, launch string) []Event {
+	if seq > j.last {
+		seq = 0
+	}
 	var out []Event
 	for _, e := range j.events {
 		if e.Seq > seq && e.Launch == launch {

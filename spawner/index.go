@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // owner is a user of a hub.
@@ -19,21 +18,21 @@ type launch struct{ hub, name string }
 // route is a path of a hub.
 type route struct{ hub, prefix string }
 
-// ticket is a place in line.
+// ticket is a place in line. It has no time: a clock that is set would mix up the line.
 type ticket struct {
-	since time.Time
-	id    ID
+	turn int64
+	id   ID
 }
 
 func (t ticket) compare(o ticket) int {
-	return cmp.Or(t.since.Compare(o.since), cmp.Compare(t.id, o.id))
+	return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id))
 }
 
 // index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It agrees
 // with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
 type index struct {
 	owned    map[owner]map[ID]*entry
-	launches map[launch]ID // of sessions, the current ones
+	launches map[launch]ID // of sessions, the current ones; their hub gives each a name of its own
 	routes   map[route]ID  // of active sessions
 	longest  int           // of their prefixes so far
 	lines    map[string][]ticket
@@ -61,7 +60,7 @@ func (x *index) put(before Workload, e *entry) {
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
 	if e.waits() {
-		line, t := x.lines[e.Backend], ticket{e.Started, e.ID}
+		line, t := x.lines[e.Backend], ticket{e.Turn, e.ID}
 		at, _ := slices.BinarySearchFunc(line, t, ticket.compare)
 		x.lines[e.Backend] = slices.Insert(line, at, t)
 	}
@@ -90,7 +89,7 @@ func (x *index) find(w Workload) (int, bool) {
 	if !w.waits() {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(x.lines[w.Backend], ticket{w.Started, w.ID}, ticket.compare)
+	return slices.BinarySearchFunc(x.lines[w.Backend], ticket{w.Turn, w.ID}, ticket.compare)
 }
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.

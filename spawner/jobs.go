@@ -169,6 +169,8 @@ func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload,
 	if first, ok := m.repeatedLocked(c, w.Launch); ok {
 		return first, os.RemoveAll(m.dir(w.ID))
 	}
+	m.turn++
+	w.Turn = m.turn
 	e := newEntry(w)
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))

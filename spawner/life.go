@@ -60,7 +60,7 @@ func latest(first time.Time, others ...time.Time) time.Time {
 
 // words says a duration as people do.
 func words(d time.Duration) string {
-	minutes := int(d.Round(time.Minute).Minutes())
+	minutes := max(int(d.Round(time.Minute).Minutes()), 0) // a clock may have been set back
 	switch h, m := minutes/60, minutes%60; {
 	case h == 0:
 		return fmt.Sprintf("%d min", m)
@@ -77,6 +77,7 @@ type pulse struct {
 	cpu    float64   // seconds, at that time
 	saved  time.Time // the Active that is in the store
 	warned time.Time // when its user was told of the coming stop; zero: not
+	stop   time.Time // the time of that stop
 }
 
 // activeAt gives when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
@@ -106,9 +107,17 @@ func (e *entry) due(now time.Time) bool {
 	case e.unopened() || e.Spec.Life.Warning == 0:
 		return true
 	default:
-		return !e.pulse.warned.IsZero() && now.Sub(e.pulse.warned) >= min(e.Spec.Life.Warning, leastWarning)
+		return e.pulse.toldOf(p) && now.Sub(e.pulse.warned) >= min(e.Spec.Life.Warning, leastWarning)
 	}
 }
+
+// toldOf reports whether a session's user was told of a stop, and not only of an earlier one that did not come.
+func (p pulse) toldOf(stop Prospect) bool {
+	return !p.warned.IsZero() && stop.At.Before(p.stop.Add(sameStop))
+}
+
+// sameStop is by how much a stop may move without being another one: ages come over a network.
+const sameStop = time.Minute
 
 // unopened reports whether there is nobody who could be warned.
 func (e *entry) unopened() bool {

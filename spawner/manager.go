@@ -112,8 +112,11 @@ type Manager struct {
 	releases  map[string]releases        // by backend
 	strangers map[string]map[launch]bool // of the last muster, by hub
 	strange   map[string]int             // how many of them were strangers before, by hub
+	turn      int64                      // the last that was given
+	asks      map[seat]*ask              // starts that are being asked for
 	ready     bool                       // the first look at everything is done
 	blank     bool                       // there was no record at all when the service started
+	believed  map[string]bool            // backends that hold nothing of which records were lost; see forgetful
 	lost      int                        // workloads that run though there is no record at all; see forgetful
 	startTook []time.Duration
 	orphans   int
@@ -146,7 +149,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), releases: map[string]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
@@ -222,6 +225,7 @@ func (m *Manager) admitLocked(w Workload) *entry {
 	e := newEntry(w)
 	e.secrets = m.unseal(w)
 	m.work[w.ID] = e
+	m.turn = max(m.turn, w.Turn)
 	m.bookLocked(Workload{}, e)
 	return e
 }

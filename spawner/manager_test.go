@@ -316,7 +316,7 @@ func TestWhyAStartFailed(t *testing.T) {
 	}{
 		{"the backend refuses", func(s *service) {
 			s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Start, Err: errs.New(errs.Missing, "no image notebook").With("build it")})
-		}, "start the container: no image notebook: build it"},
+		}, "start the container: no image notebook"},
 		{"the app ends at once", func(s *service) {
 			s.crew.Boot(func(h *spawnertest.Hand) { h.Print("ModuleNotFoundError\n"); h.Exit(1) })
 		}, "JupyterLab ended with exit code 1"},

@@ -114,6 +114,8 @@ func leave(s situation) Action {
 	switch {
 	case s.phase == Pending && s.want == WantGone:
 		return Retire
+	case s.phase == Pending:
+		return Settle // it held nothing, so there is nothing to see gone
 	case s.app == control.Exited && s.want == WantStopped:
 		return Collect // it has ended by itself already: what it left is not thrown away
 	default:

@@ -63,26 +63,38 @@ func (w Workload) settled() bool {
 // fits reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
 func (w Workload) fits(seen Existence) bool { return (w.Phase == Running) == (seen == Up) }
 
-// forgetful reports whether the service has lost its records: it started without any, and things run. It stops none of them, for
-// they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
+// forgetful reports whether the service has lost its records: it started without any, and things run of which it knows nothing. It
+// stops none of them, for they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
+// A backend is believed to hold nothing of that kind when it has said so once.
 func (m *Manager) forgetful(found map[string]map[ID]Existence) bool {
-	running := 0
-	for _, list := range found {
-		for _, seen := range list {
-			if seen == Up {
-				running++
-			}
-		}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lost = 0; m.blank && len(m.work) == 0 {
-		m.lost = running
+	if !m.blank {
+		return false
+	}
+	m.lost = 0
+	for name, list := range found {
+		strays := m.straysLocked(list)
+		m.believed[name] = m.believed[name] || strays == 0
+		if !m.believed[name] {
+			m.lost += strays
+		}
 	}
 	if m.lost > 0 {
 		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.lost)
 	}
 	return m.lost > 0
+}
+
+// straysLocked counts what runs without a record.
+func (m *Manager) straysLocked(list map[ID]Existence) int {
+	n := 0
+	for id, seen := range list {
+		if seen == Up && m.work[id] == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // remembers refuses new work while the service has lost its records.
@@ -109,7 +121,7 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, b
 			}
 			now[id] = true
 			if before[id] {
-				m.reapOne(ctx, m.backends[name], id)
+				m.reapOne(ctx, m.backend(name), id)
 			}
 		}
 	}

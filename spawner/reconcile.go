@@ -28,9 +28,11 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
 		m.queue.addAfter(id, retryAfter)
 	} else if action == Wait {
-		m.remind(e)
 		m.listen(ctx, e)
-		m.warn(ctx, e)
+		if o.Existence != Unknown { // then observe has seen to the next look, and no time that is up makes it sooner
+			m.remind(e)
+			m.warn(ctx, e)
+		}
 	}
 }
 
@@ -52,7 +54,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	o, err := m.backends[w.Backend].Observe(ctx, w.ID)
+	o, err := m.backend(w.Backend).Observe(ctx, w.ID)
 	if err != nil {
 		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // patrol warns, once for all
 		m.queue.addAfter(w.ID, retryAfter)

@@ -37,12 +37,14 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
+	a := m.ask(c.Hub, r)
+	defer m.unask(a)
 	for {
-		w, before, err := m.tryStart(ctx, c.Hub, r)
+		w, before, err := m.tryStart(ctx, c.Hub, r, a)
 		if err != nil || before == nil {
 			return w, err
 		}
-		_, err = m.Await(ctx, c, before.ID, func(w Workload) bool { return !w.Phase.Active() })
+		_, err = m.Await(ctx, c, before.ID, func(w Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
 		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
 			return Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
 		}
@@ -71,34 +73,63 @@ func (m *Manager) checkSession(r SessionRequest) error {
 	return nil
 }
 
+// seat is a server of a hub, of which one session at most is active.
+type seat struct {
+	hub  string
+	user User
+	name string
+}
+
+// ask is a start of a server that is being asked for, by one request or by repetitions of it.
+type ask struct {
+	seat
+	launch   string
+	requests int
+}
+
+// ask notes that a start is asked for. It takes the place of an earlier one that waits still: of several starts that wait for a
+// session to end, the last is the one that the Hub wants.
+func (m *Manager) ask(hub string, r SessionRequest) *ask {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := seat{hub, r.User, r.Name}
+	if a := m.asks[s]; a != nil && a.launch == r.Launch {
+		a.requests++
+		return a
+	}
+	a := &ask{s, r.Launch, 1}
+	m.asks[s] = a
+	return a
+}
+
+func (m *Manager) unask(a *ask) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.requests--; a.requests == 0 && m.asks[a.seat] == a {
+		delete(m.asks, a.seat)
+	}
+}
+
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
-func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w Workload, before *Workload, err error) {
+func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, a *ask) (w Workload, before *Workload, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.prefixFreeLocked(hub, r); err != nil {
 		return Workload{}, nil, err
 	}
 	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Kind == r.Kind && e.Phase.Active() })
-	if active != nil {
-		if active.Launch == r.Launch {
-			return active.Workload, nil, nil
-		}
-		err := m.changeLocked(ctx, active, func(e *entry) {
-			if e.Want == WantRunning {
-				e.Want = WantStopped
-			}
-		})
-		if active.abort != nil {
-			active.abort()
-		}
-		copied := active.Workload
-		return Workload{}, &copied, err
-	}
 	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
 		return e.Kind == r.Kind && e.Phase == Stopped && e.Want != WantGone && e.Spec.Image == r.Spec.Image
 	})
-	if kept != nil && kept.Launch == r.Launch {
+	switch {
+	case active != nil && active.Launch == r.Launch:
+		return active.Workload, nil, nil
+	case active == nil && kept != nil && kept.Launch == r.Launch:
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
+	case m.asks[a.seat] != a:
+		return Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
+	case active != nil:
+		return m.makeWayLocked(ctx, active)
 	}
 	if kept != nil && r.Fresh {
 		if err := m.changeLocked(ctx, kept, func(e *entry) { e.Want = WantGone }); err != nil {
@@ -108,6 +139,18 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest) (w
 	}
 	w, err = m.enterLocked(ctx, hub, r, kept)
 	return w, nil, err
+}
+
+// makeWayLocked asks the session of an earlier launch to stop.
+func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w Workload, before *Workload, err error) {
+	if e.Want == WantRunning {
+		err = m.changeLocked(ctx, e, func(e *entry) { e.Want = WantStopped })
+	}
+	if e.abort != nil {
+		e.abort()
+	}
+	copied := e.Workload
+	return Workload{}, &copied, err
 }
 
 // prefixFreeLocked refuses a path that is another active session's.
@@ -127,8 +170,9 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 			ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: m.cfg.Sessions, Created: now, Since: now,
 		})
 	}
+	m.turn++
 	err := m.changeLocked(ctx, e, func(e *entry) {
-		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started = r.Spec, r.Launch, WantRunning, Pending, nil, now
+		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse = false, time.Time{}, pulse{}
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}

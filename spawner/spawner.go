@@ -98,6 +98,7 @@ type Workload struct {
 	Started time.Time `json:"started,omitzero"` // when the current start was asked for
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
 	Rev     int64     `json:"rev"`              // counts changes
+	Turn    int64     `json:"turn,omitempty"`   // counts the starts of all workloads: who waits with a lower one goes first
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them
 	// Of the current start of a session; zero: never. Active is saved from time to time only.

@@ -304,6 +304,14 @@ func (f *fakeEngine) Launched(_ context.Context, c spawner.Caller, launch string
 	return spawner.Workload{}, errs.New(errs.NotFound, "there is no start %q", launch)
 }
 
+func (f *fakeEngine) StopLaunch(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error) {
+	w, err := f.Launched(ctx, c, launch)
+	if err != nil {
+		return w, err
+	}
+	return f.Stop(ctx, c, w.ID)
+}
+
 func (f *fakeEngine) Visit(id spawner.ID, acted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

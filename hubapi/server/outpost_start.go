@@ -80,9 +80,9 @@ func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, req spawne
 	started, err := s.launch(turn, c, req)
 	if s.claims.wasStopped(k) {
 		if err == nil {
-			_, err = s.cfg.Engine.Stop(context.WithoutCancel(ctx), c, started.ID)
+			_, err = s.cfg.Engine.StopLaunch(context.WithoutCancel(ctx), c, started.Launch)
 		}
-		if err == nil || turn.Err() != nil {
+		if err == nil || errs.Is(err, errs.NotFound) || turn.Err() != nil {
 			err = stoppedFirst(k)
 		}
 	}

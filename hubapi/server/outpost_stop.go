@@ -119,12 +119,12 @@ func waitFor(ctx context.Context, c <-chan struct{}) bool {
 	return true
 }
 
-// endLaunch stops a session, and waits for its end if that is wanted.
+// endLaunch stops a start, never a later one of the same session, and waits for its end if that is wanted.
 func (s *Server) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Workload, wait bool) error {
 	if !w.Phase.Active() {
 		return nil
 	}
-	_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
+	_, err := s.cfg.Engine.StopLaunch(ctx, c, w.Launch)
 	if err == nil && wait {
 		_, err = s.cfg.Engine.Await(ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch })
 	}

@@ -49,6 +49,7 @@ type Engine interface {
 	Files(ctx context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error)
 	File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error)
 	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	StopLaunch(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
 	Visit(id spawner.ID, acted bool)
 	Route(hub, path string) (spawner.ID, bool)
 	Ready() error

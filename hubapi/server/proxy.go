@@ -55,13 +55,19 @@ func (s *Server) newProxy() http.Handler {
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
 	forward := &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed, ModifyResponse: s.visited,
+		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed, ModifyResponse: s.answered,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.toSession(w, r, forward) })
 }
 
 type targetKey struct{}
+
+// target is where a request goes.
+type target struct {
+	id     spawner.ID
+	prefix string
+}
 
 // toSession finds the session and forwards to it.
 func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.Handler) {
@@ -84,7 +90,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		return
 	}
 	traceOf(r.Context()).forwarded = true
-	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, id)))
+	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, target{id, found.Spec.Prefix})))
 }
 
 // isProbe reports whether a request is the Hub's question whether a session is up.
@@ -152,14 +158,20 @@ func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload 
 	return now
 }
 
+// answered looks at a session's answer before it goes on.
+func (s *Server) answered(res *http.Response) error {
+	confine(res)
+	s.visited(res)
+	return nil
+}
+
 // visited tells the engine of a visit. What the session refuses, or sends to its login, is none: a credential that is worth nothing
 // must not keep a session running.
-func (s *Server) visited(res *http.Response) error {
+func (s *Server) visited(res *http.Response) {
 	r := res.Request
-	if id, ok := r.Context().Value(targetKey{}).(spawner.ID); ok && isVisit(r) && letIn(res.StatusCode) {
-		s.cfg.Engine.Visit(id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
+	if to, ok := r.Context().Value(targetKey{}).(target); ok && isVisit(r) && letIn(res.StatusCode) {
+		s.cfg.Engine.Visit(to.id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
 	}
-	return nil
 }
 
 // letIn reports whether an answer is one to somebody who may have it.
@@ -193,8 +205,8 @@ func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 // rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers, path and
 // query byte by byte.
 func rewrite(p *httputil.ProxyRequest) {
-	id, _ := p.In.Context().Value(targetKey{}).(spawner.ID)
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", string(id)
+	to, _ := p.In.Context().Value(targetKey{}).(target)
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", string(to.id)
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	p.Out.Host = p.In.Host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {

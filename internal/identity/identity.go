@@ -47,6 +47,9 @@ type Config struct {
 type Accounts struct {
 	cfg Config
 	mu  sync.Mutex // one home is made at a time
+
+	ids   sync.Mutex     // guards the field below; one question at a time to the store, which has one connection
+	known map[string]int // ids that were given out, by principal
 }
 
 // Account is one user on this host.
@@ -65,7 +68,7 @@ func New(cfg Config) (*Accounts, error) {
 	if err := makeHomes(cfg.Homes); err != nil {
 		return nil, err
 	}
-	return &Accounts{cfg: cfg}, nil
+	return &Accounts{cfg: cfg, known: map[string]int{}}, nil
 }
 
 // makeHomes makes the directory of the homes whatever the umask is, and refuses one in which others could plant something.
@@ -142,8 +145,23 @@ func check(user string) error {
 	return nil
 }
 
-// uid finds a principal's id, or gives the next one, in one transaction.
+// uid gives a principal's id, for ever the same.
 func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
+	a.ids.Lock()
+	defer a.ids.Unlock()
+	if uid, ok := a.known[principal]; ok {
+		return uid, nil
+	}
+	uid, err := a.find(ctx, principal)
+	if err == nil {
+		a.known[principal] = uid
+	}
+	return uid, err
+}
+
+// find finds a principal's id in the store, or gives the next one, in one transaction. Nothing may be owned by an id that the
+// store could lose.
+func (a *Accounts) find(ctx context.Context, principal string) (int, error) {
 	uid, key := 0, "user "+principal
 	err := a.cfg.Store.Get(ctx, bucket, key, &uid)
 	if err == nil || !errs.Is(err, errs.NotFound) {
@@ -163,6 +181,9 @@ func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
 		}
 		return errors.Join(tx.Put(ctx, bucket, key, uid), tx.Put(ctx, bucket, nextKey, uid+1))
 	})
+	if err == nil {
+		err = a.cfg.Store.Sync(ctx)
+	}
 	return uid, err
 }
 

@@ -140,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s := opened(t, place(t))
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "locking_mode": "exclusive"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "1", "foreign_keys": "1", "locking_mode": "exclusive"} {
 		var got string
 		if err := s.db.QueryRowContext(t.Context(), `PRAGMA `+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s = %q, %v; want %q", pragma, got, err, want)

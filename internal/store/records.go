@@ -40,8 +40,9 @@ func prepareStatements(ctx context.Context, db *sql.DB) (s statements, err error
 // records are the methods that Store and Tx share.
 type records struct {
 	statements
-	in   func(context.Context, *sql.Stmt) *sql.Stmt // gives the statement within the transaction, if there is one
-	path string
+	in    func(context.Context, *sql.Stmt) *sql.Stmt // gives the statement within the transaction, if there is one
+	wrote func()                                     // is called after each write that is not part of a transaction
+	path  string
 }
 
 // alone is records.in outside of a transaction.
@@ -56,6 +57,7 @@ func (r records) Put(ctx context.Context, bucket, key string, value any) error {
 	if _, err := r.in(ctx, r.put).ExecContext(ctx, bucket, key, raw); err != nil {
 		return classify(r.path, fmt.Sprintf("save %s/%s", bucket, key), err)
 	}
+	r.wrote()
 	return nil
 }
 
@@ -80,6 +82,7 @@ func (r records) Delete(ctx context.Context, bucket, key string) error {
 	if _, err := r.in(ctx, r.remove).ExecContext(ctx, bucket, key); err != nil {
 		return classify(r.path, fmt.Sprintf("delete %s/%s", bucket, key), err)
 	}
+	r.wrote()
 	return nil
 }
 

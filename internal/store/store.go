@@ -1,7 +1,7 @@
 // Package store keeps the service's records: JSON values under a key in a bucket, in one SQLite file.
 //
-// Promises: a write that returned without error survives a crash of the service and of the host (WAL, synchronous=FULL); a
-// Batch happens wholly or not at all; the file is its owner's alone. One process has the store at a time: a second Open waits
+// Promises: a write that returned without error survives a crash of the service at once, and one of the host once a Sync that began
+// after it has returned; writes are kept or lost in their order; a Batch happens wholly or not at all; the file is its owner's alone. One process has the store at a time: a second Open waits
 // a few seconds and is refused, because two services over one ledger would give the same slice away twice.
 //
 // Methods are safe for concurrent use; they take turns on one connection. The package knows nothing of what the records mean,
@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,7 +29,8 @@ const busyWait = 5 * time.Second
 // Store is an open store.
 type Store struct {
 	records
-	db *sql.DB
+	db   *sql.DB
+	disk disk
 }
 
 // Open opens the store in the file at path, and makes it when it is not there. Its directory must be the caller's alone.
@@ -54,12 +56,23 @@ func open(ctx context.Context, path string, logger *slog.Logger, wait time.Durat
 		_ = db.Close()
 		return nil, classify(path, "open the store", err)
 	}
-	return &Store{records: records{prepared, alone, path}, db: db}, nil
+	s := &Store{db: db, disk: disk{flush: flusher(path)}}
+	s.records = records{prepared, alone, s.disk.wrote, path}
+	return s, nil
 }
 
-// Close closes the store. What was written is safe without it too.
+// Sync makes all that was written before it safe from a crash of the host. Any number may wait for it at once: one flush of the
+// disk serves all who came while another was under way.
+func (s *Store) Sync(context.Context) error {
+	if err := s.disk.sync(); err != nil {
+		return classify(s.path, "bring the records to the disk", err)
+	}
+	return nil
+}
+
+// Close brings everything to the disk and closes the store.
 func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
+	if err := errors.Join(s.disk.sync(), s.db.Close()); err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}
 	return nil
@@ -76,12 +89,13 @@ func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
 		return classify(s.path, "begin a batch", err)
 	}
 	defer func() { _ = tx.Rollback() }() // says ErrTxDone after the commit
-	if err := fn(&Tx{records{s.statements, tx.StmtContext, s.path}}); err != nil {
+	if err := fn(&Tx{records{s.statements, tx.StmtContext, func() {}, s.path}}); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return classify(s.path, "commit a batch", err)
 	}
+	s.disk.wrote()
 	return nil
 }
 

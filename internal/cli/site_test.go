@@ -31,6 +31,7 @@ type site struct {
 	hub     *httptest.Server
 	process *exec.Cmd
 	log     *os.File
+	flags   []string // of the service, beside the usual ones
 }
 
 const spawnerToken = "spawner-token-of-the-end-to-end-tests"
@@ -124,7 +125,7 @@ func (s *site) serve() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.process = exec.Command(s.program, "serve", "--config", filepath.Join(s.dir, "slipway.yaml"))
+	s.process = exec.Command(s.program, append([]string{"serve", "--config", filepath.Join(s.dir, "slipway.yaml")}, s.flags...)...)
 	s.process.Stdout, s.process.Stderr = log, log
 	s.log = log
 	if err := s.process.Start(); err != nil {

@@ -79,6 +79,16 @@ func (b *Browser) post(address string, form url.Values) Reply {
 	return b.do(req)
 }
 
+// Cookies gives what the browser would send with a request for a path.
+func (b *Browser) Cookies(path string) []*http.Cookie {
+	b.hub.t.Helper()
+	u, err := url.Parse(b.hub.URL + path)
+	if err != nil {
+		b.hub.t.Fatal(err)
+	}
+	return b.client.Jar.Cookies(u)
+}
+
 func (b *Browser) xsrf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

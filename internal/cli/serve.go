@@ -14,6 +14,7 @@ import (
 	"slipway/hubapi/server"
 	"slipway/images"
 	"slipway/internal/config"
+	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
@@ -58,6 +59,7 @@ type service struct {
 	log      *slog.Logger
 	store    *store.Store
 	accounts *identity.Accounts
+	realms   realms
 	library  *images.Library
 	docker   *docker.Backend
 	local    *local.Backend
@@ -113,6 +115,9 @@ func (s *service) openData(ctx context.Context) error {
 	}
 	var err error
 	if s.store, err = store.Open(ctx, s.path("records", "slipway.db"), s.log); err != nil {
+		return err
+	}
+	if s.realms, err = recallRealms(ctx, s.store, s.cfg.Hubs); err != nil {
 		return err
 	}
 	users := s.cfg.Users
@@ -176,12 +181,18 @@ func (s *service) makeEngine(ctx context.Context) error {
 }
 
 func (s *service) account(ctx context.Context, hub string, user spawner.User) (spawner.Account, error) {
-	a, err := s.accounts.Account(ctx, s.realm(hub), string(user))
+	realm, known := s.realms[hub]
+	if !known {
+		return spawner.Account{}, errs.New(errs.Missing, "whose users those of hub %s are is not known", hub).
+			With("the administrator puts the hub back into the configuration, under that name")
+	}
+	a, err := s.accounts.Account(ctx, realm, string(user))
 	return spawner.Account(a), err
 }
 
+// principal gives the word for a hub's user. It is nobody's where the realm is not known, for none is empty.
 func (s *service) principal(hub string, user spawner.User) string {
-	return identity.Principal(s.realm(hub), string(user))
+	return identity.Principal(s.realms[hub], string(user))
 }
 
 func (s *service) makeServer(context.Context) error {

@@ -10,7 +10,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/hubsync"
-	"slipway/internal/identity"
 	"slipway/spawner"
 )
 
@@ -74,16 +73,6 @@ func serverHubs(parts []hubPart) []server.Hub {
 		hubs = append(hubs, p.server)
 	}
 	return hubs
-}
-
-// realm gives whose users a hub's are.
-func (s *service) realm(hub string) string {
-	for _, h := range s.cfg.Hubs {
-		if h.Name == hub && h.Realm != "" {
-			return h.Realm
-		}
-	}
-	return identity.Site
 }
 
 // herald tells a hub what happens in a start that it asked for.

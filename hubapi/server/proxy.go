@@ -170,8 +170,17 @@ func (s *Server) answered(res *http.Response) error {
 func (s *Server) visited(res *http.Response) {
 	r := res.Request
 	if to, ok := r.Context().Value(targetKey{}).(target); ok && isVisit(r) && letIn(res.StatusCode) {
-		s.cfg.Engine.Visit(to.id, r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions)
+		s.cfg.Engine.Visit(to.id, acts(r, to.prefix))
 	}
+}
+
+// acts reports whether a request is to change something. JupyterLab's page saves its own layout every ten seconds for as long as
+// it is open, which says nothing of anybody in front of it.
+func acts(r *http.Request, prefix string) bool {
+	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method) {
+		return false
+	}
+	return !strings.HasPrefix(r.URL.Path, prefix+"lab/api/workspaces/")
 }
 
 // letIn reports whether an answer is one to somebody who may have it.

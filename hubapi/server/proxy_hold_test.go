@@ -97,6 +97,8 @@ func TestProxyTellsOfVisits(t *testing.T) {
 		{"a websocket", "GET", "/user/alice/ws", "Connection: upgrade\r\nUpgrade: websocket\r\n", []string{"s-alice false"}},
 		{"a deed", "POST", "/user/alice/api/kernels", "Cookie: a=b\r\n", []string{"s-alice true"}},
 		{"a removal", "DELETE", "/user/alice/api/kernels/1", "Authorization: token x\r\n", []string{"s-alice true"}},
+		{"a page that saves its layout", "PUT", "/user/alice/lab/api/workspaces/default?1", "Cookie: a=b\r\n", []string{"s-alice false"}},
+		{"a file of that name", "PUT", "/user/alice/api/contents/lab/api/workspaces/x", "Cookie: a=b\r\n", []string{"s-alice true"}},
 		{"a question", "OPTIONS", "/user/alice/api", "Cookie: a=b\r\n", []string{"s-alice false"}},
 		{"of no session", "GET", "/user/carol/", "Cookie: a=b\r\n", nil},
 	} {

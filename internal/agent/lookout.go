@@ -13,6 +13,7 @@ import (
 const (
 	askTime = 5 * time.Second // for all that the app is asked at once
 	fresh   = 2 * time.Second // how long an answer stands
+	echo    = 2 * time.Second // how long a terminal may take to show what was written to it
 )
 
 // lookout knows what goes on in the session. However many ask it, the app is asked once at a time, and not again at once.
@@ -25,6 +26,7 @@ type lookout struct {
 	latest control.Activity
 	at     time.Time // of latest
 	acted  time.Time // when a kernel or terminal last did something; zero: never
+	spoke  time.Time // when the agent itself last wrote to the terminals; zero: never
 }
 
 func newLookout(app func() *jupyter, cpu func() float64, log *slog.Logger) *lookout {
@@ -35,6 +37,21 @@ func newLookout(app func() *jupyter, cpu func() float64, log *slog.Logger) *look
 func (l *lookout) activity(ctx context.Context) control.Activity {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
+	l.look(ctx)
+	return l.latest
+}
+
+// speak lets the agent write to the terminals. That a terminal shows it is nobody's activity: the warning of a stop must not put
+// the stop off.
+func (l *lookout) speak(ctx context.Context, write func()) {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	l.look(ctx) // what was done so far is not to be taken for the echo
+	l.spoke = time.Now()
+	write()
+}
+
+func (l *lookout) look(ctx context.Context) {
 	if l.at.IsZero() || time.Since(l.at) >= fresh {
 		l.latest = control.Activity{Quiet: -1, CPU: l.cpu()}
 		if j := l.app(); j != nil {
@@ -42,7 +59,6 @@ func (l *lookout) activity(ctx context.Context) control.Activity {
 		}
 		l.at = time.Now()
 	}
-	return l.latest
 }
 
 func (l *lookout) ask(ctx context.Context, j *jupyter) {
@@ -64,7 +80,7 @@ func (l *lookout) ask(ctx context.Context, j *jupyter) {
 // note remembers when something last happened, as a time that goes on evenly when the clock is set. So an idle session does
 // not look idle for an hour because its clock was put forward by one, and what a closed kernel did stays known.
 func (l *lookout) note(last, now time.Time) {
-	if last.IsZero() {
+	if echoes := !last.Before(l.spoke) && last.Before(l.spoke.Add(echo)); last.IsZero() || echoes {
 		return
 	}
 	if acted := now.Add(-max(now.Sub(last), 0)); acted.After(l.acted) {

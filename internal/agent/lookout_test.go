@@ -214,6 +214,36 @@ func TestQuietOutlivesKernels(t *testing.T) {
 	})
 }
 
+// A notice on a terminal is no activity of the user's; what was done before and after it is.
+func TestNoticesAreNoActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last time.Time
+		l := lookAt(func(*http.Request) (int, string) {
+			return 200, fmt.Sprintf(`[{"execution_state": "idle", "last_activity": %q}]`, last.UTC().Format(time.RFC3339Nano))
+		})
+		quiet := func(after time.Duration, want float64) {
+			t.Helper()
+			time.Sleep(after) // of the bubble
+			if got := l.activity(t.Context()).Quiet; got != want {
+				t.Errorf("quiet for %v s, want %v", got, want)
+			}
+		}
+		last = time.Now()
+		quiet(time.Hour, 3600)
+		last = time.Now()
+		quiet(time.Minute, 60)
+		l.speak(t.Context(), func() { last = time.Now().Add(time.Second / 2) })
+		quiet(time.Minute, 120)
+		last = time.Now()
+		quiet(time.Minute, 60)
+		time.Sleep(time.Minute) // of the bubble
+		last = time.Now()
+		time.Sleep(fresh) // of the bubble
+		l.speak(t.Context(), func() { last = time.Now() })
+		quiet(fresh, 4)
+	})
+}
+
 // The whole way: service, agent, app.
 func TestActivityOfAnApp(t *testing.T) {
 	r := newRig(t)

@@ -23,7 +23,7 @@ const (
 )
 
 // notify shows a notice on every terminal of the user's.
-func notify(r *http.Request) error {
+func (a *agent) notify(r *http.Request) error {
 	var n control.Notice
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxNotice)).Decode(&n); err != nil {
 		return errs.New(errs.Invalid, "read the notice: %w", err)
@@ -32,9 +32,11 @@ func notify(r *http.Request) error {
 	if line == "" {
 		return errs.Bad("text", n.Text, "a text that can be shown")
 	}
-	for _, path := range terminals(terminalDir, os.Getuid()) {
-		show(path, line)
-	}
+	a.lookout.speak(a.ctx, func() {
+		for _, path := range terminals(terminalDir, os.Getuid()) {
+			show(path, line)
+		}
+	})
 	return nil
 }
 

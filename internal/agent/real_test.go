@@ -181,6 +181,8 @@ func (c *container) isTold(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	eventually(t, "the terminal", func() bool { return c.activity(t).Terminals == 1 })
+	eventually(t, "a shell that has started", func() bool { return c.activity(t).Quiet >= 2 })
+	before, asked := c.activity(t), time.Now()
 	if err := c.client.Notify(t.Context(), "Slipway stops this session soon\x1b"); err != nil {
 		t.Fatal(err)
 	}
@@ -189,4 +191,7 @@ func (c *container) isTold(t *testing.T) {
 	if !strings.Contains(seen, "\r\n\aSlipway stops this session soon") || strings.Contains(seen, "soon\x1b") || watch.Wait() != nil {
 		t.Errorf("the terminal shows %q, %v", seen, err)
 	}
+	eventually(t, "quiet that grows over the notice", func() bool {
+		return c.activity(t).Quiet >= before.Quiet+3 && c.activity(t).Quiet >= time.Since(asked).Seconds()
+	})
 }

@@ -17,6 +17,7 @@ const (
 	pageSize  = 200 // the Hub's own limit, where none is configured
 	pageLimit = 32 << 20
 	listLimit = 200_000
+	wholeSize = 128 << 20 // bytes of all pages: who runs a Hub must not be able to fill the service's memory
 	listTries = 3
 	listTime  = 30 * time.Second // for one page
 
@@ -26,6 +27,7 @@ const (
 // page is a part of a list.
 type page[T any] struct {
 	items []T
+	size  int  // in bytes
 	next  int  // the offset of the next page; zero: this is the last
 	bare  bool // the Hub said nothing of pages: whether there is more can only be tried
 }
@@ -47,10 +49,13 @@ func list[T any](ctx context.Context, c *Client, k call, key func(T) string) ([]
 
 func walk[T any](ctx context.Context, c *Client, k call, key func(T) string) ([]T, error) {
 	var all []T
-	for offset := 0; ; {
+	for offset, size := 0, 0; ; {
 		p, err := fetch[T](ctx, c, k, offset)
 		if err != nil {
 			return nil, err
+		}
+		if size += p.size; size > wholeSize {
+			return nil, errs.New(errs.Unavailable, "%s: the Hub's list is larger than %d MiB", k.what, wholeSize>>20)
 		}
 		fresh := p.items
 		if len(all) > 0 {
@@ -92,6 +97,7 @@ func fetch[T any](ctx context.Context, c *Client, k call, offset int) (page[T], 
 		return page[T]{}, err
 	}
 	p, err := parsePage[T](raw, offset)
+	p.size = len(raw)
 	if err != nil {
 		return page[T]{}, errs.New(errs.Unavailable, "%s: the Hub's list cannot be read: %w", k.what, err)
 	}

@@ -162,6 +162,25 @@ func TestAListWithoutEndIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestALargeListIsGivenUp: pages that go on, each as large as it may be, must not fill the memory.
+func TestALargeListIsGivenUp(t *testing.T) {
+	padding := strings.Repeat("x", pageLimit-1000)
+	pages := 0
+	c := serviceOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/user") {
+			fmt.Fprint(w, allScopes)
+			return
+		}
+		offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+		pages++
+		fmt.Fprintf(w, `{"items":[{"name":"u%d","servers":{}},{"name":"u%d","servers":{}}],"_pagination":{"next":{"offset":%d}},"x":%q}`,
+			offset, offset+1, offset+2, padding)
+	})
+	if _, err := c.Users(t.Context()); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "larger than") || pages > wholeSize/pageLimit+2 {
+		t.Errorf("%d pages: %v", pages, err)
+	}
+}
+
 func FuzzParsePage(f *testing.F) {
 	f.Add([]byte(`[{"name":"a","servers":{"":{"pending":false}}}]`), 0)
 	f.Add([]byte(`{"items":[],"_pagination":{"next":{"offset":50,"limit":50,"url":"x"}}}`), 0)

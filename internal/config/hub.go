@@ -141,7 +141,8 @@ func (c Config) checkHubs(p *problems) {
 	if len(c.Hubs) == 0 {
 		p.add("hubs", "[]", "at least one hub")
 	}
-	names, users, bases, realms := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}
+	names, users, bases := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	realms, tokens := map[string]string{}, map[string]string{}
 	for i, h := range c.Hubs {
 		at := fmt.Sprintf("hubs[%d].", i)
 		if !plainName.MatchString(h.Name) || names[h.Name] {
@@ -153,12 +154,13 @@ func (c Config) checkHubs(p *problems) {
 		h.checkOutpost(at, users, p)
 		h.checkListen(at, c.Listen, bases, p)
 		h.checkStrangers(at, realms, p)
+		h.checkSpawnerToken(at, tokens, p)
 	}
 }
 
 func (h Hub) check(at string, p *problems) {
 	if u, ok := webURL(h.APIURL); !ok || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
-		p.add(at+"api_url", h.APIURL, "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
+		p.add(at+"api_url", withoutPassword(h.APIURL), "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
 	}
 	if h.Service == "" {
 		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")
@@ -218,6 +220,19 @@ func (h Hub) checkStrangers(at string, realms map[string]string, p *problems) {
 	realms[h.Listen] = h.Realm
 }
 
+// checkSpawnerToken wants a token to name a hub: with one for two hubs of an address, what the second asked for would be the first's.
+func (h Hub) checkSpawnerToken(at string, tokens map[string]string, p *problems) {
+	token, err := h.SpawnerToken()
+	if err != nil || token.Empty() {
+		return // said elsewhere
+	}
+	place := h.Listen + " " + token.Reveal()
+	if first := tokens[place]; first != "" {
+		p.add(at+"spawner_token_file", h.SpawnerTokenFile, "a token of its own: that of hub "+first+" is the same")
+	}
+	tokens[place] = h.Name
+}
+
 func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 	for j, c := range h.Outpost.Credentials {
 		at := fmt.Sprintf("%soutpost.credentials[%d].", at, j)
@@ -235,13 +250,21 @@ func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 		}
 	}
 	if _, ok := webURL(h.Outpost.FlavorsURL); h.Outpost.FlavorsURL != "" && (!ok || h.TokenFile == "") {
-		p.add(at+"outpost.flavors_url", h.Outpost.FlavorsURL, "an address such as http://127.0.0.1:8081/hub/api/outpostflavors/NAME, beside a token_file")
+		p.add(at+"outpost.flavors_url", withoutPassword(h.Outpost.FlavorsURL), "an address such as http://127.0.0.1:8081/hub/api/outpostflavors/NAME, beside a token_file")
 	}
 }
 
+// webURL reads an address. One with a password in it would show it wherever the address is told.
 func webURL(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
-	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+}
+
+func withoutPassword(address string) string {
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return address
 }
 
 // checkSecretFile says what is wrong with a file that holds a secret; empty when nothing is.

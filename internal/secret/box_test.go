@@ -2,9 +2,13 @@ package secret
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"slipway/internal/testenv"
 )
 
 func TestBox(t *testing.T) {
@@ -86,5 +90,17 @@ func TestKeyFile(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".key-*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestPlantedKeyFile: in a directory where others can write, a user may have made the key before the service did.
+func TestPlantedKeyFile(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	file := filepath.Join(t.TempDir(), "key")
+	if err := errors.Join(os.WriteFile(file, make([]byte, keySize), 0o600), os.Chown(file, 20001, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBox(file); err == nil || !strings.Contains(err.Error(), "20001") {
+		t.Errorf("a user's key was taken: %v", err)
 	}
 }

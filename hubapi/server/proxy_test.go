@@ -101,10 +101,10 @@ func TestProxyWithoutASession(t *testing.T) {
 		want int
 		text string
 	}{
-		{"/", 404, "No running session"},
-		{"/user/nobody/", 404, "No running session"},
-		{"/user/bo", 404, "No running session"},
-		{"/%61pi/v1/me", 404, "No running session"},
+		{"/", 404, "No session runs"},
+		{"/user/nobody/", 404, "No session runs"},
+		{"/user/bo", 404, "No session runs"},
+		{"/%61pi/v1/me", 404, "No session runs"},
 		{"/user/bob/", 503, "booting"},
 		{"/user/eve/", 503, "not connected"},
 		{"/user/dan/", 502, "lost"},
@@ -116,6 +116,13 @@ func TestProxyWithoutASession(t *testing.T) {
 	asBrowser := func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") }
 	if status, got := h.get(t, "/user/bob/", asBrowser); status != 503 || !strings.Contains(got, "<h1>") {
 		t.Errorf("a browser gets %d %q", status, got)
+	}
+	// Where there are pages, they say why.
+	h.cfg.Hubs[0].PagesPrefix = "/services/slipway/"
+	for path, led := range map[string]bool{"/user/nobody/": true, "/other/user/nobody/": false, "//user/nobody/": false} {
+		if status, got := h.get(t, path, asBrowser); status != 404 || strings.Contains(got, `href="/services/slipway/"`) != led {
+			t.Errorf("%s: a browser gets %d %q", path, status, got)
+		}
 	}
 }
 

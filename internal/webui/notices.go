@@ -15,10 +15,14 @@ type Notice struct {
 	RefreshAfter int    // seconds until the page asks again; 0: never
 }
 
-// NoSession answers for a path that no session has.
-func NoSession(w http.ResponseWriter, r *http.Request) {
-	Tell(w, r, Notice{Status: http.StatusNotFound, Title: "No session here",
-		Text: "No running session has this address.", Next: "Start your server on the Hub's home page."})
+// NoSession answers for a path that no session has; pages is where its user finds her own, empty where there are no such pages.
+func NoSession(w http.ResponseWriter, r *http.Request, pages string) {
+	n := Notice{Status: http.StatusNotFound, Title: "No session here", Text: "No session runs at this address: it was stopped, or it has ended.",
+		Next: "Start your server on the Hub's home page."}
+	if pages != "" && wantsPage(r) {
+		n.Next, n.Link, n.Label = "The page of your sessions says why, and starts it again. What you changed is kept.", pages, "My sessions"
+	}
+	Tell(w, r, n)
 }
 
 // NotUp answers for a session that cannot be reached at the moment; state says why.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,13 +92,14 @@ func TestNewestStartWins(t *testing.T) {
 			s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Stop, Step: spawnertest.Halfway, Hold: hold})
 			launches := []string{"two", "three", "four", "four"} // the last one is repeated
 			results := make([]error, len(launches))
+			var starts sync.WaitGroup
 			for i, launch := range launches {
-				go func() { _, results[i] = s.StartSession(t.Context(), hub, request("alice", "", launch)) }()
+				starts.Go(func() { _, results[i] = s.StartSession(t.Context(), hub, request("alice", "", launch)) })
 				synctest.Wait()
 			}
 			close(hold)
+			starts.Wait()
 			s.reach(w.ID, spawner.Running)
-			time.Sleep(time.Minute)
 			if w, _ = s.Get(t.Context(), hub, w.ID); w.Launch != "four" || w.Phase != spawner.Running {
 				t.Errorf("%s of launch %s", w.Phase, w.Launch)
 			}

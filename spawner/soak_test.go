@@ -1,0 +1,525 @@
+package spawner_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+// TestSoak has users, hubs, containers, agents, the disk and the service itself do anything at any time. What must always hold is
+// looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One seed again:
+// -run 'TestSoak/seed_17$' -v.
+func TestSoak(t *testing.T) {
+	seeds := 200
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newSoak(t, uint64(seed)).run() })
+		})
+	}
+}
+
+// soak is one run.
+type soak struct {
+	*service
+	dice    *dice
+	records *watched
+	alive   context.Context // of this run of the service
+	calls   sync.WaitGroup  // that are made to it
+	heralds sync.WaitGroup
+	ends    []func() // of trouble
+	launch  int
+}
+
+// dice are thrown by several goroutines.
+type dice struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (d *dice) n(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.IntN(n)
+}
+
+func (d *dice) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.n(int(most/time.Millisecond))) * time.Millisecond
+}
+
+// of throws for one of several.
+func of[T any](d *dice, several ...T) T { return several[d.n(len(several))] }
+
+// watched is a store that looks whether what is saved may be.
+type watched struct {
+	t        *testing.T
+	capacity map[string]spawner.Capacity
+	seen     func(spawner.Workload) spawner.Existence
+	mu       sync.Mutex
+	full     bool
+	work     map[spawner.ID]spawner.Workload
+}
+
+func (s *watched) Put(_ context.Context, _, key string, value any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return errs.New(errs.NoSpace, "the disk is full")
+	}
+	w, id := value.(spawner.Workload), spawner.ID(key)
+	s.judge(s.work[id], w)
+	s.work[id] = w
+	s.add(w)
+	return nil
+}
+
+// judge looks whether the records allow the next one.
+func (s *watched) judge(before, w spawner.Workload) {
+	if text, _ := json.Marshal(w); strings.Contains(string(text), "hunter2") {
+		s.t.Errorf("a secret is saved: %s", text)
+	}
+	if before.Phase == spawner.Pending && w.Phase == spawner.Leased {
+		for _, other := range s.work {
+			if other.Backend == w.Backend && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && other.Turn < w.Turn {
+				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
+			}
+		}
+	}
+	if before.Phase.Active() && before.Phase != spawner.Pending && !w.Phase.Active() && s.seen(w) == spawner.Up {
+		s.t.Errorf("%s is %s and runs", w.ID, w.Phase)
+	}
+	if before.ID != "" && w.Rev != before.Rev+1 {
+		s.t.Errorf("%s: revision %d after %d", w.ID, w.Rev, before.Rev)
+	}
+	if settled := w.Phase == spawner.Running || !w.Phase.Active(); settled && len(w.Sealed) > 0 {
+		s.t.Errorf("%s is %s and keeps its secrets", w.ID, w.Phase)
+	}
+}
+
+// add sums what is leased when w is saved.
+func (s *watched) add(w spawner.Workload) {
+	var use spawner.Capacity
+	for _, other := range s.work {
+		if other.ID != w.ID && other.Kind != spawner.Job && w.Kind != spawner.Job && other.Phase.Active() && w.Phase.Active() &&
+			other.Hub == w.Hub && other.Owner == w.Owner && other.Name == w.Name {
+			s.t.Errorf("two active sessions of server %q of %s: %s is %s, %s is %s", w.Name, w.Owner, other.ID, other.Phase, w.ID, w.Phase)
+		}
+		if other.Backend == w.Backend {
+			use = sum(use, other)
+		}
+	}
+	if c := s.capacity[w.Backend]; use.CPUs > c.CPUs || use.Memory > c.Memory || use.Count > c.Count {
+		s.t.Errorf("%s: %+v of %+v is leased when %s becomes %s", w.Backend, use, c, w.ID, w.Phase)
+	}
+}
+
+// sum adds what w leases.
+func sum(use spawner.Capacity, w spawner.Workload) spawner.Capacity {
+	if w.Phase.Active() && w.Phase != spawner.Pending {
+		use.CPUs += w.Spec.Resources.CPUs
+		use.Memory += w.Spec.Resources.Memory
+		use.Count++
+	}
+	return use
+}
+
+func (s *watched) Delete(_ context.Context, _, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return errs.New(errs.NoSpace, "the disk is full")
+	}
+	delete(s.work, spawner.ID(key))
+	return nil
+}
+
+func (s *watched) All(context.Context, string) iter.Seq2[spawner.Record, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []spawner.Record
+	for id, w := range s.work {
+		text, _ := json.Marshal(w)
+		all = append(all, spawner.Record{Key: string(id), Value: text})
+	}
+	return func(yield func(spawner.Record, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *watched) fill(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+}
+
+func newSoak(t *testing.T, seed uint64) *soak {
+	s := &soak{service: newService(t), dice: &dice{rng: rand.New(rand.NewPCG(seed, 1))}}
+	s.kill()
+	s.config.Capacity = map[string]spawner.Capacity{
+		"docker": {CPUs: 3, Memory: 8 << 30, Count: 2}, "local": {CPUs: 8, Memory: 8 << 30, Count: 2},
+	}
+	s.records = &watched{t: t, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
+	s.records.seen = func(w spawner.Workload) spawner.Existence { return s.fakeOf(w).Held()[w.ID] }
+	s.config.Store = s.records
+	if !testing.Verbose() {
+		s.config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	s.config.Herald = func(ctx context.Context, w spawner.Workload, _ control.Env) {
+		s.heralds.Add(1)
+		defer s.heralds.Done()
+		if events, err := s.Events(ctx, spawner.Caller{System: true}, w.ID, w.Launch, 0); err == nil {
+			for range events {
+			}
+		}
+	}
+	s.crew.Boot(s.boot)
+	s.begin()
+	return s
+}
+
+// begin starts the service.
+func (s *soak) begin() {
+	s.start()
+	alive, end := context.WithCancel(context.Background())
+	s.alive = alive
+	killed := s.kill
+	s.kill = func() { end(); killed(); s.calls.Wait() }
+}
+
+// boot is what an app does.
+func (s *soak) boot(h *spawnertest.Hand) {
+	switch s.dice.n(12) {
+	case 0:
+		h.Exit(1)
+	case 1: // never answers
+	case 2:
+		time.AfterFunc(s.dice.upTo(time.Minute), h.Ready)
+	case 3:
+		h.Ready()
+		time.AfterFunc(s.dice.upTo(time.Hour), func() { h.Exit(s.dice.n(2)) })
+	default:
+		h.Ready()
+	}
+	if h.App().Ready == "" { // a job
+		time.AfterFunc(s.dice.upTo(10*time.Minute), func() { h.Exit(0) })
+	}
+	h.Act(control.Activity{Asked: s.dice.n(4) > 0, Busy: s.dice.n(2), Quiet: -1})
+}
+
+func (s *soak) run() {
+	for range 70 {
+		s.step()
+		if s.dice.n(3) > 0 {
+			time.Sleep(s.dice.upTo(of(s.dice, time.Second, 10*time.Second, time.Minute, 10*time.Minute)))
+		}
+		if s.dice.n(4) == 0 {
+			synctest.Wait()
+			s.checkBooks()
+		}
+	}
+	for _, end := range s.ends {
+		end()
+	}
+	s.records.fill(false)
+	s.crew.Boot(func(h *spawnertest.Hand) {
+		h.Ready()
+		if h.App().Ready == "" {
+			time.AfterFunc(time.Minute, func() { h.Exit(0) })
+		}
+	})
+	s.calls.Wait()
+	time.Sleep(15 * time.Minute)
+	s.checkRest()
+	s.clear()
+}
+
+// step does one thing of many.
+func (s *soak) step() {
+	steps := []func(){
+		s.ask, s.ask, s.ask, s.ask, s.ask, s.submitOne, s.submitOne, s.stopOne, s.stopOne, s.stopOne, s.removeOne, s.visit, s.visit, s.keep,
+		s.accident, s.accident, s.fault, s.fault, s.flap, s.muster, s.disk, s.revive, s.revive,
+	}
+	steps[s.dice.n(len(steps))]()
+}
+
+// ask asks for a start, from several requests at once now and then, some of which are given up.
+func (s *soak) ask() {
+	s.launch++
+	r := request(of(s.dice, "alice", "bob", "carol", "dave", "eve"), of(s.dice, "", "", "gpu"), fmt.Sprint("launch", s.launch))
+	r.Spec.Image, r.Fresh = of(s.dice, "notebook", "notebook", "ml"), s.dice.n(5) == 0
+	r.Spec.Resources.CPUs = float64(1 + s.dice.n(3))
+	if s.dice.n(2) == 0 {
+		r.Spec.EventsURL = "http://hub/events"
+	}
+	if s.dice.n(2) == 0 {
+		r.Spec.Life = spawner.Life{Idle: 12 * time.Minute, MaxAge: 40 * time.Minute, FirstConnect: 5 * time.Minute, Warning: 4 * time.Minute, MaxKeep: time.Hour}
+	}
+	for range 1 + s.dice.n(2) {
+		ctx, cancel := context.WithTimeout(s.alive, time.Second+s.dice.upTo(10*time.Minute))
+		s.calls.Go(func() {
+			defer cancel()
+			_, err := s.StartSession(ctx, hub, r)
+			switch errs.KindOf(err) {
+			case errs.Conflict, errs.Unavailable, errs.NoSpace:
+			default:
+				if err != nil {
+					s.t.Errorf("start: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func (s *soak) submitOne() {
+	_, err := s.SubmitJob(s.alive, of(s.dice, alice, bob), simpleJob())
+	if err != nil && !errs.Is(err, errs.NoSpace) {
+		s.t.Errorf("submit: %v", err)
+	}
+}
+
+// some gives some workload; false when there is none.
+func (s *soak) some() (spawner.Workload, bool) {
+	all := s.all()
+	if len(all) == 0 {
+		return spawner.Workload{}, false
+	}
+	return of(s.dice, all...), true
+}
+
+func (s *soak) all() []spawner.Workload {
+	all, err := s.List(s.alive, spawner.Caller{System: true})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return all
+}
+
+// mayFail takes the errors that a call may give of a full disk or of a workload that is not there any more, or not as it was.
+func (s *soak) mayFail(what string, err error) {
+	if err != nil && !errs.Is(err, errs.NoSpace) && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
+		s.t.Errorf("%s: %v", what, err)
+	}
+}
+
+func (s *soak) stopOne() {
+	w, ok := s.some()
+	if !ok {
+		return
+	}
+	var err error
+	if w.Kind == spawner.Job || s.dice.n(2) == 0 {
+		_, err = s.Stop(s.alive, admin, w.ID)
+	} else {
+		_, err = s.StopLaunch(s.alive, hub, w.Launch)
+	}
+	s.mayFail("stop", err)
+}
+
+func (s *soak) removeOne() {
+	if w, ok := s.some(); ok {
+		s.mayFail("remove", s.Remove(s.alive, admin, w.ID))
+	}
+}
+
+func (s *soak) visit() {
+	if w, ok := s.some(); ok {
+		s.Visit(w.ID, s.dice.n(2) == 0)
+	}
+}
+
+func (s *soak) keep() {
+	if w, ok := s.some(); ok && w.Kind != spawner.Job && w.Spec.Life.MaxKeep > 0 {
+		_, err := s.Keep(s.alive, admin, w.ID, time.Minute+s.dice.upTo(50*time.Minute))
+		s.mayFail("keep", err)
+	}
+}
+
+// fakeOf gives the backend of a workload.
+func (s *soak) fakeOf(w spawner.Workload) *spawnertest.Fake {
+	if w.Backend == "local" {
+		return s.jobs
+	}
+	return s.sessions
+}
+
+// accident happens to a container.
+func (s *soak) accident() {
+	w, ok := s.some()
+	if !ok {
+		return
+	}
+	switch f := s.fakeOf(w); s.dice.n(3) {
+	case 0:
+		f.Exit(w.ID, 3)
+	case 1:
+		f.OutOfMemory(w.ID)
+	default:
+		f.Vanish(w.ID)
+	}
+}
+
+// fault makes a backend refuse, hang or lose an answer.
+func (s *soak) fault() {
+	f := spawnertest.Fault{
+		Op:   of(s.dice, spawnertest.Start, spawnertest.Observe, spawnertest.Stop, spawnertest.Remove, spawnertest.List),
+		Step: of(s.dice, spawnertest.Before, spawnertest.Halfway, spawnertest.After), Times: of(s.dice, 1, 2, 5, spawnertest.Always),
+	}
+	if s.dice.n(2) == 0 {
+		hold := make(chan struct{})
+		f.Hold = hold
+		end := sync.OnceFunc(func() { close(hold) })
+		time.AfterFunc(s.dice.upTo(2*time.Minute), end)
+		s.ends = append(s.ends, end)
+	}
+	withdraw := of(s.dice, s.sessions, s.jobs).Inject(f)
+	time.AfterFunc(s.dice.upTo(5*time.Minute), withdraw)
+	s.ends = append(s.ends, withdraw)
+}
+
+// flap takes an agent's link down for a while.
+func (s *soak) flap() {
+	w, ok := s.some()
+	if !ok || s.crew.Hand(w.ID) == nil {
+		return
+	}
+	s.LinkChanged(s.alive, w.ID, false)
+	time.Sleep(s.dice.upTo(time.Minute))
+	if s.crew.Hand(w.ID) != nil {
+		s.LinkChanged(s.alive, w.ID, true)
+	}
+}
+
+// muster is of a Hub that has forgotten some servers.
+func (s *soak) muster() {
+	r := spawner.Roster{Hub: "main", Asked: time.Now(), Age: time.Minute, Stop: true}
+	for _, w := range s.all() {
+		if s.dice.n(4) > 0 {
+			r.Servers = append(r.Servers, spawner.Server{User: w.Owner, Name: w.Name})
+		}
+	}
+	_, err := s.Muster(s.alive, r)
+	s.mayFail("muster", err)
+}
+
+// disk is full for a while.
+func (s *soak) disk() {
+	s.records.fill(true)
+	time.Sleep(s.dice.upTo(of(s.dice, time.Second, time.Minute)))
+	s.records.fill(false)
+}
+
+// revive kills the service at any moment, and starts it again later.
+func (s *soak) revive() {
+	s.kill()
+	if s.dice.n(2) == 0 {
+		time.Sleep(s.dice.upTo(10 * time.Minute))
+	}
+	s.begin()
+}
+
+// checkBooks looks whether ledger and index agree with the workloads, and whether all that runs has a record.
+func (s *soak) checkBooks() {
+	use, known := map[string]spawner.Capacity{"docker": {}, "local": {}}, map[spawner.ID]bool{}
+	for _, w := range s.all() {
+		use[w.Backend] = sum(use[w.Backend], w)
+		known[w.ID] = true
+		if w.Kind == spawner.Job {
+			continue
+		}
+		if got, err := s.Launched(s.alive, hub, w.Launch); err != nil || got.ID != w.ID {
+			s.t.Errorf("launch %s of %s leads to %s, %v", w.Launch, w.ID, got.ID, err)
+		}
+		if id, ok := s.Route("main", w.Spec.Prefix+"lab"); w.Phase.Active() && (!ok || id != w.ID) {
+			s.t.Errorf("%s of %s leads to %s", w.Spec.Prefix, w.ID, id)
+		}
+	}
+	if got := s.Stats().Use; !maps.Equal(got, use) {
+		s.t.Errorf("the ledger has %+v, the workloads %+v", got, use)
+	}
+	for _, f := range []*spawnertest.Fake{s.sessions, s.jobs} {
+		for id := range f.Held() {
+			if !known[id] {
+				s.t.Errorf("%s has no record", id)
+			}
+		}
+	}
+}
+
+// checkRest looks whether everything has come to where it belongs.
+func (s *soak) checkRest() {
+	synctest.Wait()
+	s.checkBooks()
+	if err := s.Ready(); err != nil {
+		s.t.Error(err)
+	}
+	s.checkLine()
+	for _, w := range s.all() {
+		seen, err := s.fakeOf(w).Observe(s.alive, w.ID)
+		up := seen.Existence == spawner.Up
+		switch {
+		case err != nil:
+			s.t.Error(err)
+		case w.Want == spawner.WantGone:
+			s.t.Errorf("%s is to be gone and is %s", w.ID, w.Phase)
+		case w.Phase == spawner.Running && up && w.Want == spawner.WantRunning, w.Phase == spawner.Stopped && !up && w.Want == spawner.WantStopped:
+			if events := s.events(w.ID, w.Launch); len(events) == 0 || !events[len(events)-1].Final && w.Kind != spawner.Job {
+				s.t.Errorf("%s is %s, and its events do not end: %q", w.ID, w.Phase, messages(events))
+			}
+		case w.Phase == spawner.Pending && !up:
+		default:
+			s.t.Errorf("%s rests in %s, wanted %s, seen %s: %+v", w.ID, w.Phase, w.Want, seen.Existence, w.Outcome)
+		}
+	}
+}
+
+// checkLine looks whether anybody waits for what is free.
+func (s *soak) checkLine() {
+	for _, w := range s.all() {
+		if w.Phase == spawner.Pending && s.Queue(w).Place == 0 {
+			s.t.Errorf("%s waits, though it is next and has room", w.ID)
+		}
+	}
+}
+
+// clear removes everything, and looks whether who waits gets what comes free at once, and whether anything is left.
+func (s *soak) clear() {
+	for _, w := range s.all() {
+		s.mayFail("remove", s.Remove(s.alive, admin, w.ID))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s.checkLine()
+	}
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+	if left := s.all(); len(left) > 0 {
+		s.t.Errorf("not removed: %+v", left)
+	}
+	s.checkBooks()
+	s.heralds.Wait()
+	dirs, _ := os.ReadDir(s.config.Dir)
+	if held := len(s.sessions.Held()) + len(s.jobs.Held()); held > 0 || len(dirs) > 0 || len(s.records.work) > 0 {
+		s.t.Errorf("left over: %d in the backends, directories %v, records %v", held, dirs, s.records.work)
+	}
+}

@@ -50,7 +50,7 @@ func TestLateProbeOfOddNames(t *testing.T) {
 	s := outpostServer(newFake(ended("s-1", "a/b", "", "/user/a/b/"), ended("s-2", "bob", "gpu 1", "/user/bob/gpu 1/"), ended("s-3", "a/c", "n", "/user/a/c/n/")))
 	defer s.close()
 	for path, want := range map[string]int{
-		"/user/a%2Fb/api": 503, "/user/bob/gpu%201/api": 503, "/user/a%2Fc/n/api": 503, "/user/a/api": 404, "/user/bob/api": 404, "/user/b/api": 404,
+		"/user/a%2Fb/api": 503, "/user/bob/gpu%201/api": 503, "/user/a%2Fc/n/api": 503, "/user/a/api": 424, "/user/bob/api": 424, "/user/b/api": 424,
 	} {
 		w := httptest.NewRecorder()
 		s.noSession(w, httptest.NewRequest(http.MethodGet, path, nil))

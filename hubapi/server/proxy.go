@@ -78,7 +78,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 	}
 	found, err := s.cfg.Engine.Get(r.Context(), service(), id)
 	if err != nil || !strings.HasPrefix(r.URL.Path, found.Spec.Prefix) {
-		webui.NoSession(w, r, s.homeOf(r))
+		s.tellNoSession(w, r)
 		return
 	}
 	traceOf(r.Context()).caller = "visitor of " + string(id)
@@ -208,17 +208,17 @@ func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 		webui.NotUp(w, r, "not running")
 		return
 	}
-	webui.NoSession(w, r, s.homeOf(r))
+	s.tellNoSession(w, r)
 }
 
-// homeOf gives where the pages of the Hub are to whose servers a path belongs; empty where it has none.
-func (s *Server) homeOf(r *http.Request) string {
+func (s *Server) tellNoSession(w http.ResponseWriter, r *http.Request) {
 	for _, h := range s.hubsOf(r.Context()) {
 		if strings.HasPrefix(r.URL.EscapedPath(), h.base()+"user/") {
-			return h.PagesPrefix
+			webui.NoSession(w, r, true, h.PagesPrefix)
+			return
 		}
 	}
-	return ""
+	webui.NoSession(w, r, false, "")
 }
 
 // rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers, path and

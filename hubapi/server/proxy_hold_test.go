@@ -132,10 +132,10 @@ func TestProbeAfterTheEnd(t *testing.T) {
 		want                       int
 	}{
 		{"the Hub, which waits", "/user/bob/api", "http://hub/events", "", 503},
-		{"a visitor", "/user/bob/api", "http://hub/events", "Cookie", 404},
-		{"another path", "/user/bob/lab", "http://hub/events", "", 404},
-		{"nobody's", "/user/carol/api", "http://hub/events", "", 404},
-		{"a Hub that was told when it ran", "/user/bob/api", "", "", 404},
+		{"a visitor", "/user/bob/api", "http://hub/events", "Cookie", 424},
+		{"another path", "/user/bob/lab", "http://hub/events", "", 424},
+		{"nobody's", "/user/carol/api", "http://hub/events", "", 424},
+		{"a Hub that was told when it ran", "/user/bob/api", "", "", 424},
 	} {
 		ended := lab("s-ended", "bob", "/user/bob/")
 		ended.Phase, ended.Spec.EventsURL = spawner.Stopped, tc.events

@@ -102,8 +102,8 @@ func TestProxyWithoutASession(t *testing.T) {
 		text string
 	}{
 		{"/", 404, "No session runs"},
-		{"/user/nobody/", 404, "No session runs"},
-		{"/user/bo", 404, "No session runs"},
+		{"/user/nobody/", 424, "No session runs"},
+		{"/user/bo", 424, "No session runs"},
 		{"/%61pi/v1/me", 404, "No session runs"},
 		{"/user/bob/", 503, "booting"},
 		{"/user/eve/", 503, "not connected"},

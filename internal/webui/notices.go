@@ -15,11 +15,15 @@ type Notice struct {
 	RefreshAfter int    // seconds until the page asks again; 0: never
 }
 
-// NoSession answers for a path that no session has; pages is where its user finds her own, empty where there are no such pages.
-func NoSession(w http.ResponseWriter, r *http.Request, pages string) {
+// NoSession answers for a path that no session has. server: the path is one of a server of a Hub. pages is where its user finds
+// her sessions; empty where there are no such pages.
+func NoSession(w http.ResponseWriter, r *http.Request, server bool, pages string) {
 	n := Notice{Status: http.StatusNotFound, Title: "No session here", Text: "No session runs at this address: it was stopped, or it has ended.",
 		Next: "Start your server on the Hub's home page."}
-	if pages != "" && wantsPage(r) {
+	switch page := wantsPage(r); {
+	case server && !page:
+		n.Status = http.StatusFailedDependency // as the Hub has it: JupyterLab says then that its server does not run
+	case page && pages != "":
 		n.Next, n.Link, n.Label = "The page of your sessions says why, and starts it again. What you changed is kept.", pages, "My sessions"
 	}
 	Tell(w, r, n)

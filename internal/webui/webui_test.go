@@ -58,7 +58,7 @@ func TestNotices(t *testing.T) {
 		status  int
 		refresh bool
 	}{
-		{func(w http.ResponseWriter, r *http.Request) { NoSession(w, r, "/services/slipway/") }, 404, false},
+		{func(w http.ResponseWriter, r *http.Request) { NoSession(w, r, false, "/services/slipway/") }, 404, false},
 		{func(w http.ResponseWriter, r *http.Request) { NotUp(w, r, "<b>booting") }, 503, true},
 		{Gone, 502, false},
 	} {

@@ -52,7 +52,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	if a.Asked || e.Kind != Lab {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
 	}
-	if p := prospect(e.Workload, e.pulse.looked, now); !p.At.IsZero() && !now.Before(p.At.Add(-e.Spec.Life.Warning)) {
+	if p := prospect(e.Workload, e.pulse.looked, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		m.queue.add(id)
 	}
 }
@@ -157,18 +157,18 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 	if p.At.IsZero() {
 		return
 	}
-	tell := p.At.Add(-e.Spec.Life.Warning)
+	tell := p.At.Add(-p.Warning)
 	switch {
 	case now.Before(tell):
 		m.markWarned(e.ID, time.Time{}, time.Time{})
 		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
 	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
-		m.markWarned(e.ID, now, latest(p.At, now.Add(min(e.Spec.Life.Warning, leastWarning))))
+		m.markWarned(e.ID, now, latest(p.At, now.Add(p.leastWarning())))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
-		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, min(e.Spec.Life.Warning, leastWarning)-now.Sub(e.pulse.warned))+time.Millisecond)
+		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, p.leastWarning()-now.Sub(e.pulse.warned))+time.Millisecond)
 	}
 }
 
@@ -182,7 +182,7 @@ func (m *Manager) markWarned(id ID, at, stop time.Time) {
 
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
-	left := max(time.Until(p.At), min(e.Spec.Life.Warning, leastWarning))
+	left := max(time.Until(p.At), p.leastWarning())
 	text := fmt.Sprintf("Slipway will stop this session in %s: %s. Your changes are kept.", words(left), p.Why)
 	if p.CanKeep {
 		text += " To keep it: slipway keep " + p.keepFor()

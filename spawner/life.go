@@ -24,27 +24,29 @@ type Prospect struct {
 	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
 	CanKeep bool   // its user may put it off
 	MaxKeep time.Duration
+	Warning time.Duration // how long before then its user is told
 }
 
 // prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no clock.
 func prospect(w Workload, looked, now time.Time) Prospect {
 	l, idleSince := w.Spec.Life, latest(w.Up, w.Visited, w.Active)
 	var p Prospect
-	earlier := func(at time.Time, why string, known, canKeep bool) {
+	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
 		if p.At.IsZero() || at.Before(p.At) {
 			p = Prospect{At: at, Why: why, Known: known, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
+			p.Warning = min(l.Warning, limit/2) // else one with a short limit would be told all the time
 		}
 	}
 	if l.MaxAge > 0 {
-		earlier(w.Up.Add(l.MaxAge), fmt.Sprintf("up for %s of at most %s", words(now.Sub(w.Up)), words(l.MaxAge)), true, false)
+		earlier(w.Up.Add(l.MaxAge), l.MaxAge, fmt.Sprintf("up for %s of at most %s", words(now.Sub(w.Up)), words(l.MaxAge)), true, false)
 	}
 	unopened := w.Visited.IsZero() && w.Active.IsZero()
 	if unopened && l.FirstConnect > 0 {
-		earlier(latest(w.Up.Add(l.FirstConnect), w.KeepUntil), "not opened by anybody for "+words(l.FirstConnect), true, true)
+		earlier(latest(w.Up.Add(l.FirstConnect), w.KeepUntil), l.FirstConnect, "not opened by anybody for "+words(l.FirstConnect), true, true)
 	}
 	if l.Idle > 0 && (!unopened || l.FirstConnect == 0) {
 		why := fmt.Sprintf("idle for %s of at most %s", words(now.Sub(idleSince)), words(l.Idle))
-		earlier(latest(idleSince.Add(l.Idle), w.KeepUntil), why, now.Sub(looked) <= freshLook, true)
+		earlier(latest(idleSince.Add(l.Idle), w.KeepUntil), l.Idle, why, now.Sub(looked) <= freshLook, true)
 	}
 	return p
 }
@@ -104,10 +106,10 @@ func (e *entry) due(now time.Time) bool {
 	switch {
 	case p.At.IsZero() || now.Before(p.At) || !p.Known:
 		return false
-	case e.unopened() || e.Spec.Life.Warning == 0:
+	case e.unopened() || p.Warning == 0:
 		return true
 	default:
-		return e.pulse.toldOf(p) && now.Sub(e.pulse.warned) >= min(e.Spec.Life.Warning, leastWarning)
+		return e.pulse.toldOf(p) && now.Sub(e.pulse.warned) >= p.leastWarning()
 	}
 }
 
@@ -124,5 +126,5 @@ func (e *entry) unopened() bool {
 	return e.Visited.IsZero() && e.Active.IsZero() && e.KeepUntil.IsZero()
 }
 
-// leastWarning is how long before its stop a session is told in any case.
-const leastWarning = 2 * time.Minute
+// leastWarning is how long before its stop a session is told in any case, also when the service was away when it was to be told.
+func (p Prospect) leastWarning() time.Duration { return min(p.Warning, 2*time.Minute) }

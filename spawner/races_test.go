@@ -232,27 +232,42 @@ func (s *service) fill(full bool) {
 	s.store.full = full
 }
 
-// TestEachStopIsWarnedOf: who did something after a warning is warned again before the next stop, also where a warning comes
-// almost at once.
+// TestEachStopIsWarnedOf: who did something after a warning is warned again before another stop, be it of another cause.
 func TestEachStopIsWarnedOf(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		w := s.run("alice", spawner.Life{Idle: 12 * time.Minute, Warning: 10 * time.Minute})
+		w := s.run("alice", spawner.Life{Idle: time.Hour, MaxAge: 75 * time.Minute, Warning: 30 * time.Minute})
 		hand := s.crew.Hand(w.ID)
 		hand.Act(control.Activity{Asked: true, Quiet: -1})
 		s.Visit(w.ID, true)
+		time.Sleep(47 * time.Minute)
+		if n := hand.Notices(); len(n) != 1 || !strings.Contains(n[0], "idle") {
+			t.Fatalf("told %q", n)
+		}
+		s.Visit(w.ID, true)
 		time.Sleep(3 * time.Minute)
-		if n := len(hand.Notices()); n != 1 {
-			t.Fatalf("told %d times", n)
+		if n := hand.Notices(); len(n) != 2 || !strings.Contains(n[1], "of at most 1 h 15 min") {
+			t.Errorf("told %q after she worked on", n)
 		}
-		began := time.Now()
-		s.Visit(w.ID, true) // too soon after the first to be saved
-		time.Sleep(7 * time.Minute)
-		if n := len(hand.Notices()); n != 2 {
-			t.Errorf("told %d times after she worked on", n)
-		}
+		time.Sleep(20 * time.Minute)
 		s.reach(w.ID, spawner.Stopped)
-		if d := time.Since(began); d < 12*time.Minute || d > 15*time.Minute {
-			t.Errorf("stopped after %v", d)
+	})(t)
+}
+
+// TestShortLivesAreNotWarnedAllTheTime: where a site's idle limit is shorter than its warning, who works is left in peace.
+func TestShortLivesAreNotWarnedAllTheTime(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		w := s.run("alice", spawner.Life{Idle: 4 * time.Minute, Warning: 10 * time.Minute})
+		hand := s.crew.Hand(w.ID)
+		hand.Act(control.Activity{Asked: true, Busy: 1, Quiet: -1})
+		time.Sleep(time.Hour)
+		if n := hand.Notices(); len(n) > 0 {
+			t.Errorf("told %q while she works", n)
+		}
+		hand.Act(control.Activity{Asked: true, Quiet: -1})
+		began := time.Now()
+		s.reach(w.ID, spawner.Stopped)
+		if d := time.Since(began); len(hand.Notices()) != 1 || d < 3*time.Minute || d > 6*time.Minute {
+			t.Errorf("stopped after %v, told %q", d, hand.Notices())
 		}
 	})(t)
 }

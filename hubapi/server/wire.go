@@ -42,7 +42,7 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 		Active: moment(w.Active), Visited: moment(w.Visited), KeepUntil: moment(w.KeepUntil),
 	}
 	if p := s.cfg.Engine.Prospect(w); !p.At.IsZero() {
-		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: w.Spec.Life.Warning.String()}
+		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String()}
 	}
 	if page := s.pageOf(w); page != "" {
 		out.Page = &page

@@ -116,7 +116,7 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, b
 	now := map[ID]bool{}
 	for name, list := range found {
 		for id := range list {
-			if _, known := m.snapshot(id); known {
+			if m.knows(id) {
 				continue
 			}
 			now[id] = true
@@ -130,6 +130,13 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, b
 	m.orphans = len(now)
 	m.mu.Unlock()
 	return now
+}
+
+// knows reports whether there is a record of id.
+func (m *Manager) knows(id ID) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.work[id] != nil
 }
 
 // list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked at.
@@ -164,7 +171,7 @@ func (m *Manager) reapDirs(before, now map[ID]bool) {
 	}
 	for _, e := range entries {
 		id := ID(e.Name())
-		if _, known := m.snapshot(id); known || now[id] {
+		if m.knows(id) || now[id] {
 			continue
 		}
 		now[id] = true

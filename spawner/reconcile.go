@@ -57,7 +57,11 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 	o, err := m.backend(w.Backend).Observe(ctx, w.ID)
 	if err != nil {
 		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // patrol warns, once for all
-		m.queue.addAfter(w.ID, retryAfter)
+		again := retryAfter
+		if w.settled() { // nobody waits for it, and there may be thousands
+			again = max(again, m.cfg.Interval)
+		}
+		m.queue.addAfter(w.ID, again)
 		m.relay(w.ID, "The backend "+w.Backend+" does not answer; trying again. If this lasts, tell your administrator", 0)
 		return Observation{Existence: Unknown}
 	}

@@ -45,7 +45,7 @@ func rules() map[string]rule {
 		"spawner": {
 			own:     []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sync"},
-			tests:   []string{"spawner/spawnertest"},
+			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs"}},
 		"spawner/docker": {

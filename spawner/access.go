@@ -60,8 +60,9 @@ func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
 // StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
 func (m *Manager) StopLaunch(ctx context.Context, c Caller, name string) (Workload, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wishLocked(ctx, c, m.index.launches[launch{c.Hub, name}], WantStopped)
+	w, err := m.wishLocked(ctx, c, m.index.launches[launch{c.Hub, name}], WantStopped)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
 }
 
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
@@ -74,8 +75,18 @@ func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
 // wish records what the owner wants. What is to be gone stays so.
 func (m *Manager) wish(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wishLocked(ctx, c, id, want)
+	w, err := m.wishLocked(ctx, c, id, want)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+// vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk, and nobody
+// holds the lock meanwhile.
+func (m *Manager) vouch(ctx context.Context, w Workload, err error) (Workload, error) {
+	if err != nil {
+		return w, err
+	}
+	return w, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }
 
 func (m *Manager) wishLocked(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {

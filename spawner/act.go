@@ -14,6 +14,11 @@ import (
 
 // act carries out one action. An error means that it is to be repeated.
 func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) error {
+	if a.outward() {
+		if err := m.cfg.Store.Sync(ctx); err != nil {
+			return err
+		}
+	}
 	switch a {
 	case Lease:
 		return m.lease(ctx, e)
@@ -47,6 +52,17 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.forget(ctx, e)
 	default:
 		return nil
+	}
+}
+
+// outward reports whether an action does more than change the record: then the record it rests on, the lease first of all, must be
+// safe before.
+func (a Action) outward() bool {
+	switch a {
+	case Start, Hand, Collect, Kill, Settle, Sweep, Forget:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -116,7 +116,12 @@ func (m *Manager) isNews(id ID, acted bool, now time.Time) bool {
 // maximal age stays.
 func (m *Manager) Keep(ctx context.Context, c Caller, id ID, d time.Duration) (Workload, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	w, err := m.keepLocked(ctx, c, id, d)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+func (m *Manager) keepLocked(ctx context.Context, c Caller, id ID, d time.Duration) (Workload, error) {
 	e, err := m.entryLocked(c, id)
 	if err != nil {
 		return Workload{}, err

@@ -52,7 +52,8 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err := m.saveInputs(w.ID, r.Files); err != nil {
 		return Workload{}, err
 	}
-	return m.enterJob(ctx, c, w)
+	w, err = m.enterJob(ctx, c, w)
+	return m.vouch(ctx, w, err)
 }
 
 func jobOf(c Caller, r JobRequest, digest string) Workload {

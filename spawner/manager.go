@@ -22,9 +22,12 @@ import (
 
 // Store keeps records over restarts of the service. internal/store has it.
 type Store interface {
+	// Put and Delete are quick, in order, and outlive the service; a crash of the host they outlive once Sync has returned.
 	Put(ctx context.Context, bucket, key string, value any) error
 	Delete(ctx context.Context, bucket, key string) error
 	All(ctx context.Context, bucket string) iter.Seq2[Record, error]
+	// Sync makes all that was written before it safe. Any number may wait for it at once.
+	Sync(ctx context.Context) error
 }
 
 // Record is one key and its JSON value.

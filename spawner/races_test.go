@@ -96,6 +96,9 @@ func TestNewestStartWins(t *testing.T) {
 				starts.Go(func() { _, results[i] = s.StartSession(t.Context(), hub, request("alice", "", launch)) })
 				synctest.Wait()
 			}
+			if again := s.startSession(request("alice", "", "1")); again.Launch != "1" { // a late repetition of what is ending
+				t.Errorf("the repetition has launch %s", again.Launch)
+			}
 			close(hold)
 			starts.Wait()
 			s.reach(w.ID, spawner.Running)

@@ -37,12 +37,12 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	a := m.ask(c.Hub, r)
-	defer m.unask(a)
+	var mine *ask
+	defer func() { m.unask(mine) }()
 	for {
-		w, before, err := m.tryStart(ctx, c.Hub, r, a)
+		w, before, err := m.tryStart(ctx, c.Hub, r, &mine)
 		if err != nil || before == nil {
-			return w, err
+			return m.vouch(ctx, w, err)
 		}
 		_, err = m.Await(ctx, c, before.ID, func(w Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
 		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
@@ -87,31 +87,34 @@ type ask struct {
 	requests int
 }
 
-// ask notes that a start is asked for. It takes the place of an earlier one that waits still: of several starts that wait for a
+// askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts that wait for a
 // session to end, the last is the one that the Hub wants.
-func (m *Manager) ask(hub string, r SessionRequest) *ask {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *Manager) askLocked(hub string, r SessionRequest, mine **ask) (overtaken bool) {
 	s := seat{hub, r.User, r.Name}
-	if a := m.asks[s]; a != nil && a.launch == r.Launch {
-		a.requests++
-		return a
+	if *mine == nil {
+		if m.asks[s] == nil || m.asks[s].launch != r.Launch {
+			m.asks[s] = &ask{seat: s, launch: r.Launch}
+		}
+		*mine = m.asks[s]
+		(*mine).requests++
 	}
-	a := &ask{s, r.Launch, 1}
-	m.asks[s] = a
-	return a
+	return m.asks[s] != *mine
 }
 
-func (m *Manager) unask(a *ask) {
+// unask ends what askLocked has begun; nil is nothing.
+func (m *Manager) unask(mine *ask) {
+	if mine == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.requests--; a.requests == 0 && m.asks[a.seat] == a {
-		delete(m.asks, a.seat)
+	if mine.requests--; mine.requests == 0 && m.asks[mine.seat] == mine {
+		delete(m.asks, mine.seat)
 	}
 }
 
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
-func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, a *ask) (w Workload, before *Workload, err error) {
+func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mine **ask) (w Workload, before *Workload, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.prefixFreeLocked(hub, r); err != nil {
@@ -126,7 +129,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, a 
 		return active.Workload, nil, nil
 	case active == nil && kept != nil && kept.Launch == r.Launch:
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
-	case m.asks[a.seat] != a:
+	case m.askLocked(hub, r, mine):
 		return Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
 	case active != nil:
 		return m.makeWayLocked(ctx, active)

@@ -91,6 +91,16 @@ func (s *watched) Put(_ context.Context, _, key string, value any) error {
 	return nil
 }
 
+// Sync fails as Put does.
+func (s *watched) Sync(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return errs.New(errs.NoSpace, "the disk is full")
+	}
+	return nil
+}
+
 // judge looks whether the records allow the next one.
 func (s *watched) judge(before, w spawner.Workload) {
 	if text, _ := json.Marshal(w); strings.Contains(string(text), "hunter2") {

@@ -18,6 +18,24 @@ type memory struct {
 	mu      sync.Mutex
 	records map[string][]byte
 	full    bool
+	unsafe  map[string]bool // written since the last Sync
+	broken  error           // what Sync answers
+}
+
+func (s *memory) Sync(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken == nil {
+		clear(s.unsafe)
+	}
+	return s.broken
+}
+
+// safe reports whether a crash of the host now would lose nothing of a workload.
+func (s *memory) safe(id spawner.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.unsafe["workloads/"+string(id)]
 }
 
 func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
@@ -28,6 +46,10 @@ func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
 	}
 	b, err := json.Marshal(value)
 	s.records[bucket+"/"+key] = b
+	if s.unsafe == nil {
+		s.unsafe = map[string]bool{}
+	}
+	s.unsafe[bucket+"/"+key] = true
 	return err
 }
 

@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/internal/errs"
@@ -22,7 +23,7 @@ func TestNothingRestsOnWhatACrashOfTheHostCouldLose(t *testing.T) {
 		}
 		s.kill()
 		s.sessions = s.sessions.Again(spawnertest.Config{
-			StartTime: time.Second, Ended: func(id spawner.ID) { check("an end", id); s.crew.GoDown(id) },
+			StartTime: time.Second, Ended: s.crew.GoDown,
 			Started: func(l spawner.Launch) { check("a container", l.ID); s.crew.ComeUp(l) },
 		})
 		s.config.Backends = []spawner.Backend{s.sessions, s.jobs}
@@ -57,8 +58,9 @@ func TestDiskThatCannotBeFlushed(t *testing.T) {
 			t.Errorf("a start is promised: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
-		if n := s.sessions.Count(spawnertest.Start, ""); n > 0 {
-			t.Errorf("%d containers are started that nobody may remember", n)
+		synctest.Wait()
+		if held := s.sessions.Held(); len(held) > 0 {
+			t.Errorf("containers %v, which nobody may remember", held)
 		}
 		s.store.mu.Lock()
 		s.store.broken = nil

@@ -14,7 +14,7 @@ import (
 
 // act carries out one action. An error means that it is to be repeated.
 func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) error {
-	if a.outward() {
+	if restsOnRecord(a, e.Kind) {
 		if err := m.cfg.Store.Sync(ctx); err != nil {
 			return err
 		}
@@ -55,12 +55,14 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	}
 }
 
-// outward reports whether an action does more than change the record: then the record it rests on, the lease first of all, must be
-// safe before.
-func (a Action) outward() bool {
+// restsOnRecord reports whether something would be wrong if the host crashed during an action and took the newest changes of the
+// record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
+func restsOnRecord(a Action, k Kind) bool {
 	switch a {
-	case Start, Hand, Collect, Kill, Settle, Sweep, Forget:
+	case Start, Hand, Sweep, Forget:
 		return true
+	case Kill:
+		return k == Job
 	default:
 		return false
 	}

@@ -46,6 +46,9 @@ func prospect(w Workload, looked, now time.Time) Prospect {
 	}
 	if l.Idle > 0 && (!unopened || l.FirstConnect == 0) {
 		why := fmt.Sprintf("idle for %s of at most %s", words(now.Sub(idleSince)), words(l.Idle))
+		if now.Sub(idleSince) < lookEvery {
+			why = fmt.Sprintf("if nothing goes on in it for %s", words(l.Idle))
+		}
 		earlier(latest(idleSince.Add(l.Idle), w.KeepUntil), l.Idle, why, now.Sub(looked) <= freshLook, true)
 	}
 	return p

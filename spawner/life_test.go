@@ -24,6 +24,7 @@ func TestProspect(t *testing.T) {
 	}{
 		{"just started", func(*Workload) {}, 0, 1, 20, "not opened", true, true},
 		{"opened and left", func(w *Workload) { w.Visited = at(5) }, 30, 31, 65, "idle for 26 min of at most 1 h", true, true},
+		{"in use", func(w *Workload) { w.Visited, w.Active = at(5), at(90) }, 90, 90, 150, "if nothing goes on in it for 1 h", true, true},
 		{"its agent is silent", func(w *Workload) { w.Visited = at(5) }, 30, 40, 65, "idle", false, true},
 		{"something went on", func(w *Workload) { w.Visited, w.Active = at(5), at(90) }, 100, 100, 150, "idle for 10 min", true, true},
 		{"never opened, but at work", func(w *Workload) { w.Active = at(10) }, 15, 15, 70, "idle", true, true},

@@ -83,7 +83,14 @@ func makeKey(file string) ([]byte, error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, err
 	}
-	return key, os.Rename(f.Name(), file)
+	if err := os.Rename(f.Name(), file); err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	return key, errors.Join(dir.Sync(), dir.Close())
 }
 
 // Seal seals plain. What is sealed for one purpose is not opened for another.

@@ -19,7 +19,7 @@ const usage = `usage:
                                      the service over a simulated world; its figures at the end
   simulated curve --dir DIR [--levels N,N] [--steady D] [--idle D]
                                      what a session costs a service that has N of them; JSON
-See simulated serve -h and simulated curve -h.`
+See simulated serve -h and simulated curve -h`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -224,7 +224,7 @@ class SlipwaySpawner(Spawner):
         # The launch keeps an earlier start's events apart from this one's.
         async for event in self.service.events(path, {"launch": self.launch}):
             if event.message:
-                yield progress_event(event.message, event.percent, page)
+                yield progress_event(event.message, event.percent, "" if event.final else page)
 
     async def get_url(self) -> str:
         """Give the server's URL; the Hub asks after a restart and compares it with what it has stored."""

@@ -40,16 +40,24 @@ func prospect(w Workload, looked, now time.Time) Prospect {
 	if l.MaxAge > 0 {
 		earlier(w.Up.Add(l.MaxAge), l.MaxAge, fmt.Sprintf("up for %s of at most %s", words(now.Sub(w.Up)), words(l.MaxAge)), true, false)
 	}
+	kept := func(at time.Time, why string) (time.Time, string) {
+		if w.KeepUntil.After(at) {
+			return w.KeepUntil, "it was to be kept until then"
+		}
+		return at, why
+	}
 	unopened := w.Visited.IsZero() && w.Active.IsZero()
 	if unopened && l.FirstConnect > 0 {
-		earlier(latest(w.Up.Add(l.FirstConnect), w.KeepUntil), l.FirstConnect, "not opened by anybody for "+words(l.FirstConnect), true, true)
+		at, why := kept(w.Up.Add(l.FirstConnect), "not opened by anybody for "+words(l.FirstConnect))
+		earlier(at, l.FirstConnect, why, true, true)
 	}
 	if l.Idle > 0 && (!unopened || l.FirstConnect == 0) {
 		why := fmt.Sprintf("idle for %s of at most %s", words(now.Sub(idleSince)), words(l.Idle))
 		if now.Sub(idleSince) < lookEvery {
 			why = fmt.Sprintf("if nothing goes on in it for %s", words(l.Idle))
 		}
-		earlier(latest(idleSince.Add(l.Idle), w.KeepUntil), l.Idle, why, now.Sub(looked) <= freshLook, true)
+		at, why := kept(idleSince.Add(l.Idle), why)
+		earlier(at, l.Idle, why, now.Sub(looked) <= freshLook, true)
 	}
 	return p
 }

@@ -337,7 +337,7 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 		before = Workload{}
 	}
 	if e.Phase != next.Phase {
-		m.log.Info("workload", "id", e.ID, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
+		m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
 	}
 	*e = next
 	m.work[e.ID] = e

@@ -113,6 +113,8 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 	}
 	c, ok := s.byBasic(r)
 	if !ok {
+		username, _, _ := r.BasicAuth()
+		s.log.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
 		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
 		return

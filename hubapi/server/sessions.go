@@ -38,7 +38,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 	c, id := callerOf(r.Context()), spawner.ID(name)
 	if id == hubapi.Self {
 		if id = c.Workload; id == "" {
-			return spawner.Workload{}, errs.Bad("id", hubapi.Self, "an id: only programs in a session have a self")
+			return spawner.Workload{}, errs.Bad("id", hubapi.Self, "the id of a session, as `slipway sessions` lists them: only programs inside one have a self")
 		}
 	}
 	w, err := s.cfg.Engine.Get(r.Context(), c, id)

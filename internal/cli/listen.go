@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,16 @@ func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error)
 		}
 	}
 	return l, nil
+}
+
+// addresses gives all addresses, the common one first.
+func (l listeners) addresses() []string {
+	all := []string{l.common.Addr().String()}
+	for _, own := range l.hubs {
+		all = append(all, own.Addr().String())
+	}
+	slices.Sort(all[1:])
+	return all
 }
 
 func (l listeners) close() {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -85,7 +86,8 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 		listeners.close()
 		return err
 	}
-	log.Info("slipway serves", "listen", cfg.Listen, "data", cfg.DataDir, "version", version)
+	log.Info("slipway serves", "listen", strings.Join(listeners.addresses(), " "), "data", cfg.DataDir, "version", version)
+	s.tellRetired(ctx)
 	return s.run(ctx, listeners)
 }
 

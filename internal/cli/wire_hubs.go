@@ -75,6 +75,24 @@ func serverHubs(parts []hubPart) []server.Hub {
 	return hubs
 }
 
+// tellRetired says what is kept for users of hubs that are not configured any more: nobody else would ever see it.
+func (s *service) tellRetired(ctx context.Context) {
+	all, err := s.engine.List(ctx, spawner.Caller{System: true})
+	if err != nil {
+		return
+	}
+	kept := map[string]int{}
+	for _, w := range all {
+		kept[w.Hub]++
+	}
+	for _, p := range s.hubs {
+		delete(kept, p.cfg.Name)
+	}
+	for hub, n := range kept {
+		s.log.Warn("a hub is not configured any more, and has sessions and jobs: configure it again to end or discard them", "hub", hub, "count", n)
+	}
+}
+
 // herald tells a hub what happens in a start that it asked for.
 func (s *service) herald(ctx context.Context, w spawner.Workload, secrets control.Env) {
 	hubs := map[string]hubsync.Hub{}

@@ -101,14 +101,14 @@ func TestHubs(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub := func(name, more string) string {
-		return "  - {name: " + name + ", api_url: 'http://h/hub/api', service: slipway, spawner_token_file: " + password + more + "}\n"
+		return "  - {name: " + name + ", api_url: 'http://" + strings.ToLower(strings.ReplaceAll(name, "/", "")) + "/hub/api', service: slipway, spawner_token_file: " + password + more + "}\n"
 	}
 	elsewhere := func(name, more string) string { // with a base path and a token of its own
 		token := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(token, []byte(strings.Repeat(name, 32)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Replace(hub(name, more), "http://h/", "http://h/"+name+"/", 1)
+		text := strings.Replace(hub(name, more), "/hub/api", "/"+name+"/hub/api", 1)
 		return strings.Replace(text, "spawner_token_file: "+password, "spawner_token_file: "+token, 1)
 	}
 	tests := []struct{ text, want string }{
@@ -120,9 +120,10 @@ func TestHubs(t *testing.T) {
 		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy"), "whose tokens this hub would be shown"},
 		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy, listen: '127.0.0.1:8091'"), ""},
 		{hub("a", ", realm: site") + elsewhere("b", ", realm: desy, listen: '127.0.0.1:8091'") + hub("c", ", realm: x, listen: '127.0.0.1:8091'"), "hubs[2].listen"},
-		{hub("a", ", realm: site") + strings.Replace(hub("b", ", realm: site"), "http://h/", "http://h/b/", 1), "hubs[1].spawner_token_file"},
-		{strings.Replace(hub("a", ""), "http://h/", "http://me:geheim@h/", 1), "hubs[0].api_url"},
+		{hub("a", ", realm: site") + strings.Replace(hub("b", ", realm: site"), "/hub/api", "/b/hub/api", 1), "hubs[1].spawner_token_file"},
+		{strings.Replace(hub("a", ""), "http://a/", "http://me:geheim@a/", 1), "hubs[0].api_url"},
 		{hub("a", ", token_file: "+password+", outpost: {flavors_url: 'http://me:geheim@h/x'}"), "hubs[0].outpost.flavors_url"},
+		{hub("a", ", realm: site") + strings.Replace(hub("b", ", realm: site, listen: '127.0.0.1:8091'"), "http://b/", "http://a/", 1), "hubs[1].api_url"},
 		{hub("a", ", listen: here"), "hubs[0].listen"},
 		{hub("a", ", listen: '127.0.0.1:8090'"), "hubs[0].listen"},
 		{hub("a", ", realm: site") + hub("a", ", realm: desy"), "hubs[1].name"},

@@ -63,7 +63,7 @@ type Credential struct {
 // UnmarshalYAML reads a hub over the defaults of its keys.
 func (h *Hub) UnmarshalYAML(read func(any) error) error {
 	type plain Hub
-	v := plain{Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
+	v := plain{Service: "slipway", Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
 	if err := read(&v); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (c Config) checkHubs(p *problems) {
 	if len(c.Hubs) == 0 {
 		p.add("hubs", "[]", "at least one hub")
 	}
-	names, users, bases := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	names, users, bases, apis := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	realms, tokens := map[string]string{}, map[string]string{}
 	for i, h := range c.Hubs {
 		at := fmt.Sprintf("hubs[%d].", i)
@@ -149,6 +149,11 @@ func (c Config) checkHubs(p *problems) {
 			p.add(at+"name", h.Name, "a name that no other hub has, of lower-case letters, digits, '-', '_' and '.'")
 		}
 		names[h.Name] = true
+		if api := strings.TrimRight(h.APIURL, "/"); apis[api] {
+			p.add(at+"api_url", h.APIURL, "the address of this Hub: a hub above has the same one")
+		} else {
+			apis[api] = true
+		}
 		h.check(at, p)
 		h.checkRealm(at, len(c.Hubs) > 1, p)
 		h.checkOutpost(at, users, p)
@@ -199,11 +204,15 @@ func (h Hub) checkRealm(at string, several bool, p *problems) {
 
 // checkListen wants a path to be one hub's: hubs that share an address must differ in their base paths.
 func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) {
-	if _, _, err := net.SplitHostPort(h.Listen); h.Listen != "" && (err != nil || h.Listen == common) {
+	if _, _, err := net.SplitHostPort(h.Listen); h.Listen != "" && err != nil {
 		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091, or nothing")
 	}
+	if h.Listen == common {
+		p.add(at+"listen", h.Listen, "another address, such as 127.0.0.1:8091: this one is the common `listen`; or nothing")
+	}
 	if place := h.Listen + " " + h.base(); bases[place] {
-		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: another hub of this one has the same base path "+h.base())
+		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: a hub above answers at the same one, and has the same base path "+
+			h.base()+" in its api_url")
 	} else {
 		bases[place] = true
 	}
@@ -213,7 +222,7 @@ func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) 
 // token it is, so that all hubs there are asked in turn, and who runs one would get hold of the others' tokens.
 func (h Hub) checkStrangers(at string, realms map[string]string, p *problems) {
 	if first, ok := realms[h.Listen]; ok && first != h.Realm && h.Realm != "" {
-		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: another hub of this one has users of the realm "+first+
+		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: a hub above answers at the same one and has users of the realm "+first+
 			", whose tokens this hub would be shown")
 		return
 	}

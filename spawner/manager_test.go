@@ -477,7 +477,9 @@ func TestFullDiskStartsNothing(t *testing.T) {
 
 func TestLostRecordsStopNothing(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
+		s.kill() // the first look at the backend must find it
 		s.sessions.Plant("s-stranger", spawner.Observation{Existence: spawner.Up})
+		s.start()
 		time.Sleep(5 * time.Minute)
 		if seen := s.look("s-stranger"); seen != spawner.Up {
 			t.Errorf("the only session that runs is %s", seen)

@@ -349,8 +349,8 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 			out := canceled(*e)
 			out.At, e.Outcome = time.Now(), &out
 		}
-		if out := e.Outcome; out != nil && out.Failed && out.Tail == "" && o.Tail != "" {
-			told := *out
+		if e.Outcome.Failed && e.Outcome.Tail == "" {
+			told := *e.Outcome
 			told.Tail = o.Tail
 			e.Outcome = &told
 		}

@@ -52,7 +52,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	if a.Asked || e.Kind != Lab {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
 	}
-	if p := prospect(e.Workload, e.pulse.looked, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
+	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		m.queue.add(id)
 	}
 }
@@ -149,7 +149,7 @@ func (m *Manager) Prospect(w Workload) Prospect {
 	if e == nil || e.Phase != Running {
 		return Prospect{}
 	}
-	return prospect(e.Workload, e.pulse.looked, time.Now())
+	return e.prospect(time.Now())
 }
 
 // warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has come.
@@ -158,7 +158,7 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 		return
 	}
 	now := time.Now()
-	p := prospect(e.Workload, e.pulse.looked, now)
+	p := e.prospect(now)
 	if p.At.IsZero() {
 		return
 	}
@@ -207,7 +207,7 @@ func (p Prospect) keepFor() string {
 
 // expired is the outcome of a session whose time was up.
 func (m *Manager) expired(e entry) Outcome {
-	p := prospect(e.Workload, e.pulse.looked, time.Now())
+	p := e.prospect(time.Now())
 	return Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: "start it again: its changes are kept"}
 }
 

@@ -62,6 +62,9 @@ func prospect(w Workload, looked, now time.Time) Prospect {
 	return p
 }
 
+// prospect judges a running session by what is known of it at now.
+func (e *entry) prospect(now time.Time) Prospect { return prospect(e.Workload, e.pulse.looked, now) }
+
 func latest(first time.Time, others ...time.Time) time.Time {
 	for _, t := range others {
 		if t.After(first) {
@@ -113,7 +116,7 @@ const longestQuiet = 10 * 365 * 24 * time.Hour
 // due reports whether a running session is to be stopped now. Nobody is stopped for being idle of whom nothing is known, nor
 // without having been told in time, also when the service was away when the warning was due.
 func (e *entry) due(now time.Time) bool {
-	p := prospect(e.Workload, e.pulse.looked, now)
+	p := e.prospect(now)
 	switch {
 	case p.At.IsZero() || now.Before(p.At) || !p.Known:
 		return false

@@ -45,8 +45,6 @@ type Config struct {
 	Every    time.Duration // between two musters. Zero: none
 	Age      time.Duration // younger sessions are not judged by a muster
 	Stop     bool          // a muster stops sessions that the Hub does not know
-	// Mustered is told of each muster that came about, for figures. Nil: nobody is.
-	Mustered func(spawner.MusterReport)
 
 	FlavorsURL string     // where what can be started is told. Empty: nowhere
 	Flavors    func() any // gives it, for JSON

@@ -31,9 +31,6 @@ func (s *Syncer) musterOnce(ctx context.Context) error {
 	report, err := s.cfg.Engine.Muster(ctx, spawner.Roster{
 		Hub: s.cfg.Name, Asked: asked, Age: s.cfg.Age, Stop: s.cfg.Stop, Servers: serversOf(users),
 	})
-	if s.cfg.Mustered != nil {
-		s.cfg.Mustered(report)
-	}
 	if report.Strangers > 0 {
 		s.log.Warn("sessions that the Hub does not know", "sessions", report.Strangers, "stopped", len(report.Stopped))
 	}

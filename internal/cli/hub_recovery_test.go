@@ -46,7 +46,7 @@ func TestRecovery(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, cpus: 2.5})
+			s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, cpus: 3})
 			s.recovers(tt.kill)
 		})
 	}
@@ -56,6 +56,7 @@ func TestRecovery(t *testing.T) {
 func (s *hubSite) recovers(kill func(s *hubSite)) {
 	running := s.start("alice", "", nil)
 	s.start("stubborn.sid", "", nil) // does not listen when it is asked to end
+	s.start("eve", "", nil)          // holds what another waits for, however long all this takes
 	s.token(hubtest.Admin)
 	s.token("slow.bob")
 	s.token("carol")
@@ -66,12 +67,16 @@ func (s *hubSite) recovers(kill func(s *hubSite)) {
 	s.hub.StopServer("stubborn.sid", "")
 	s.phaseOf("stubborn.sid", "stopping")
 	s.startOnly("carol", "", nil)
-	s.startOnly("queued.dan", "", map[string]any{"cpus": 1}) // no room until the stubborn one has ended
+	s.phaseOf("carol", "leased", "starting", "booting", "running") // before the next asks: the Hub answers before the service knows
+	s.startOnly("queued.dan", "", map[string]any{"cpus": 1.5})
 	s.phaseOf("queued.dan", "pending")
 	for _, w := range s.sessions() {
 		s.t.Logf("at the kill the session of %s is %s", w.User, w.Phase)
 	}
 	kill(s)
+	if r := s.as(hubtest.Admin, http.MethodPost, "/sessions/"+s.sessionOf("eve", "").ID+"/stop", nil); r.status != http.StatusOK {
+		s.t.Fatalf("stop the session of eve: %d %s", r.status, r.body)
+	}
 
 	for _, user := range []string{"slow.bob", "carol"} {
 		s.answers(user, "")

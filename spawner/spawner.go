@@ -11,6 +11,8 @@ package spawner
 import (
 	"context"
 	"time"
+
+	"slipway/internal/gpu"
 )
 
 // ID names a workload for ever: "s-" or "j-" and 16 lower-case letters and digits. It is safe in paths, labels and host names.
@@ -71,12 +73,14 @@ type Spec struct {
 	Argv        []string          `json:"argv"`
 	Env         map[string]string `json:"env,omitempty"` // public variables; secrets travel in Secrets
 	Resources   Resources         `json:"resources"`
-	TimeLimit   time.Duration     `json:"time_limit,omitempty"` // of a job's run; zero: none
-	Prefix      string            `json:"prefix,omitempty"`     // sessions: the URL path that is theirs, decoded, with slashes at both ends
-	Ready       string            `json:"ready,omitempty"`      // sessions: the path that answers when the app is up
-	Inputs      []string          `json:"inputs,omitempty"`     // jobs: names of the input files
-	Life        Life              `json:"life,omitzero"`        // sessions: when they are stopped
-	EventsURL   string            `json:"events_url,omitempty"` // sessions: where Config.Herald tells what happens in the start
+	TimeLimit   time.Duration     `json:"time_limit,omitempty"`  // of a job's run; zero: none
+	Prefix      string            `json:"prefix,omitempty"`      // sessions: the URL path that is theirs, decoded, with slashes at both ends
+	Ready       string            `json:"ready,omitempty"`       // sessions: the path that answers when the app is up
+	Inputs      []string          `json:"inputs,omitempty"`      // jobs: names of the input files
+	Life        Life              `json:"life,omitzero"`         // sessions: when they are stopped
+	GPU         gpu.Request       `json:"gpu,omitzero"`          // what slice of one; zero: none
+	Preemptible bool              `json:"preemptible,omitempty"` // jobs: may borrow an idle session's slice, and is put back in line when it is wanted
+	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.Herald tells what happens in the start
 }
 
 // Workload is one session or job as the store has it.
@@ -99,6 +103,11 @@ type Workload struct {
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
 	Rev     int64     `json:"rev"`              // counts changes
 	Turn    int64     `json:"turn,omitempty"`   // counts the starts of all workloads: who waits with a lower one goes first
+
+	Slice  *gpu.Slice `json:"slice,omitempty"`  // of a GPU; leased or borrowed; nil: none
+	Lender ID         `json:"lender,omitempty"` // jobs: the session whose slice it has borrowed; empty: the slice is its own
+	Moving bool       `json:"moving,omitempty"` // it is being ended to go back in line: its slice turned out bad, or is called back
+	Moves  int        `json:"moves,omitempty"`  // how often it went back in line since its start was asked for
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them
 	// Of the current start of a session; zero: never. Active is saved from time to time only.
@@ -138,6 +147,8 @@ type Launch struct {
 	Dir      string
 	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
 	SIF      string // jobs: the environment's image file
+	// GPU is what makes its slice of a GPU usable inside; nil: it must see none, whatever its image asks for.
+	GPU *gpu.Binding
 	// Report tells the user of a step that takes time (percent < 0: unknown). Never nil.
 	Report func(message string, percent int)
 }

@@ -26,9 +26,12 @@ func rules() map[string]rule {
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":   {own: []string{"internal/errs", "internal/secret", "internal/memsize"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/config":   {own: []string{"internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
 		"internal/store":    {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
+
+		// GPUs. The words and the pure parts know no driver.
+		"internal/gpu": {own: []string{"internal/errs", "internal/memsize"}},
 
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
@@ -43,7 +46,7 @@ func rules() map[string]rule {
 
 		// The engine, and one package a backend.
 		"spawner": {
-			own:     []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			own:     []string{"internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},

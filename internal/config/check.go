@@ -48,6 +48,7 @@ func (c Config) Check() error {
 	}
 	c.checkHubs(&p)
 	c.checkProfiles(&p)
+	c.checkGPU(&p)
 	c.checkLimits(&p)
 	return errors.Join(p...)
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Jobs         Jobs         `yaml:"jobs"`
 	Docker       Docker       `yaml:"docker"`
 	Local        Local        `yaml:"local"`
+	GPU          GPU          `yaml:"gpu"`
 	Environments Environments `yaml:"environments"`
 }
 
@@ -59,6 +60,7 @@ type Jobs struct {
 	DefaultMemory Size     `yaml:"default_memory"`
 	DefaultTime   Duration `yaml:"default_time"`
 	MaxTime       Duration `yaml:"max_time"`
+	GPUs          []string `yaml:"gpus"` // what a job may ask for
 }
 
 // Docker is the backend of sessions.
@@ -94,6 +96,7 @@ func Default() Config {
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
+		GPU:    defaultGPU(),
 	}
 }
 

@@ -19,6 +19,10 @@ type Profile struct {
 	Pids        int64    `yaml:"pids"`
 	Default     bool     `yaml:"default"`
 
+	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
+	GPUIsolation string `yaml:"gpu_isolation"` // the weakest that will do; empty: what the slice itself promises
+	GPUModel     string `yaml:"gpu_model"`     // a part of the model's name; empty: any
+
 	// When its sessions are stopped: see Example. Zero: never.
 	IdleLimit    Duration `yaml:"idle_limit"`
 	MaxAge       Duration `yaml:"max_age"`

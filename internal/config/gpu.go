@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"slipway/internal/gpu"
+)
+
+// GPU says which GPUs there are, what each is used for, and by what rules.
+type GPU struct {
+	Driver     string              `yaml:"driver"`    // none, nvml, simulated
+	Helper     string              `yaml:"helper"`    // the program that speaks to the driver
+	Simulated  []string            `yaml:"simulated"` // models, of driver simulated
+	Devices    []GPURule           `yaml:"devices"`
+	Placement  string              `yaml:"placement"` // frag, pack, first
+	Headroom   float64             `yaml:"headroom"`
+	SwitchMIG  bool                `yaml:"switch_mig"`
+	SelfTest   bool                `yaml:"self_test"`
+	Quarantine Duration            `yaml:"quarantine"`
+	Sample     Duration            `yaml:"sample"`
+	IdleAfter  Duration            `yaml:"idle_after"`
+	BusySM     float64             `yaml:"busy_sm"` // percent
+	Groups     map[string][]string `yaml:"groups"`
+	MPS        MPS                 `yaml:"mps"`
+	Lend       Lend                `yaml:"lend"`
+}
+
+// GPURule says what GPUs are used for.
+type GPURule struct {
+	Match  string   `yaml:"match"` // "*", an index, the beginning of a UUID, or a part of the model's name
+	Mode   string   `yaml:"mode"`
+	Layout []string `yaml:"layout"`  // mig: instances that are made once and kept; empty: as needed
+	Adopt  bool     `yaml:"adopt"`   // mig: use instances that somebody else has made
+	AtOnce int      `yaml:"at_once"` // mps, shared: most workloads; 0: 48 and 4
+	Drain  bool     `yaml:"drain"`   // nothing new starts on it
+}
+
+// MPS says where the daemons are.
+type MPS struct {
+	Control string `yaml:"control"` // NVIDIA's program
+	Dir     string `yaml:"dir"`
+}
+
+// Lend says whether idle slices of sessions are lent to jobs.
+type Lend struct {
+	On     bool     `yaml:"on"`
+	After  Duration `yaml:"after"`  // the slice was idle
+	Recall Duration `yaml:"recall"` // between telling a job and killing it
+}
+
+func defaultGPU() GPU {
+	return GPU{
+		Driver: "none", Helper: "slipway-gpu", Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
+		Sample: Duration(10 * time.Second), IdleAfter: Duration(10 * time.Minute), BusySM: 1,
+		MPS:  MPS{Control: "nvidia-cuda-mps-control", Dir: "/run/slipway/mps"},
+		Lend: Lend{After: Duration(20 * time.Minute), Recall: Duration(30 * time.Second)},
+	}
+}
+
+// UnmarshalYAML reads a rule. Without a match it is for all.
+func (r *GPURule) UnmarshalYAML(read func(any) error) error {
+	type plain GPURule
+	v := plain{Match: "*"}
+	if err := read(&v); err != nil {
+		return err
+	}
+	*r = GPURule(v)
+	return nil
+}
+
+func (c Config) checkGPU(p *problems) {
+	g := c.GPU
+	oneOf := func(field, value string, words ...string) {
+		if !slices.Contains(words, value) {
+			p.add(field, value, fmt.Sprintf("one of %v", words))
+		}
+	}
+	oneOf("gpu.driver", g.Driver, "none", "nvml", "simulated")
+	oneOf("gpu.placement", g.Placement, "frag", "pack", "first")
+	if g.Driver == "simulated" && len(g.Simulated) == 0 {
+		p.add("gpu.simulated", "[]", "at least one model, such as H200")
+	}
+	if g.Headroom < 0 || g.Headroom > 1 {
+		p.add("gpu.headroom", g.Headroom, "from 0 to 1")
+	}
+	for key, d := range map[string]Duration{
+		"quarantine": g.Quarantine, "sample": g.Sample, "idle_after": g.IdleAfter, "lend.after": g.Lend.After, "lend.recall": g.Lend.Recall,
+	} {
+		if d <= 0 {
+			p.add("gpu."+key, time.Duration(d), "a time such as 10m")
+		}
+	}
+	for i, r := range g.Devices {
+		at := fmt.Sprintf("gpu.devices[%d].", i)
+		oneOf(at+"mode", r.Mode, "whole", "mig", "mps", "shared")
+		if r.Match == "" {
+			p.add(at+"match", r.Match, `"*", an index, the beginning of a UUID, or a part of the model's name`)
+		}
+		if r.AtOnce < 0 {
+			p.add(at+"at_once", r.AtOnce, "0 or more")
+		}
+		if r.Mode != "mig" && (len(r.Layout) > 0 || r.Adopt) {
+			p.add(at+"layout", r.Layout, "for mode mig only, as adopt is")
+		}
+		for _, name := range r.Layout {
+			if q, err := gpu.ParseRequest(name); err != nil || q.Mode != gpu.MIG {
+				p.add(at+"layout", name, "MIG profiles such as 1g.18gb")
+			}
+		}
+	}
+	for i, f := range c.Profiles {
+		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation)
+	}
+	for _, name := range c.Jobs.GPUs {
+		c.checkRequest(p, "jobs.", name, "")
+	}
+}
+
+func (c Config) checkRequest(p *problems, at, request, tier string) {
+	r, err := gpu.ParseRequest(request)
+	switch {
+	case err != nil:
+		p.add(at+"gpu", request, "whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared, or shared/10G")
+	case tier != "" && !slices.Contains(gpu.Tiers(), gpu.Tier(tier)):
+		p.add(at+"gpu_isolation", tier, fmt.Sprintf("one of %v", gpu.Tiers()))
+	case !r.None() && c.GPU.Driver == "none":
+		p.add(at+"gpu", request, "left out, or gpu.driver set to nvml or simulated")
+	}
+}

@@ -1,0 +1,104 @@
+package gpu
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+)
+
+// Request is what a workload wants of a GPU. The zero Request wants none.
+type Request struct {
+	Mode    Mode   `json:"mode,omitempty"`
+	Profile string `json:"profile,omitempty"` // mig: such as "1g.18gb"; "1g" is the smallest one of that many compute slices
+	Percent int    `json:"percent,omitempty"` // mps: of the processors
+	Memory  int64  `json:"memory,omitempty"`  // mps, shared: bytes
+	Least   Tier   `json:"least,omitempty"`   // the weakest isolation that is accepted; empty: what the mode itself promises
+	Model   string `json:"model,omitempty"`   // a part of the device's name, in any case; empty: any
+	Group   string `json:"group,omitempty"`   // shared: only with workloads of the same group
+}
+
+// None reports whether r wants no GPU.
+func (r Request) None() bool { return r.Mode == "" }
+
+var (
+	mpsForm    = regexp.MustCompile(`^mps:([0-9]{1,3})%/(\S+)$`)
+	sharedForm = regexp.MustCompile(`^shared(?:/(\S+))?$`)
+	migForm    = regexp.MustCompile(`^[1-9][0-9]?g(\.[0-9]{1,4}gb)?([+-][a-z.]{1,8})?$`)
+)
+
+// requestHint says how a request is written.
+const requestHint = `none, whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared or shared/10G`
+
+// ParseRequest reads a request as users and configuration write it: "whole", "1g.18gb", "1g", "mps:25%/20G", "shared",
+// "shared/10G"; "" and "none" are no GPU.
+func ParseRequest(s string) (Request, error) {
+	bad := errs.Bad("gpu", s, requestHint)
+	switch word := strings.ToLower(strings.TrimSpace(s)); {
+	case word == "" || word == "none":
+		return Request{}, nil
+	case word == string(Whole):
+		return Request{Mode: Whole}, nil
+	case migForm.MatchString(word):
+		return Request{Mode: MIG, Profile: word}, nil
+	case sharedForm.MatchString(word):
+		r := Request{Mode: Shared}
+		if size := sharedForm.FindStringSubmatch(word)[1]; size != "" {
+			memory, err := memsize.Parse(size)
+			if err != nil || memory <= 0 {
+				return Request{}, bad
+			}
+			r.Memory = memory
+		}
+		return r, nil
+	case mpsForm.MatchString(word):
+		part := mpsForm.FindStringSubmatch(word)
+		percent, _ := strconv.Atoi(part[1])
+		memory, err := memsize.Parse(part[2])
+		if err != nil || memory <= 0 || percent < 1 || percent > 100 {
+			return Request{}, bad
+		}
+		return Request{Mode: MPS, Percent: percent, Memory: memory}, nil
+	default:
+		return Request{}, bad
+	}
+}
+
+// String writes r as ParseRequest reads it.
+func (r Request) String() string {
+	switch {
+	case r.Mode == "":
+		return "none"
+	case r.Mode == MIG:
+		return r.Profile
+	case r.Mode == MPS:
+		return fmt.Sprintf("mps:%d%%/%s", r.Percent, memsize.Format(r.Memory))
+	case r.Mode == Shared && r.Memory > 0:
+		return "shared/" + memsize.Format(r.Memory)
+	default:
+		return string(r.Mode)
+	}
+}
+
+// Promise is the isolation that a mode gives by itself.
+func (m Mode) Promise() Tier {
+	switch m {
+	case Whole, MIG:
+		return Hardware
+	case MPS:
+		return Process
+	default:
+		return None
+	}
+}
+
+// LeastTier is the weakest isolation that r accepts.
+func (r Request) LeastTier() Tier {
+	if r.Least != "" {
+		return r.Least
+	}
+	return r.Mode.Promise()
+}

@@ -60,6 +60,7 @@ type Offer struct {
 type SliceState struct {
 	Slice       Slice      `json:"slice"`
 	UUID        string     `json:"uuid,omitempty"`   // of the MIG instance
+	GI          *int       `json:"gi,omitempty"`     // its number; nil: there is no instance yet. 0 is one
 	Holder      string     `json:"holder,omitempty"` // workload; empty: free
 	Lent        string     `json:"lent,omitempty"`   // the job that has borrowed it
 	Foreign     bool       `json:"foreign,omitempty"`

@@ -53,10 +53,11 @@ type DeviceNode struct {
 	Minor int64  `json:"minor"`
 }
 
-// Mount is a file of the driver, read-only.
+// Mount is a file of the driver, or a directory of an MPS daemon; read-only unless Write says otherwise.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
+	Write  bool   `json:"write,omitempty"` // what an MPS daemon and its clients share as their /dev/shm
 }
 
 // Expectation is what a self-test inside must find.
@@ -81,4 +82,21 @@ func ShortUUID(uuid string) string {
 		return uuid
 	}
 	return parts[0] + "-" + parts[1]
+}
+
+// Satisfies reports whether s would do for r, were it free.
+func (s Slice) Satisfies(r Request) bool {
+	if s.Mode != r.Mode || !s.Tier.AtLeast(r.LeastTier()) || !strings.Contains(strings.ToLower(s.Model), strings.ToLower(r.Model)) {
+		return false
+	}
+	switch r.Mode {
+	case MIG:
+		return s.Profile == r.Profile || !strings.Contains(r.Profile, ".") && strings.HasPrefix(s.Profile, r.Profile+".")
+	case MPS:
+		return s.Percent >= r.Percent && s.Memory >= r.Memory
+	case Shared:
+		return s.Group == r.Group && s.Memory >= r.Memory
+	default:
+		return true
+	}
 }

@@ -31,7 +31,11 @@ func rules() map[string]rule {
 		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
-		"internal/gpu": {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu/simulated": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
+		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
+		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
+		"internal/gpu/watchdog":  {own: []string{"internal/gpu", "internal/memsize"}},
 
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
@@ -73,8 +77,8 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/metrics",
-				"internal/secret", "internal/webui",
+				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish",
+				"internal/memsize", "internal/metrics", "internal/secret", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},

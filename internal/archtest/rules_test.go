@@ -36,6 +36,11 @@ func rules() map[string]rule {
 		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
 		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
 		"internal/gpu/watchdog":  {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu/nvml": {
+			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
+		},
+		"internal/gpu/remote": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/simulated"}},
+		"internal/gpu/helper": {own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest"}},
 
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
@@ -132,6 +137,10 @@ func never() []struct{ from, to, why string } {
 		{"internal/agent", "github.com/spf13/cobra", "the agent starts in milliseconds"},
 		{"internal/agent", "C", "the agent is a static program"},
 		{".", "C", "the program is built with CGO_ENABLED=0"},
+		{".", "github.com/NVIDIA/go-nvml", "NVIDIA's library is called in the helper program alone, which may crash"},
+		{".", "github.com/ebitengine/purego", "purego needs a libc: it is for the helper program alone"},
+		{"internal/agent", "github.com/NVIDIA/go-nvml", "the agent is a static program"},
+		{"internal/agent", "github.com/ebitengine/purego", "the agent is a static program"},
 	}
 }
 

@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 )
 
 // act carries out one action. An error means that it is to be repeated.
@@ -41,6 +43,11 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.end(ctx, e, canceled(e))
 	case Kill:
 		return m.kill(ctx, e)
+	case Leave:
+		m.cfg.GPUs.Condemn(*e.Slice, e.status.Fault)
+		return m.leaveSlice(ctx, e, e.status.Fault)
+	case Requeue:
+		return m.requeue(ctx, e)
 	case Settle:
 		return m.settle(ctx, e, o)
 	case Sweep:
@@ -59,7 +66,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 // record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
 func restsOnRecord(a Action, k Kind) bool {
 	switch a {
-	case Start, Hand, Sweep, Forget:
+	case Start, Hand, Sweep, Requeue, Forget:
 		return true
 	case Kill:
 		return k == Job
@@ -76,9 +83,16 @@ const lookAgain = 20 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
 	defer m.queue.addAfter(e.ID, lookAgain)
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
+	grace := m.cfg.Limits.Grace
+	if e.Moving && e.Lender != "" {
+		grace = m.cfg.Lend.Recall
+	}
+	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
 	defer cancel()
-	return m.backend(e.Backend).Stop(ctx, e.ID, m.cfg.Limits.Grace)
+	if err := m.part(ctx, e); err != nil {
+		return err
+	}
+	return m.backend(e.Backend).Stop(ctx, e.ID, grace)
 }
 
 func (m *Manager) sweep(ctx context.Context, e entry) error {
@@ -134,12 +148,27 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 		}
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase = Leased })
+	g, lacks := m.roomLocked(now)
+	if lacks != "" { // the GPUs have changed since the line above
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
 	if err == nil {
-		r := e.Spec.Resources
-		m.noteLocked(now, Event{Percent: 10, Message: fmt.Sprintf("Leased %s and %s of memory", formatCPUs(r.CPUs), FormatSize(r.Memory))})
+		m.noteLocked(now, Event{Percent: 10, Message: "Leased " + now.leased()})
 	}
 	return err
+}
+
+// leased says in words what a workload holds.
+func (w Workload) leased() string {
+	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), FormatSize(w.Spec.Resources.Memory))
+	if w.Slice != nil {
+		words += ", and " + w.Slice.String()
+	}
+	if w.Lender != "" {
+		words += ", borrowed while its owner is away: it may be called back"
+	}
+	return words
 }
 
 // start saves that the start has begun, then has the backend do it.
@@ -153,8 +182,14 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	if err == nil {
 		err = m.backend(e.Backend).Start(ctx, l)
 	}
-	if ctx.Err() != nil {
+	if err == nil && l.GPU != nil {
+		err = m.confine(ctx, e, *l.GPU)
+	}
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, gpu.ErrBadPlace):
+		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "))
 	}
 	if err != nil {
 		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
@@ -193,6 +228,11 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err
 	}
+	if e.Slice != nil {
+		if l.GPU, err = m.realise(ctx, e); err != nil {
+			return Launch{}, err
+		}
+	}
 	return l, m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
 }
 
@@ -228,7 +268,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
-	app := control.App{Launch: e.Launch, Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
 	for k, v := range e.Spec.Env {
 		app.Env[k] = v
 	}
@@ -337,14 +377,9 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	if err := m.clearRun(e); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
-		return nil
-	}
-	err := m.changeLocked(ctx, now, func(e *entry) {
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 		e.Phase, e.started, e.status, e.secrets, e.Sealed = Stopped, false, control.Status{}, nil, nil
+		e.Slice, e.Lender, e.Moving = nil, "", false
 		if e.Outcome == nil {
 			out := canceled(*e)
 			out.At, e.Outcome = time.Now(), &out
@@ -355,10 +390,20 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 			e.Outcome = &told
 		}
 	})
-	if err == nil {
-		m.noteLocked(now, farewell(*now))
+	if changed && err == nil {
+		m.release(e)
+		m.bidFarewell(e.ID)
 	}
 	return err
+}
+
+// bidFarewell tells a workload's end to who follows its events.
+func (m *Manager) bidFarewell(id ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil && e.Phase == Stopped {
+		m.noteLocked(e, farewell(*e))
+	}
 }
 
 // clearRun removes what only a running workload needs.
@@ -387,7 +432,8 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 		m.index.drop(now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
-		m.wakeHeadLocked(now.Backend)
+		m.slices.strike(now.ID)
+		m.wakeHeadsLocked()
 	}
 	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
 	return nil

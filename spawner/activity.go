@@ -12,6 +12,7 @@ import (
 
 const (
 	lookEvery = time.Minute     // how often a session's agent is asked what goes on
+	lentLook  = 5 * time.Second // the same, while its slice is lent
 	freshLook = 3 * time.Minute // for how long its answer counts
 	saveEvery = 5 * time.Minute // how much of what is known of activity a killed service may lose
 	askTime   = 10 * time.Second
@@ -20,7 +21,7 @@ const (
 // takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment, so that
 // the sessions of a restarted service are not asked all at once.
 func (m *Manager) takePulse(ctx context.Context, id ID) {
-	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, lookEvery) {
+	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, m.lookAfter(id)) {
 		if e, ok := m.snapshot(id); !ok || e.Phase != Running {
 			continue
 		}
@@ -31,6 +32,17 @@ func (m *Manager) takePulse(ctx context.Context, id ID) {
 		}
 		m.feel(ctx, id, a)
 	}
+}
+
+// lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it back as soon
+// as she works again.
+func (m *Manager) lookAfter(id ID) time.Duration {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.slices.borrower(id) != "" {
+		return lentLook
+	}
+	return lookEvery
 }
 
 func (m *Manager) askActivity(ctx context.Context, id ID) (control.Activity, error) {
@@ -63,6 +75,7 @@ func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
 		return
 	}
 	e.Active = at
+	m.callBackLocked(ctx, e)
 	if at.Sub(e.pulse.saved) >= saveEvery {
 		m.saveActivityLocked(ctx, e, at)
 	}

@@ -3,6 +3,8 @@ package spawner
 import (
 	"context"
 
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
 	"slipway/internal/gpu"
 )
 
@@ -18,8 +20,64 @@ type GPUs interface {
 	// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is harmless.
 	// After an error that is gpu.ErrBadPlace the place is quarantined, and another is to be looked for.
 	Realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Binding, error)
+	// Confine has the driver hold the container of this cgroup to what s may use of the GPU's memory.
+	Confine(ctx context.Context, s gpu.Slice, cgroup string) error
+	// Part has a workload's processes leave the GPU in an orderly way, where its mode needs that before they are killed.
+	Part(ctx context.Context, holder string, s gpu.Slice) error
 	// Release says that holder has been seen gone from s.
 	Release(holder string, s gpu.Slice)
 	// Condemn quarantines a place at which a workload's self-test has failed.
 	Condemn(s gpu.Slice, why string)
+}
+
+// Grouper is a Backend that knows the control group of what it runs.
+type Grouper interface {
+	// Cgroup gives the path, below the hierarchy's mount point, of the group that holds all processes of a running workload.
+	Cgroup(ctx context.Context, id ID) (string, error)
+}
+
+// realise makes a workload's slice real and says what its container needs.
+func (m *Manager) realise(ctx context.Context, e entry) (*gpu.Binding, error) {
+	if m.cfg.GPUs == nil {
+		return nil, errs.New(errs.Missing, "it holds %s, and the service knows of no GPU any more", e.Slice).
+			With("the administrator puts gpu back into the configuration")
+	}
+	m.note(e.ID, Event{Percent: 15, Message: "Preparing " + e.Slice.String()})
+	b, err := m.cfg.GPUs.Realise(ctx, string(e.ID), *e.Slice)
+	return &b, err
+}
+
+// confine puts the memory limit of a slice on a container that has just started, before it is given its app.
+func (m *Manager) confine(ctx context.Context, e entry, b gpu.Binding) error {
+	if b.Limit == 0 {
+		return nil
+	}
+	backend, ok := m.backend(e.Backend).(Grouper)
+	if !ok {
+		return errs.New(errs.Missing, "backend %s cannot hold its workloads to a share of a GPU's memory", e.Backend)
+	}
+	cgroup, err := backend.Cgroup(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	return m.cfg.GPUs.Confine(ctx, *e.Slice, cgroup)
+}
+
+// part has a workload's processes leave the GPU before they are ended.
+func (m *Manager) part(ctx context.Context, e entry) error {
+	if e.Slice == nil || m.cfg.GPUs == nil {
+		return nil
+	}
+	return m.cfg.GPUs.Part(ctx, string(e.ID), *e.Slice)
+}
+
+// helper is the program that tests a slice from inside, beside the agent.
+const helper = control.BinDir + "/slipway-gpu"
+
+// selfTest is what a workload's agent runs before the app. The test finds in its environment what it is to expect.
+func (m *Manager) selfTest(e entry) *control.SelfTest {
+	if e.Slice == nil || e.Slice.Simulated || m.cfg.SelfTest == 0 {
+		return nil
+	}
+	return &control.SelfTest{Argv: []string{helper, "selftest", "--brief"}, Timeout: m.cfg.SelfTest}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"slipway/internal/gpu"
 )
 
 // owner is a user of a hub.
@@ -28,6 +30,16 @@ func (t ticket) compare(o ticket) int {
 	return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id))
 }
 
+// line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits for a GPU does
+// not hold up who needs none.
+type line struct {
+	backend string
+	mode    gpu.Mode // empty: no GPU is wanted
+}
+
+// line gives the line in which w stands when it waits.
+func (w Workload) line() line { return line{w.Backend, w.Spec.GPU.Mode} }
+
 // index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It agrees
 // with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
 type index struct {
@@ -35,11 +47,11 @@ type index struct {
 	launches map[launch]ID // of sessions, the current ones; their hub gives each a name of its own
 	routes   map[route]ID  // of active sessions
 	longest  int           // of their prefixes so far
-	lines    map[string][]ticket
+	lines    map[line][]ticket
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[string][]ticket{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line][]ticket{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -60,9 +72,9 @@ func (x *index) put(before Workload, e *entry) {
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
 	if e.waits() {
-		line, t := x.lines[e.Backend], ticket{e.Turn, e.ID}
-		at, _ := slices.BinarySearchFunc(line, t, ticket.compare)
-		x.lines[e.Backend] = slices.Insert(line, at, t)
+		l, t := x.lines[e.line()], ticket{e.Turn, e.ID}
+		at, _ := slices.BinarySearchFunc(l, t, ticket.compare)
+		x.lines[e.line()] = slices.Insert(l, at, t)
 	}
 }
 
@@ -80,7 +92,7 @@ func (x *index) drop(w Workload) {
 		delete(x.routes, r)
 	}
 	if at, ok := x.find(w); ok {
-		x.lines[w.Backend] = slices.Delete(x.lines[w.Backend], at, at+1)
+		x.lines[w.line()] = slices.Delete(x.lines[w.line()], at, at+1)
 	}
 }
 
@@ -89,15 +101,15 @@ func (x *index) find(w Workload) (int, bool) {
 	if !w.waits() {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(x.lines[w.Backend], ticket{w.Turn, w.ID}, ticket.compare)
+	return slices.BinarySearchFunc(x.lines[w.line()], ticket{w.Turn, w.ID}, ticket.compare)
 }
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
 func (w Workload) waits() bool { return w.Phase == Pending && w.Want == WantRunning }
 
-// head gives who is next in line for backend; empty when nobody is.
-func (x *index) head(backend string) ID {
-	if line := x.lines[backend]; len(line) > 0 {
+// head gives who is next in a line; empty when nobody is.
+func (x *index) head(l line) ID {
+	if line := x.lines[l]; len(line) > 0 {
 		return line[0].id
 	}
 	return ""

@@ -115,13 +115,13 @@ func (r *registry) disagreement() string {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		}
 		if e.Phase == Pending && e.Want == WantRunning {
-			want.lines[e.Backend] = append(want.lines[e.Backend], ticket{e.Turn, e.ID})
+			want.lines[e.line()] = append(want.lines[e.line()], ticket{e.Turn, e.ID})
 		}
 	}
 	for _, line := range want.lines {
 		slices.SortFunc(line, ticket.compare)
 	}
-	maps.DeleteFunc(r.index.lines, func(_ string, line []ticket) bool { return len(line) == 0 })
+	maps.DeleteFunc(r.index.lines, func(_ line, line []ticket) bool { return len(line) == 0 })
 	same := cmp.Comparer(func(a, b *entry) bool { return a == b })
 	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, launch{}, route{}, ticket{})); diff != "" {
 		return diff

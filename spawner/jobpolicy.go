@@ -2,10 +2,12 @@ package spawner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 )
 
 // JobPolicy is what users may ask for in one job, and what they get who do not ask.
@@ -13,7 +15,28 @@ type JobPolicy struct {
 	DefaultCPUs, MaxCPUs     float64
 	DefaultMemory, MaxMemory int64 // bytes
 	DefaultTime, MaxTime     time.Duration
-	Pids                     int64 // zero: 4096
+	Pids                     int64    // zero: 4096
+	GPUs                     []string // the requests that a job may make; "*" is any. Empty: none
+}
+
+// GPU reads what a job asks of a GPU: a string, nil or empty for none. What the policy does not name is refused.
+func (p JobPolicy) GPU(option any) (gpu.Request, error) {
+	text, err := word("gpu", option)
+	if err != nil {
+		return gpu.Request{}, err
+	}
+	r, err := gpu.ParseRequest(text)
+	if err != nil || r.None() {
+		return r, err
+	}
+	if !slices.Contains(p.GPUs, "*") && !slices.Contains(p.GPUs, r.String()) {
+		remedy := "leave it out: jobs get no GPU at this site"
+		if len(p.GPUs) > 0 {
+			remedy = "one of " + strings.Join(p.GPUs, ", ")
+		}
+		return gpu.Request{}, errs.Bad("gpu", r, remedy)
+	}
+	return r, nil
 }
 
 // Resolve reads a job's limits, given as strings or numbers; nil and the empty string mean the default. A time without a unit

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 )
 
 // JobRequest asks for one job.
@@ -22,6 +23,8 @@ type JobRequest struct {
 	Files       map[string][]byte // the input files, by name without directories
 	Resources   Resources
 	TimeLimit   time.Duration
+	GPU         gpu.Request
+	Preemptible bool   // it may borrow an idle session's slice, and is put back in line when its owner returns
 	Backend     string // empty: the site's default
 	RequestID   string // repeating a request with the same one gives the same job. Empty: every request is a new one
 	Session     ID     // from which it is submitted, if any
@@ -48,6 +51,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err != nil {
 		return Workload{}, err
 	}
+	r.GPU = m.inGroup(r.GPU, c.Hub, c.User)
 	w := jobOf(c, r, digest)
 	if err := m.saveInputs(w.ID, r.Files); err != nil {
 		return Workload{}, err
@@ -67,7 +71,7 @@ func jobOf(c Caller, r JobRequest, digest string) Workload {
 	w := Workload{
 		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend,
 		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now,
-		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names},
+		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible},
 	}
 	if launch == "" {
 		launch = string(w.ID)
@@ -88,6 +92,9 @@ func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
 	}
 	if why := m.ledger.neverFits(r.Backend, r.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
+	}
+	if err := m.checkGPU(r.GPU); err != nil {
+		return err
 	}
 	if err := b.Check(ctx); err != nil {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)

@@ -84,7 +84,12 @@ type Config struct {
 	Environment func(ctx context.Context, hub string, user User, ref string) (digest, path string, err error)
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
-	Herald   func(ctx context.Context, w Workload, secrets control.Env)
+	Herald func(ctx context.Context, w Workload, secrets control.Env)
+	GPUs   GPUs // nil: this host has none
+	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
+	Group    func(hub string, user User) string
+	Lend     Lend                // of idle slices of GPUs to jobs
+	SelfTest time.Duration       // how long a test of a slice may take before the app starts. Zero: none is made
 	Dir      string              // the workloads' own directories
 	AgentDir string              // holds the agent's program
 	Capacity map[string]Capacity // by backend; a backend that is not in it is not limited
@@ -112,7 +117,8 @@ type Manager struct {
 	work      map[ID]*entry
 	index     index
 	ledger    ledger
-	releases  map[string]releases        // by backend
+	slices    sliceBook
+	releases  map[line]releases
 	strangers map[string]map[launch]bool // of the last muster, by hub
 	strange   map[string]int             // how many of them were strangers before, by hub
 	turn      int64                      // the last that was given
@@ -151,7 +157,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), releases: map[string]releases{},
+		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
 	}
 	for _, b := range cfg.Backends {
@@ -182,7 +188,7 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
-	var ended []time.Time
+	ended := map[line][]time.Time{}
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
 			return fmt.Errorf("read the workloads: %w", err)
@@ -193,13 +199,15 @@ func (m *Manager) load(ctx context.Context) error {
 		}
 		m.recallLocked(m.admitLocked(w))
 		if w.Outcome != nil && w.Backend == m.cfg.Sessions {
-			ended = append(ended, w.Outcome.At)
+			ended[w.line()] = append(ended[w.line()], w.Outcome.At)
 		}
 	}
 	m.blank = len(m.work) == 0
-	slices.SortFunc(ended, time.Time.Compare)
-	for _, at := range ended {
-		m.releases[m.cfg.Sessions] = m.releases[m.cfg.Sessions].add(at)
+	for l, times := range ended {
+		slices.SortFunc(times, time.Time.Compare)
+		for _, at := range times {
+			m.releases[l] = m.releases[l].add(at)
+		}
 	}
 	return nil
 }
@@ -238,8 +246,10 @@ func (m *Manager) bookLocked(before Workload, e *entry) {
 	m.index.put(before, e)
 	if e.Phase.Active() && e.Phase != Pending {
 		m.ledger.enter(e.Backend, e.ID, e.Spec.Resources)
+		m.slices.enter(e.Workload)
 	} else {
 		m.ledger.strike(e.Backend, e.ID)
+		m.slices.strike(e.ID)
 	}
 }
 
@@ -332,7 +342,7 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", e.ID, err)
 	}
-	before, head := e.Workload, m.index.head(e.Backend)
+	before, head := e.Workload, m.index.head(e.line())
 	if m.work[e.ID] == nil {
 		before = Workload{}
 	}
@@ -346,10 +356,10 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	m.queue.add(e.ID)
 	freed := before.Phase.Active() && before.Phase != Pending && !e.Phase.Active()
 	if freed {
-		m.releases[e.Backend] = m.releases[e.Backend].add(time.Now())
+		m.releases[before.line()] = m.releases[before.line()].add(time.Now())
 	}
-	if freed || m.index.head(e.Backend) != head {
-		m.wakeHeadLocked(e.Backend)
+	if freed || before.Slice != nil && e.Slice == nil || m.index.head(e.line()) != head {
+		m.wakeHeadsLocked()
 	}
 	return nil
 }
@@ -360,10 +370,12 @@ func (m *Manager) announceLocked(e *entry) {
 	e.changed = make(chan struct{})
 }
 
-// wakeHeadLocked has a look at whoever is next in line for a backend.
-func (m *Manager) wakeHeadLocked(backend string) {
-	if id := m.index.head(backend); id != "" {
-		m.queue.add(id)
+// wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
+func (m *Manager) wakeHeadsLocked() {
+	for l := range m.index.lines {
+		if id := m.index.head(l); id != "" {
+			m.queue.add(id)
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	Expire  Action = "expire"  // its time is up: to Stopping
 	End     Action = "end"     // its owner wants it ended: to Stopping
 	Kill    Action = "kill"    // have the backend end its processes
+	Leave   Action = "leave"   // its slice of a GPU is bad: have it ended, to go back in line for another
+	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
 	Sweep   Action = "sweep"   // have the backend remove what is left
 	Retire  Action = "retire"  // from Stopped or Pending to Removing
@@ -38,6 +40,10 @@ type situation struct {
 	started bool
 	// overdue says that the phase has lasted longer than its limit.
 	overdue bool
+	// fault says that the agent found the slice of a GPU bad, and has not started the app.
+	fault bool
+	// moving says that it is being ended to go back in line.
+	moving bool
 	// expired says that a session has been idle, unvisited or running for longer than it may.
 	expired bool
 }
@@ -92,6 +98,8 @@ func stop(s situation) Action {
 		return Kill
 	case s.job && s.seen != Absent:
 		return Sweep
+	case s.moving && s.want == WantRunning:
+		return Requeue
 	default:
 		return Settle
 	}
@@ -140,6 +148,8 @@ func ifArmed(s situation, a Action) Action {
 // boot brings a workload from the backend's start to its first answer.
 func boot(s situation) Action {
 	switch {
+	case s.app == control.Exited && s.fault:
+		return Leave
 	case s.app == control.Exited:
 		return Collect
 	case s.seen == Unknown:

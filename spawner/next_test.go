@@ -21,8 +21,8 @@ func everySituation(f func(situation)) {
 			for _, phase := range allPhases {
 				for _, seen := range allSeen {
 					for _, app := range allApps {
-						for flags := range 16 {
-							f(situation{job, want, phase, seen, app, flags&1 > 0, flags&2 > 0, flags&4 > 0, flags&8 > 0})
+						for flags := range 64 {
+							f(situation{job, want, phase, seen, app, flags&1 > 0, flags&2 > 0, flags&4 > 0, flags&8 > 0, flags&16 > 0, flags&32 > 0})
 						}
 					}
 				}
@@ -37,7 +37,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 			return
 		}
 		switch a := next(s); a {
-		case Settle, Sweep, Forget, Welcome, Expire:
+		case Settle, Requeue, Sweep, Forget, Welcome, Expire:
 			if s.phase != Pending {
 				t.Errorf("%+v: %s, though nothing is known", s, a)
 			}
@@ -52,7 +52,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 func TestNextGivesBackOnlyWhatIsSeenGone(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if a == Settle && s.phase != Pending && (s.seen == Up || s.seen == Unknown) {
+		if (a == Settle || a == Requeue) && s.phase != Pending && (s.seen == Up || s.seen == Unknown) {
 			t.Errorf("%+v: resources given back while it may run", s)
 		}
 		if a == Forget && s.seen != Absent {
@@ -110,8 +110,12 @@ func (w *world) obey(a Action) bool {
 		w.seen, w.app = Exited, ""
 	case Sweep:
 		w.seen = Absent
+	case Leave:
+		w.phase, w.moving, w.fault = Stopping, true, false
+	case Requeue:
+		w.phase, w.moving, w.leased, w.started, w.app = Pending, false, false, false, ""
 	case Settle:
-		w.phase, w.leased = Stopped, false
+		w.phase, w.leased, w.moving = Stopped, false, false
 	case Retire:
 		w.phase = Removing
 	case Wait, Forget:
@@ -202,4 +206,20 @@ func TestNext(t *testing.T) {
 func with(s situation, change func(*situation)) situation {
 	change(&s)
 	return s
+}
+
+// What goes back in line has run in no way that could be noticed, or runs no more, and somebody still wants it.
+func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
+	everySituation(func(s situation) {
+		a := next(s)
+		if a == Requeue && (!s.moving || s.want != WantRunning || s.phase != Stopping || s.job && s.seen != Absent) {
+			t.Errorf("%+v: put back in line", s)
+		}
+		if a == Leave && (!s.fault || s.want != WantRunning || s.app != control.Exited || s.phase != Starting && s.phase != Booting) {
+			t.Errorf("%+v: leaves its slice", s)
+		}
+		if s.moving && s.want == WantRunning && s.phase == Stopping && a == Settle {
+			t.Errorf("%+v: settled instead of put back in line", s)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 )
 
@@ -33,8 +34,9 @@ type Profile struct {
 	Kind                     Kind
 	Images                   []string // names of ImageChoice; the first is what a user gets who names none
 	CPUs, MaxCPUs            float64
-	Memory, MaxMemory        int64 // bytes
-	Pids                     int64 // zero: 4096
+	Memory, MaxMemory        int64       // bytes
+	Pids                     int64       // zero: 4096
+	GPU                      gpu.Request // what slice of a GPU its sessions get; zero: none
 	Default                  bool
 	Ready                    string // path below the prefix that answers when the app is up. Empty: "api"
 	Life                     Life
@@ -166,7 +168,7 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 		return "", Spec{}, err
 	}
 	spec := Spec{
-		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids},
+		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}, GPU: p.GPU,
 	}
 	if spec.Ready == "" {
 		spec.Ready = "api"

@@ -73,6 +73,7 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: seen,
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
+		fault: e.status.Fault != "" && e.Slice != nil, moving: e.Moving,
 	}
 	limit, ok := m.limit(s)
 	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
@@ -114,7 +115,7 @@ func (m *Manager) socket(id ID) string { return filepath.Join(m.dir(id), "link",
 
 // appOf gives the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
 func appOf(e entry) control.State {
-	if e.status.State != control.Idle && e.status.Launch != e.Launch {
+	if e.status.State != control.Idle && e.status.Launch != e.Run() {
 		return ""
 	}
 	return e.status.State

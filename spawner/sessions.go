@@ -70,7 +70,7 @@ func (m *Manager) checkSession(r SessionRequest) error {
 	if why := m.ledger.neverFits(m.cfg.Sessions, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
 	}
-	return nil
+	return m.checkGPU(r.Spec.GPU)
 }
 
 // seat is a server of a hub, of which one session at most is active.
@@ -174,10 +174,11 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 		})
 	}
 	m.turn++
+	r.Spec.GPU = m.inGroup(r.Spec.GPU, hub, r.User)
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
-		e.started, e.collecting, e.pulse = false, time.Time{}, pulse{}
+		e.started, e.collecting, e.pulse, e.Moves = false, time.Time{}, pulse{}, 0
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {

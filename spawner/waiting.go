@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"slipway/internal/gpu"
 )
 
 // Queue is where a workload stands in line for room. The zero Queue is of one that does not wait.
@@ -58,11 +60,11 @@ func (m *Manager) queueLocked(e *entry) Queue {
 	if !ok {
 		return Queue{}
 	}
-	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.Backend, at+1)}
+	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.line(), at+1)}
 	if at > 0 {
 		return q
 	}
-	if q.Lacks = m.ledger.lacks(e.Backend, e.Spec.Resources); q.Lacks == "" {
+	if _, q.Lacks = m.roomLocked(e); q.Lacks == "" {
 		return Queue{}
 	}
 	return q
@@ -77,20 +79,23 @@ type Room struct {
 	Estimate time.Duration // until a new one's turn, if it cannot start now; negative: nobody knows
 }
 
-// Room says whether a session of resources r could start now.
-func (m *Manager) Room(r Resources) Room {
+// Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now.
+func (m *Manager) Room(r Resources, g gpu.Request) Room {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	backend := m.cfg.Sessions
+	l := line{m.cfg.Sessions, g.Mode}
 	room := Room{
-		Most: fits(m.ledger.capacity[backend], Capacity{}, r), Free: fits(m.ledger.capacity[backend], m.ledger.use(backend), r),
-		Waiting: len(m.index.lines[backend]), Lacks: m.ledger.lacks(backend, r), Estimate: -1,
+		Most: fits(m.ledger.capacity[l.backend], Capacity{}, r), Free: fits(m.ledger.capacity[l.backend], m.ledger.use(l.backend), r),
+		Waiting: len(m.index.lines[l]), Lacks: m.ledger.lacks(l.backend, r), Estimate: -1,
+	}
+	if !g.None() {
+		m.roomOnGPUsLocked(&room, g)
 	}
 	if room.Lacks == "" && room.Waiting > 0 {
 		room.Lacks = "others wait in line"
 	}
 	if room.Lacks != "" {
-		room.Estimate = m.estimateLocked(backend, room.Waiting+1)
+		room.Estimate = m.estimateLocked(l, room.Waiting+1)
 	}
 	return room
 }
@@ -140,6 +145,6 @@ func (r releases) estimate(place int, now time.Time) time.Duration {
 	return time.Duration(place) * now.Sub(r[0]) / time.Duration(len(r))
 }
 
-func (m *Manager) estimateLocked(backend string, place int) time.Duration {
-	return m.releases[backend].estimate(place, time.Now())
+func (m *Manager) estimateLocked(l line, place int) time.Duration {
+	return m.releases[l].estimate(place, time.Now())
 }

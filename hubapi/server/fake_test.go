@@ -22,6 +22,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 	"slipway/internal/secret"
 	"slipway/spawner"
 )
@@ -228,7 +229,7 @@ func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
 	return spawner.Prospect{}
 }
 
-func (f *fakeEngine) Room(r spawner.Resources) spawner.Room {
+func (f *fakeEngine) Room(r spawner.Resources, _ gpu.Request) spawner.Room {
 	switch {
 	case f.room != nil:
 		return *f.room

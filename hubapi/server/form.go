@@ -45,7 +45,7 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) rooms() map[string]spawner.Room {
 	rooms := map[string]spawner.Room{}
 	for _, p := range s.cfg.Catalogue.Profiles {
-		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids})
+		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, p.GPU)
 	}
 	return rooms
 }

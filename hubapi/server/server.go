@@ -23,6 +23,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/hub"
 	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -42,7 +43,7 @@ type Engine interface {
 	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
 	Queue(w spawner.Workload) spawner.Queue
 	Prospect(w spawner.Workload) spawner.Prospect
-	Room(r spawner.Resources) spawner.Room
+	Room(r spawner.Resources, g gpu.Request) spawner.Room
 	Census(hub string, per func(spawner.Workload) string) map[string]int
 	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
 	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)

@@ -58,10 +58,20 @@ type App struct {
 	// Jupyter says that an HTTP app has Jupyter Server's REST API below JUPYTERHUB_SERVICE_PREFIX and lets its own
 	// JUPYTERHUB_API_TOKEN in. The agent then asks it what its kernels and terminals do.
 	Jupyter bool `json:"jupyter,omitempty"`
+	// SelfTest is run before the app, where there is one. If it fails, the app is not started and Status.Fault says why.
+	SelfTest *SelfTest `json:"self_test,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.
 	Grace time.Duration `json:"grace,omitempty"`
+}
+
+// SelfTest is a program that looks whether what the workload was given works.
+type SelfTest struct {
+	Argv    []string      `json:"argv"`
+	Timeout time.Duration `json:"timeout"`
+	// Required says that a test which finds nothing to test (exit code 77) has failed too.
+	Required bool `json:"required,omitempty"`
 }
 
 // State is where the app is.
@@ -81,6 +91,7 @@ type Status struct {
 	State    State     `json:"state"`
 	ExitCode int       `json:"exit_code"`        // 128+n after signal n, as shells have it
 	Reason   string    `json:"reason,omitempty"` // why it could not be started or ended by a signal, in plain words
+	Fault    string    `json:"fault,omitempty"`  // what the self-test found; the app was not started
 	LogSize  int64     `json:"log_size"`
 	Files    []File    `json:"files,omitempty"` // of the work directory, once the app has exited
 	Started  time.Time `json:"started,omitzero"`

@@ -1,0 +1,63 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/internal/gpu"
+)
+
+// Lend is the policy of lending idle slices of sessions to jobs.
+type Lend struct {
+	On     bool
+	After  time.Duration // for how long nothing went on in the session, and on its slice
+	Recall time.Duration // between telling a job to end and killing it
+	// Idle says since when nothing has run on the slice of a workload, and that a job would find its memory free. False: it is not so,
+	// or nobody can say.
+	Idle func(holder string) (since time.Time, idle bool)
+}
+
+// lenderLocked finds an idle session whose slice would do for a job that may be put back in line.
+func (m *Manager) lenderLocked(job *entry) (ID, gpu.Slice) {
+	if !m.cfg.Lend.On || m.cfg.Lend.Idle == nil || !job.Spec.Preemptible {
+		return "", gpu.Slice{}
+	}
+	for id, s := range m.slices {
+		if e := m.work[id]; e != nil && s.Satisfies(job.Spec.GPU) && m.lendsLocked(e) {
+			return id, s.Slice
+		}
+	}
+	return "", gpu.Slice{}
+}
+
+// lendsLocked reports whether a session's slice can be lent now: it runs, nobody has worked in it of late, its slice idles and nobody
+// else has borrowed it.
+func (m *Manager) lendsLocked(e *entry) bool {
+	if e.Kind == Job || e.Phase != Running || e.Want != WantRunning || e.Slice.Mode == gpu.Shared || m.slices.borrower(e.ID) != "" {
+		return false
+	}
+	now := time.Now()
+	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After {
+		return false
+	}
+	since, idle := m.cfg.Lend.Idle(string(e.ID))
+	return idle && now.Sub(since) >= m.cfg.Lend.After
+}
+
+// callBackLocked has the slice of a session come back to it: its user is there again. The job that borrowed it goes back in line.
+func (m *Manager) callBackLocked(ctx context.Context, session *entry) {
+	if session.Slice == nil {
+		return
+	}
+	job := m.work[m.slices.borrower(session.ID)]
+	if job == nil || job.Phase == Stopping {
+		return
+	}
+	m.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
+	m.noteLocked(session, Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
+	why := fmt.Sprintf("The owner of its slice of the GPU is back: it has %s to end, and goes back in line", m.cfg.Lend.Recall)
+	if err := m.moveLocked(ctx, job, why); err != nil {
+		m.log.Warn("cannot recall a lent slice; will be repeated at the next sign of life", "session", session.ID, "job", job.ID, "err", err)
+	}
+}

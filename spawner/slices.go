@@ -1,0 +1,155 @@
+package spawner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+)
+
+// sliceBook is the ledger of GPUs: who holds which slice. Like the ledger of processors it holds nothing of its own: a slice in a
+// saved record of a workload that is active and not pending is a lease. The Manager's lock guards it.
+type sliceBook map[ID]sliceEntry
+
+// sliceEntry is one line of the book.
+type sliceEntry struct {
+	gpu.Slice
+	since  time.Time
+	lender ID // the session that the slice was borrowed from; empty: it is the holder's own
+}
+
+func (b sliceBook) enter(w Workload) {
+	if w.Slice == nil {
+		b.strike(w.ID)
+		return
+	}
+	if _, known := b[w.ID]; !known {
+		b[w.ID] = sliceEntry{Slice: *w.Slice, since: w.Since, lender: w.Lender}
+	}
+}
+
+func (b sliceBook) strike(id ID) { delete(b, id) }
+
+// lent reports whether an entry is a sub-lease: its lender still holds that very place. When the lender has gone, whoever borrowed
+// from it is the owner.
+func (b sliceBook) lent(e sliceEntry) bool {
+	lender, holds := b[e.lender]
+	return e.lender != "" && holds && lender.Same(e.Slice)
+}
+
+// held gives every leased place once.
+func (b sliceBook) held() []gpu.Slice {
+	list := make([]gpu.Slice, 0, len(b))
+	for _, e := range b {
+		if !b.lent(e) {
+			list = append(list, e.Slice)
+		}
+	}
+	return list
+}
+
+// borrower gives the job that has a session's slice meanwhile; empty: none has.
+func (b sliceBook) borrower(session ID) ID {
+	for id, e := range b {
+		if e.lender == session && b.lent(e) {
+			return id
+		}
+	}
+	return ""
+}
+
+// Leases gives who holds what of the GPUs, in a lasting order.
+func (m *Manager) Leases() []gpu.Lease {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []gpu.Lease
+	for _, id := range slices.Sorted(maps.Keys(m.slices)) {
+		if e := m.slices[id]; !m.slices.lent(e) {
+			list = append(list, gpu.Lease{Holder: string(id), Slice: e.Slice, Since: e.since, Lent: string(m.slices.borrower(id))})
+		}
+	}
+	return list
+}
+
+// GPUsChanged has those who wait looked at: a GPU may have come back, or gone.
+func (m *Manager) GPUsChanged() {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	m.wakeHeadsLocked()
+}
+
+// grant is what a workload may have now.
+type grant struct {
+	slice  *gpu.Slice
+	lender ID
+}
+
+// roomLocked finds what e asks for beside its turn; lacks says in words what is missing.
+func (m *Manager) roomLocked(e *entry) (g grant, lacks string) {
+	if lacks := m.ledger.lacks(e.Backend, e.Spec.Resources); lacks != "" || e.Spec.GPU.None() {
+		return g, lacks
+	}
+	if m.cfg.GPUs == nil {
+		return g, "this host has no GPU"
+	}
+	slice, lacks := m.cfg.GPUs.Place(e.Spec.GPU, m.slices.held())
+	if lacks == "" {
+		return grant{slice: &slice}, ""
+	}
+	if lender, slice := m.lenderLocked(e); lender != "" {
+		return grant{slice: &slice, lender: lender}, ""
+	}
+	return g, lacks
+}
+
+// roomOnGPUsLocked narrows room down to what there is of GPUs.
+func (m *Manager) roomOnGPUsLocked(room *Room, g gpu.Request) {
+	if m.cfg.GPUs == nil {
+		room.Most, room.Free, room.Lacks = 0, 0, "this host has no GPU"
+		return
+	}
+	held := m.slices.held()
+	free, most := m.cfg.GPUs.Count(g, held)
+	least := func(a, b int) int {
+		if a < 0 {
+			return b
+		}
+		return min(a, b)
+	}
+	room.Free, room.Most = least(room.Free, free), least(room.Most, most)
+	if _, lacks := m.cfg.GPUs.Place(g, held); lacks != "" {
+		room.Lacks = strings.TrimPrefix(room.Lacks+"; "+lacks, "; ")
+	}
+}
+
+// checkGPU refuses what can never be had.
+func (m *Manager) checkGPU(r gpu.Request) error {
+	if r.None() {
+		return nil
+	}
+	if m.cfg.GPUs == nil {
+		return errs.New(errs.Missing, "%s is asked for, and this site has no GPU", r).With("leave the GPU out, or ask your administrator")
+	}
+	if why := m.cfg.GPUs.Never(r); why != "" {
+		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("`slipway gpus` lists what there is")
+	}
+	return nil
+}
+
+// inGroup says with whom a user shares a GPU that keeps nobody apart.
+func (m *Manager) inGroup(r gpu.Request, hub string, user User) gpu.Request {
+	if r.Mode != gpu.Shared {
+		return r
+	}
+	if r.Group = ""; m.cfg.Group != nil {
+		r.Group = m.cfg.Group(hub, user)
+	}
+	if r.Group == "" {
+		r.Group = fmt.Sprintf("%s of %s", user, hub)
+	}
+	return r
+}

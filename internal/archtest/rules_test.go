@@ -34,6 +34,7 @@ func rules() map[string]rule {
 		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
 		"internal/gpu/simulated": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
 		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
+		"internal/gpu/cdi":       {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
 		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
 		"internal/gpu/watchdog":  {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/nvml": {
@@ -67,14 +68,14 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},
-		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs"}},
+		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/memsize", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/tunnel"},
 		},

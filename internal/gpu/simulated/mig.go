@@ -14,7 +14,7 @@ import (
 // errNoCompute is what creation fails with when it leaves a remnant.
 var errNoCompute = errors.New("the compute instance cannot be made")
 
-// Instances gives what a GPU is cut into, in the order of the places.
+// Instances gives what a GPU is cut into, in the order of their numbers.
 func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, error) {
 	var all []gpu.Instance
 	err := d.at(ctx, OpInstances, uuid, func(b *board) error {
@@ -24,12 +24,12 @@ func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, er
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b gpu.Instance) int { return a.Placement.Start - b.Placement.Start })
+	slices.SortFunc(all, func(a, b gpu.Instance) int { return a.GI - b.GI })
 	return all, err
 }
 
-// CreateInstance makes a GPU instance and its compute instance. A profile that the GPU lacks, and a placement that the profile
-// lacks, are gpu.ErrNotSupported, as is any when MIG is off.
+// CreateInstance makes a GPU instance and its compute instance. A profile that the GPU lacks is gpu.ErrNotSupported, as is any when
+// MIG is off; a placement that the profile lacks is gpu.ErrNoRoom, as is one that is taken.
 func (d *Driver) CreateInstance(ctx context.Context, uuid, profile string, at gpu.Placement) (gpu.Instance, error) {
 	in, err := d.create(ctx, uuid, profile, at)
 	if err != nil {
@@ -87,8 +87,11 @@ func (b *board) instance(profile string, at gpu.Placement, whole bool) gpu.Insta
 // fits says why a GPU cannot be cut so; nil when it can.
 func (b *board) fits(profile string, at gpu.Placement) error {
 	p, known := b.device.Profile(profile)
-	if !b.device.MIGEnabled || !known || !slices.Contains(p.Placements, at) {
+	if !b.device.MIGEnabled || !known {
 		return gpu.ErrNotSupported
+	}
+	if !slices.Contains(p.Placements, at) {
+		return gpu.ErrNoRoom
 	}
 	same := 0
 	for _, in := range b.instances {

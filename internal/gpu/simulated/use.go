@@ -122,15 +122,15 @@ func (b *board) list(now time.Time) []gpu.ProcessUse {
 	return all
 }
 
-// uses measures the instances; a remnant has no device that could be asked.
+// uses measures the instances. A remnant has no device that could be asked.
 func (b *board) uses(now time.Time) map[int]gpu.InstanceUse {
 	uses := map[int]gpu.InstanceUse{}
 	for gi, in := range b.instances {
-		if in.CI < 0 {
-			continue
+		use := gpu.InstanceUse{SM: -1, MemoryUsed: -1}
+		if in.CI >= 0 {
+			use.MemoryUsed = b.memory(gi)
 		}
-		use := gpu.InstanceUse{SM: -1, MemoryUsed: b.memory(gi)}
-		if b.device.GPM {
+		if in.CI >= 0 && b.device.GPM {
 			use.SM = b.load(gi, now).SM
 		}
 		uses[gi] = use

@@ -67,6 +67,7 @@ type Expectation struct {
 	SMs    int      `json:"sms"`              // 0: not to be checked
 	Tier   Tier     `json:"tier"`             // with None the memory limit is not looked at
 	Driver string   `json:"driver,omitempty"` // its version
+	Nodes  []string `json:"nodes,omitempty"`  // NVIDIA's device files, and no others; empty: only their kinds and number are checked
 }
 
 // Hidden is the environment that keeps a container away from all GPUs, whatever its image asks for: the vendor's hook obeys it.

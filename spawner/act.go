@@ -142,14 +142,11 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
 		return m.endLocked(ctx, now, Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
-	if why := m.queueLocked(now).String(); why != "" {
+	q, g := m.turnLocked(now)
+	if why := q.String(); why != "" {
 		if now.journal.latest().Message != why {
 			m.noteLocked(now, Event{Percent: 5, Message: why})
 		}
-		return nil
-	}
-	g, lacks := m.roomLocked(now)
-	if lacks != "" { // the GPUs have changed since the line above
 		return nil
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
@@ -188,6 +185,9 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, errNotYet):
+		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
+		return err
 	case errors.Is(err, gpu.ErrBadPlace):
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "))
 	}

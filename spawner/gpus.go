@@ -2,6 +2,8 @@ package spawner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -36,6 +38,9 @@ type Grouper interface {
 	Cgroup(ctx context.Context, id ID) (string, error)
 }
 
+// errNotYet is what a start is repeated after.
+var errNotYet = errors.New("the GPUs cannot be asked now")
+
 // realise makes a workload's slice real and says what its container needs.
 func (m *Manager) realise(ctx context.Context, e entry) (*gpu.Binding, error) {
 	if m.cfg.GPUs == nil {
@@ -43,7 +48,11 @@ func (m *Manager) realise(ctx context.Context, e entry) (*gpu.Binding, error) {
 			With("the administrator puts gpu back into the configuration")
 	}
 	m.note(e.ID, Event{Percent: 15, Message: "Preparing " + e.Slice.String()})
-	b, err := m.cfg.GPUs.Realise(ctx, string(e.ID), *e.Slice)
+	b, err := m.cfg.GPUs.Realise(ctx, e.holder(), *e.Slice)
+	if err != nil && !errors.Is(err, gpu.ErrBadPlace) {
+		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	b.Name = gpu.Vendor + "=" + string(e.ID)
 	return &b, err
 }
 
@@ -68,7 +77,7 @@ func (m *Manager) part(ctx context.Context, e entry) error {
 	if e.Slice == nil || m.cfg.GPUs == nil {
 		return nil
 	}
-	return m.cfg.GPUs.Part(ctx, string(e.ID), *e.Slice)
+	return m.cfg.GPUs.Part(ctx, e.holder(), *e.Slice)
 }
 
 // helper is the program that tests a slice from inside, beside the agent.

@@ -32,9 +32,9 @@ func (m *Manager) lenderLocked(job *entry) (ID, gpu.Slice) {
 }
 
 // lendsLocked reports whether a session's slice can be lent now: it runs, nobody has worked in it of late, its slice idles and nobody
-// else has borrowed it.
+// else has borrowed it. Only a slice of its own hardware is lent: on any other a job would disturb third ones.
 func (m *Manager) lendsLocked(e *entry) bool {
-	if e.Kind == Job || e.Phase != Running || e.Want != WantRunning || e.Slice.Mode == gpu.Shared || m.slices.borrower(e.ID) != "" {
+	if e.Kind == Job || e.Phase != Running || e.Want != WantRunning || e.Slice.Tier != gpu.Hardware || m.slices.borrower(e.ID) != "" {
 		return false
 	}
 	now := time.Now()

@@ -71,8 +71,16 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 // release tells the GPUs that a workload was seen gone from its slice. One that it had only borrowed stays its owner's.
 func (m *Manager) release(e entry) {
 	if e.Slice != nil && m.cfg.GPUs != nil && !m.owned(e) {
-		m.cfg.GPUs.Release(string(e.ID), *e.Slice)
+		m.cfg.GPUs.Release(e.holder(), *e.Slice)
 	}
+}
+
+// holder names to the GPUs for whom a workload's slice was made: the lender of a borrowed one, also when that has gone meanwhile.
+func (w Workload) holder() string {
+	if w.Lender != "" {
+		return string(w.Lender)
+	}
+	return string(w.ID)
 }
 
 // owned reports whether the place that a workload has left is still held by another: by who lent it, or by who borrowed it.

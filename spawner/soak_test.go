@@ -185,7 +185,7 @@ func (s *watched) fill(full bool) {
 }
 
 func newSoak(t *testing.T, seed uint64) *soak {
-	s := &soak{service: newService(t), dice: &dice{rng: rand.New(rand.NewPCG(seed, 1))}}
+	s := &soak{service: newService(t), dice: newDice(seed)}
 	s.kill()
 	s.config.Capacity = map[string]spawner.Capacity{
 		"docker": {CPUs: 3, Memory: 8 << 30, Count: 2}, "local": {CPUs: 8, Memory: 8 << 30, Count: 2},
@@ -533,3 +533,5 @@ func (s *soak) clear() {
 		s.t.Errorf("left over: %d in the backends, directories %v, records %v", held, dirs, s.records.work)
 	}
 }
+
+func newDice(seed uint64) *dice { return &dice{rng: rand.New(rand.NewPCG(seed, 1))} }

@@ -56,18 +56,25 @@ func (m *Manager) Queue(w Workload) Queue {
 
 // queueLocked says why e may not lease now; the zero Queue when it may.
 func (m *Manager) queueLocked(e *entry) Queue {
+	q, _ := m.turnLocked(e)
+	return q
+}
+
+// turnLocked says why e may not lease now, or what it may have.
+func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 	at, ok := m.index.find(e.Workload)
 	if !ok {
-		return Queue{}
+		return Queue{}, grant{}
 	}
 	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.line(), at+1)}
 	if at > 0 {
-		return q
+		return q, grant{}
 	}
-	if _, q.Lacks = m.roomLocked(e); q.Lacks == "" {
-		return Queue{}
+	var g grant
+	if g, q.Lacks = m.roomLocked(e); q.Lacks == "" {
+		return Queue{}, g
 	}
-	return q
+	return q, g
 }
 
 // Room is what a backend has for workloads of one size.

@@ -153,6 +153,11 @@ func (h *Hand) Exit(code int) {
 	})
 }
 
+// Fault has the agent find the slice of its GPU bad instead of starting the app.
+func (h *Hand) Fault(why string) {
+	h.change(func() { h.status.State, h.status.ExitCode, h.status.Fault = control.Exited, 1, why })
+}
+
 // Watch tells each status.
 func (h *Hand) Watch(ctx context.Context, each func(control.Status) error) error {
 	for {

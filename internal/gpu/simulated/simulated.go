@@ -79,7 +79,8 @@ func newBoard(index int, name string) (*board, error) {
 	word, mig := strings.CutSuffix(name, "/mig")
 	m, ok := find(word)
 	if !ok || mig && m.slots == 0 {
-		return nil, errs.Bad("gpu.simulated", name, "one of "+strings.Join(Models(), ", ")+`; with "/mig" at its end MIG is on from the beginning, where the model has it`)
+		remedy := "one of " + strings.Join(Models(), ", ") + `; with "/mig" at its end MIG is on from the beginning, where the model has it`
+		return nil, errs.Bad("gpu.simulated", name, remedy)
 	}
 	dev := m.device
 	dev.Index, dev.Minor, dev.UUID, dev.MIGEnabled = index, index, gpuUUID(index, m.word), mig

@@ -30,7 +30,8 @@ func TestConformance(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			gputest.Run(t, func(t *testing.T) gpu.Driver { return crowded{host(t, "L40S", name+"/mig", "H200", "A100-80")} })
+			cfg := simulated.Config{Models: []string{"L40S", name + "/mig", "H200", "A100-80"}, R615: true}
+			gputest.Run(t, func(t *testing.T) gpu.Driver { return crowded{with(t, cfg)} })
 		})
 	}
 }
@@ -274,5 +275,16 @@ func BenchmarkInventory(b *testing.B) {
 		if n, err := inventory(b.Context(), d); n != 56 || err != nil {
 			b.Fatalf("inventory: %d instances, %v", n, err)
 		}
+	}
+}
+
+func TestWhatCannotBeCut(t *testing.T) {
+	d := host(t, "L40S")
+	dev := device(t, d)
+	is(t, "SetMIG()", d.SetMIG(t.Context(), dev.UUID, true), gpu.ErrNotSupported)
+	_, err := d.CreateInstance(t.Context(), dev.UUID, "1g.18gb", lowest)
+	is(t, "CreateInstance()", err, gpu.ErrNotSupported)
+	if got := instances(t, d, dev.UUID); len(got) > 0 || dev.MIGCapable {
+		t.Errorf("%+v is cut into %+v", dev, got)
 	}
 }

@@ -32,6 +32,8 @@ func rules() map[string]rule {
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu/usage":     {own: []string{"internal/gpu"}},
+		"internal/gpu/publish":   {own: []string{"internal/gpu"}},
 		"internal/gpu/simulated": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
 		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
 		"internal/gpu/cdi":       {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
@@ -98,7 +100,7 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
-		"internal/metrics": {own: []string{"spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
+		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.

@@ -38,7 +38,11 @@ func rules() map[string]rule {
 		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
 		"internal/gpu/cdi":       {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
 		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
-		"internal/gpu/watchdog":  {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu/fleet": {
+			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/place"},
+			tests: []string{"internal/gpu/simulated"},
+		},
+		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/nvml": {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
 		},
@@ -93,7 +97,7 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish",
+				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
 				"internal/memsize", "internal/metrics", "internal/secret", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},

@@ -3,6 +3,7 @@
  *   FAKE_UUIDS    devices, as leases write them        CUDA_VISIBLE_DEVICES  which of them are shown; unset: all
  *   FAKE_MEMORY   bytes that a device says it has      FAKE_LIMIT            bytes that can be allocated
  *   FAKE_SMS      processors                           FAKE_VERSION          of the driver, such as 13000
+ *   FAKE_HELD     bytes that others hold
  *   FAKE_INIT     what cuInit gives                    FAKE_LOCK             a file: one process at a time may have a context
  *   FAKE_FAULT    result, copy, slow, crash, hang, oldptx, noptx, create, oddalloc
  */
@@ -19,7 +20,8 @@ static int lock = -1;
 struct block { void *memory; uint64_t size; } blocks[4096];
 
 static uint64_t memory(void) { return number("FAKE_MEMORY", 16ull << 30); }
-static uint64_t limit(void) { return number("FAKE_LIMIT", memory()); }
+static uint64_t held(void) { return number("FAKE_HELD", 0); }
+static uint64_t limit(void) { return number("FAKE_LIMIT", memory() - held()); }
 
 VISIBLE CUresult cuInit(unsigned flags) {
 	char all[MOST][96], wanted[MOST][96];
@@ -121,7 +123,7 @@ VISIBLE CUresult cuCtxSynchronize(void) { return 0; }
 
 VISIBLE CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 	*total = memory();
-	*free = memory() > used ? memory() - used : 0;
+	*free = memory() > used + held() ? memory() - used - held() : 0;
 	return 0;
 }
 

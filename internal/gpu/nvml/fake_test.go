@@ -64,6 +64,8 @@ type fakeCard struct {
 	activate  nvml.Return
 	reset     bool // MIG mode changes after a reset only
 	limits    []string
+	ecc       uint64
+	pending   bool
 }
 
 type fakeGI struct {
@@ -85,7 +87,7 @@ func newRig(t *testing.T, n int) *rig {
 	}
 	for i, d := range r.server.Devices {
 		c := &fakeCard{Device: d.(*server.Device), talkative: true}
-		c.UUID = fmt.Sprintf("GPU-0000000%d-0000-0000-0000-000000000000", i)
+		c.UUID = fmt.Sprintf("GPU-1000000%d-0000-0000-0000-000000000000", i)
 		r.cards = append(r.cards, c)
 		c.facts()
 		c.cutting()
@@ -216,10 +218,17 @@ func (c *fakeCard) cutting() {
 func (c *fakeCard) create(info *nvml.GpuInstanceProfileInfo, at *nvml.GpuInstancePlacement) (nvml.GpuInstance, nvml.Return) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	same := uint32(1)
 	for _, gi := range c.gis {
+		if gi.Info.ProfileId == info.Id {
+			same++
+		}
 		if o := gi.Info.Placement; at.Start < o.Start+o.Size && o.Start < at.Start+at.Size {
 			return nil, nvml.ERROR_INSUFFICIENT_RESOURCES
 		}
+	}
+	if same > info.InstanceCount {
+		return nil, nvml.ERROR_INSUFFICIENT_RESOURCES
 	}
 	c.next++
 	gi := &fakeGI{card: c, GpuInstance: server.NewGpuInstanceFromInfo(
@@ -315,8 +324,8 @@ func (c *fakeCard) counters() {
 		}
 		return c.use, nvml.SUCCESS
 	}
-	c.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 2, nvml.SUCCESS }
-	c.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 0, true, false, nvml.SUCCESS }
+	c.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return c.ecc, nvml.SUCCESS }
+	c.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 1, 0, c.pending, false, nvml.SUCCESS }
 	c.GpmQueryDeviceSupportFunc = func() (nvml.GpmSupport, nvml.Return) { return nvml.GpmSupport{IsSupportedDevice: 1}, nvml.SUCCESS }
 	c.GpmSampleGetFunc = func(nvml.GpmSample) nvml.Return { return nvml.SUCCESS }
 	c.GpmMigSampleGetFunc = func(gi int, s nvml.GpmSample) nvml.Return {

@@ -17,6 +17,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/gputest"
 )
 
 func TestNoDriver(t *testing.T) {
@@ -322,6 +323,7 @@ func TestHealth(t *testing.T) {
 		return nvml.EventData{Device: c.Device, EventType: nvml.EventTypeXidCriticalError, EventData: xid}
 	}
 	r.queue = []nvml.EventData{event(79), event(31)} // the second is a program's fault
+	c.ecc, c.pending = 2, true
 	want := gpu.Health{Xid: 79, ECC: 2, RowsPending: true, Temperature: 33}
 	if got, err := r.Health(t.Context(), c.UUID); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
@@ -372,4 +374,12 @@ func TestFault(t *testing.T) {
 	if err := fault(nvml.ERROR_UNKNOWN, "x"); err == nil || kindOf(nvml.ERROR_UNKNOWN) != nil {
 		t.Error(err)
 	}
+}
+
+func TestConformance(t *testing.T) {
+	gputest.Run(t, func(t *testing.T) gpu.Driver {
+		r := newRig(t, 2)
+		r.cards[1].MigMode = 1
+		return r.Driver
+	})
 }

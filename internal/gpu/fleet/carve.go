@@ -99,7 +99,7 @@ func (f *Fleet) step(c *card, holder string, s gpu.Slice, all []gpu.Instance) (a
 
 func heldByOther(leases []gpu.Lease, holder string, in gpu.Instance) bool {
 	for _, l := range leases {
-		if l.Slice.Mode == gpu.MIG && l.Slice.Placement == in.Placement && l.Holder != holder && l.Lent != holder {
+		if l.Slice.Mode == gpu.MIG && l.Slice.Placement == in.Placement && !on(l, holder) {
 			return true
 		}
 	}

@@ -154,6 +154,12 @@ func (v *view) remark(s *gpu.SliceState, in gpu.Instance) {
 			return
 		}
 	}
+	for _, p := range v.strangers {
+		if p.GI == in.GI {
+			s.Why = fmt.Sprintf("used by process %d, which no workload has started", p.PID)
+			return
+		}
+	}
 	if !complete(in) {
 		s.Why = "left over from a change that went wrong: it is removed when its place is needed"
 	}

@@ -40,6 +40,7 @@ func (f *Fleet) realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Bi
 	if err := f.mayUse(c, holder, s); err != nil {
 		return gpu.Binding{}, err
 	}
+	f.demand(holder, s)
 	f.reclaim(ctx, c)
 	in, err := f.ready(ctx, c, holder, s)
 	if err != nil {
@@ -48,16 +49,24 @@ func (f *Fleet) realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Bi
 	return f.bind(ctx, c, holder, s, in)
 }
 
+// demand tells the placement engine what was asked for, once for each lease.
+func (f *Fleet) demand(holder string, s gpu.Slice) {
+	f.mu.Lock()
+	known := f.noted[holder] == s
+	f.noted[holder] = s
+	f.mu.Unlock()
+	if !known {
+		f.engine.Note(gpu.Request{Mode: s.Mode, Profile: s.Profile, Percent: s.Percent, Memory: s.Memory})
+	}
+}
+
 // mayUse refuses what must not be made of a GPU, whatever is on it.
 func (f *Fleet) mayUse(c *card, holder string, s gpu.Slice) error {
 	leases := f.heldOn(c.uuid)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range leases {
-		if l.Holder == holder || l.Lent == holder {
-			continue
-		}
-		if clash(l.Slice, s) {
+		if !on(l, holder) && clash(l.Slice, s) {
 			return fmt.Errorf("%s on it is held: %w", l.Slice, gpu.ErrBadPlace)
 		}
 	}
@@ -187,12 +196,7 @@ func (f *Fleet) crowded(ctx context.Context, c *card, left []gpu.ProcessUse) err
 
 // shares reports whether two workloads are both on one lease: who holds it, and who has borrowed it.
 func shares(leases []gpu.Lease, a, b string) bool {
-	if b == "" {
-		return false
-	}
-	return slices.ContainsFunc(leases, func(l gpu.Lease) bool {
-		return (l.Holder == a || l.Lent == a) && (l.Holder == b || l.Lent == b)
-	})
+	return slices.ContainsFunc(leases, func(l gpu.Lease) bool { return on(l, a) && on(l, b) })
 }
 
 // bind says what the container needs, once the GPU is ready for it.

@@ -17,6 +17,7 @@ import (
 func (f *Fleet) Release(holder string, s gpu.Slice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.noted, holder)
 	for key, u := range f.book.uses {
 		if u.Holder == holder && u.Slice.GPU == s.GPU {
 			u.released = true
@@ -102,7 +103,7 @@ func (f *Fleet) over(c *card, leases []gpu.Lease) []use {
 
 func holds(leases []gpu.Lease, holder string) bool {
 	for _, l := range leases {
-		if l.Holder == holder || l.Lent == holder {
+		if on(l, holder) {
 			return true
 		}
 	}

@@ -27,6 +27,7 @@ type view struct {
 	possible    bool // something may be leased of it some day
 	own         []gpu.Instance
 	foreign     []gpu.Instance
+	strangers   []gpu.ProcessUse
 	leftovers   []leftover
 	ghosts      []gpu.Slice // shares that processes still use whose workload has ended
 	quarantines []quarantine
@@ -78,7 +79,7 @@ func (f *Fleet) tell(c *card, v *view) {
 
 // view makes what readers see of a card. The lock is held.
 func (f *Fleet) view(c *card) *view {
-	v := &view{device: c.device, rule: c.rule, leftovers: c.leftovers, reading: c.reading}
+	v := &view{device: c.device, rule: c.rule, strangers: c.strangers, leftovers: c.leftovers, reading: c.reading}
 	for _, in := range c.instances {
 		if _, own := f.book.own(in); own {
 			v.own = append(v.own, in)

@@ -82,12 +82,17 @@ func (f *Fleet) whose(pid int) string {
 // entitled reports whether a workload holds, or has borrowed, what its process is on.
 func entitled(leases []gpu.Lease, holder string, p gpu.ProcessUse, instances []gpu.Instance) bool {
 	return slices.ContainsFunc(leases, func(l gpu.Lease) bool {
-		if l.Holder != holder && l.Lent != holder {
+		if !on(l, holder) {
 			return false
 		}
 		in, cut := byGI(instances, p.GI)
 		return !cut || l.Slice.Mode != gpu.MIG || l.Slice.Placement == in.Placement
 	})
+}
+
+// on reports whether a workload is one of those that a lease lets on its slice.
+func on(l gpu.Lease, id string) bool {
+	return id != "" && (l.Holder == id || l.Lent == id || l.As == id)
 }
 
 // heldOn gives the leases of a GPU.

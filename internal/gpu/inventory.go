@@ -47,6 +47,7 @@ type State struct {
 	Offers    []Offer      `json:"offers"`
 	Slices    []SliceState `json:"slices"` // in the order of their places
 	Reading   *Reading     `json:"reading,omitempty"`
+	Health    *Health      `json:"health,omitempty"` // as it was last asked for
 }
 
 // Offer is what can be had of a GPU, or of all of them, by request.

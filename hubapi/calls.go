@@ -29,6 +29,16 @@ func (c *Client) StartSession(ctx context.Context, r SessionRequest) (Session, e
 	return fetch[Session](ctx, c, http.MethodPost, "/sessions", r)
 }
 
+// GPUs lists the site's GPUs and who has what of them.
+func (c *Client) GPUs(ctx context.Context) (GPUs, error) {
+	return fetch[GPUs](ctx, c, http.MethodGet, "/gpus", nil)
+}
+
+// PublishGPUs gives the same for matchmaking: format is classad, cms or glue.
+func (c *Client) PublishGPUs(ctx context.Context, format string) (string, error) {
+	return c.text(ctx, query("/gpus", "format", format))
+}
+
 // Sessions lists the sessions that the caller may see; a user and a name, unless empty, choose among them.
 func (c *Client) Sessions(ctx context.Context, user, name string) ([]Session, error) {
 	list, err := fetch[Sessions](ctx, c, http.MethodGet, query("/sessions", "user", user, "name", name), nil)

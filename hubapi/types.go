@@ -40,6 +40,8 @@ type Profile struct {
 	MaxCPUs     float64 `json:"max_cpus"`
 	Memory      string  `json:"memory"` // "2G" is 2 GiB
 	MaxMemory   string  `json:"max_memory"`
+	GPU         string  `json:"gpu"`       // the slice that its sessions get; "none": none
+	Isolation   string  `json:"isolation"` // the weakest that its slice has; empty without one
 	Default     bool    `json:"default"`
 	Free        int     `json:"free"`     // how many of its usual size start now; -1: not limited
 	Most        int     `json:"most"`     // how many there can be at once; -1: not limited
@@ -66,6 +68,8 @@ type Workload struct {
 	Outcome *Outcome   `json:"outcome"`
 	Waiting string     `json:"waiting"` // why it waits, in words
 	Queue   *Queue     `json:"queue"`   // where it stands in line; null: it does not wait
+	GPU     string     `json:"gpu"`     // what it asks for of a GPU; "none": nothing
+	Slice   *Slice     `json:"slice"`   // what it holds of one; null: nothing
 }
 
 // Queue is where a workload stands in line for room.
@@ -105,6 +109,7 @@ type Job struct {
 	Argv        []string `json:"argv"`
 	TimeLimit   string   `json:"time_limit"` // such as "1h0m0s"
 	State       State    `json:"state"`
+	Requeued    int      `json:"requeued"` // how often it went back in line: its slice was called back, or turned out bad
 }
 
 // State is a job's phase and outcome in one word.
@@ -204,9 +209,11 @@ type JobRequest struct {
 	Argv        []string          `json:"argv"`
 	Env         map[string]string `json:"env"` // public
 	Files       map[string][]byte `json:"files"`
-	CPUs        any               `json:"cpus,omitempty"`       // number or string; absent: the site's default
-	Memory      any               `json:"memory,omitempty"`     // bytes, or a string such as "2G"
-	TimeLimit   any               `json:"time_limit,omitempty"` // seconds, or a string such as "1h"
+	CPUs        any               `json:"cpus,omitempty"`        // number or string; absent: the site's default
+	Memory      any               `json:"memory,omitempty"`      // bytes, or a string such as "2G"
+	TimeLimit   any               `json:"time_limit,omitempty"`  // seconds, or a string such as "1h"
+	GPU         any               `json:"gpu,omitempty"`         // such as "1g.18gb"; absent: none
+	Preemptible bool              `json:"preemptible,omitempty"` // it may borrow an idle session's slice, and is put back in line when its owner returns
 	Backend     string            `json:"backend,omitempty"`
 	RequestID   string            `json:"request_id"` // repeating the request with the same one gives the same job
 }

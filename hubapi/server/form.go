@@ -116,11 +116,19 @@ func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 		room := rooms[p.Name]
 		out = append(out, hubapi.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), Default: p.Default,
+			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default,
 			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: seconds(room.Estimate),
 		})
 	}
 	return out, nil
+}
+
+// isolationOf says what keeps the slice of a profile's sessions apart from its neighbours, at the least.
+func isolationOf(p spawner.Profile) string {
+	if p.GPU.None() {
+		return ""
+	}
+	return string(p.GPU.LeastTier())
 }
 
 // seconds is the wire's form of an estimate.

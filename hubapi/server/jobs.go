@@ -24,10 +24,14 @@ func (s *Server) submitJob(r *http.Request, req hubapi.JobRequest) (hubapi.Job, 
 	if err != nil {
 		return hubapi.Job{}, err
 	}
+	slice, err := s.cfg.Jobs.GPU(req.GPU)
+	if err != nil {
+		return hubapi.Job{}, err
+	}
 	c := callerOf(r.Context())
 	w, err := s.cfg.Engine.SubmitJob(r.Context(), c, spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
-		Backend: req.Backend, RequestID: req.RequestID, Session: c.Workload,
+		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: c.Workload,
 	})
 	return s.wireJob(w), err
 }

@@ -49,6 +49,7 @@ func (s *Server) api(r chi.Router) {
 	r.NotFound(s.noRoute)
 	r.Get("/me", serve(s, 200, s.me))
 	r.Get("/profiles", serve(s, 200, s.profiles))
+	r.Get("/gpus", s.plain(s.gpus))
 	r.Get("/spawn-form", s.plain(s.spawnForm))
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))

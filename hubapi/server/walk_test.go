@@ -34,6 +34,7 @@ var walked = map[string]struct {
 	"GET /sessions/{id}/events":   {path: "/sessions/s-alice/events", refused: true},
 	"GET /sessions/{id}/log":      {path: "/sessions/s-alice/log", refused: true},
 	"POST /sessions/{id}/freeze":  {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
+	"GET /gpus":                   {path: "/gpus"},
 	"GET /environments":           {path: "/environments"},
 	"GET /environments/{ref}":     {path: "/environments/sha256:aabbcc", refused: true},
 	"GET /jobs":                   {path: "/jobs"},

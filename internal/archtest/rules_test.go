@@ -47,7 +47,10 @@ func rules() map[string]rule {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
 		},
 		"internal/gpu/remote": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/simulated"}},
-		"internal/gpu/helper": {own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest"}},
+		"internal/gpu/helper": {
+			own:   []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest", "internal/memsize"},
+			tests: []string{"internal/gpu/simulated"},
+		},
 
 		// NVIDIA's libraries, loaded at run time by programs with a libc.
 		"internal/gpu/library":       {outside: []string{"github.com/ebitengine/purego"}},

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/spawner"
+)
+
+// gpus lists the GPUs: as JSON, or in a form for matchmaking.
+func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
+	if format := r.URL.Query().Get("format"); format != "" {
+		if s.cfg.PublishGPUs == nil {
+			return errs.New(errs.Missing, "this service has no GPUs").With("the administrator sets gpu.driver in the configuration")
+		}
+		text, err := s.cfg.PublishGPUs(format)
+		if err != nil {
+			return err
+		}
+		asText(w)
+		_, err = fmt.Fprint(w, text)
+		return err
+	}
+	writeJSON(w, http.StatusOK, s.wireGPUs(r, s.inventory()))
+	return nil
+}
+
+// inventory gives what there is of GPUs; a service without any has an empty one.
+func (s *Server) inventory() gpu.Inventory {
+	if s.cfg.GPUs == nil {
+		return gpu.Inventory{Taken: time.Now()}
+	}
+	return s.cfg.GPUs()
+}
+
+func (s *Server) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
+	out := hubapi.GPUs{
+		Driver: inv.System.Driver, Simulated: inv.System.Simulated, Problem: inv.Problem, Taken: inv.Taken.UTC(),
+		Offers: []hubapi.GPUOffer{}, GPUs: []hubapi.GPU{},
+	}
+	if cuda := inv.System.CUDA; cuda > 0 {
+		out.CUDA = fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)
+	}
+	at := map[hubapi.GPUOffer]int{} // by name and isolation
+	for _, g := range inv.GPUs {
+		out.GPUs = append(out.GPUs, s.wireGPU(r, g))
+		for _, o := range g.Offers {
+			key := hubapi.GPUOffer{Name: o.Name, Isolation: string(o.Tier)}
+			i, known := at[key]
+			if !known {
+				i = len(out.Offers)
+				at[key], out.Offers = i, append(out.Offers, key)
+			}
+			out.Offers[i].Free += o.Free
+			out.Offers[i].Most += o.Most
+		}
+	}
+	return out
+}
+
+func (s *Server) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
+	d := g.Device
+	out := hubapi.GPU{
+		Index: d.Index, UUID: d.UUID, Model: d.Name, Mode: string(g.Mode), Isolation: string(g.Tier), Condition: string(g.Condition), Why: g.Why,
+		Memory: d.Memory, Offers: []hubapi.GPUOffer{}, Slices: []hubapi.GPUSlice{},
+	}
+	for _, o := range g.Offers {
+		out.Offers = append(out.Offers, hubapi.GPUOffer{Name: o.Name, Free: o.Free, Most: o.Most, Isolation: string(o.Tier)})
+	}
+	for _, slice := range g.Slices {
+		out.Slices = append(out.Slices, s.wireSlice(r, slice))
+	}
+	if m := g.Reading; m != nil {
+		out.MemoryUsed, out.Utilisation = measured(m.MemoryUsed), measured(m.Utilisation)
+		out.Temperature = measured(m.Temperature)
+		if p := measured(m.Power); p != nil {
+			watts := float64(*p) / 1000
+			out.Power = &watts
+		}
+	}
+	return out
+}
+
+// measured gives a number of a reading; nil where it could not be measured.
+func measured[T int | int64 | float64](v T) *T {
+	if v < 0 {
+		return nil
+	}
+	return &v
+}
+
+// wireSlice shows a part of a GPU; whose it is, to its owner and to administrators alone.
+func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
+	out := hubapi.GPUSlice{
+		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: moment(p.Since), Until: p.Quarantined, Why: p.Why, Use: wireUse(p.Use),
+	}
+	if at := p.Slice.Placement; at.Size > 0 {
+		out.Place = fmt.Sprintf("%d-%d", at.Start, at.Start+at.Size-1)
+	}
+	if p.Holder == "" {
+		return out
+	}
+	if w, err := s.cfg.Engine.Get(r.Context(), callerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
+		out.User, out.Workload, out.Borrower = string(w.Owner), p.Holder, p.Lent
+	} else {
+		out.Use.Hint = "" // it is for the holder
+	}
+	return out
+}
+
+func sliceState(p gpu.SliceState) string {
+	switch {
+	case p.Quarantined != nil:
+		return "quarantined"
+	case p.Foreign:
+		return "foreign"
+	case p.Lent != "":
+		return "lent"
+	case p.Holder != "":
+		return "held"
+	default:
+		return "ready"
+	}
+}
+
+func wireUse(u gpu.Use) hubapi.GPUUse {
+	return hubapi.GPUUse{
+		Source: string(u.Source), SM: u.SM, Memory: u.Memory, Peak: u.Peak, Energy: u.Energy, Idle: u.Idle, Hint: u.Hint, Unmeasured: u.Unknown,
+	}
+}
+
+// wireHeld shows what a workload holds of a GPU.
+func (s *Server) wireHeld(w spawner.Workload) *hubapi.Slice {
+	if w.Slice == nil {
+		return nil
+	}
+	out := &hubapi.Slice{
+		Name: w.Slice.Name, Model: w.Slice.Model, UUID: w.Slice.GPU, Memory: w.Slice.Memory, Isolation: string(w.Slice.Tier),
+		Simulated: w.Slice.Simulated, Borrowed: w.Lender != "",
+	}
+	if s.cfg.GPUUse != nil {
+		out.Use = wireUse(s.cfg.GPUUse(string(w.ID)))
+	}
+	return out
+}

@@ -52,7 +52,7 @@ type Lend struct {
 
 func defaultGPU() GPU {
 	return GPU{
-		Driver: "none", Helper: "slipway-gpu", Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
+		Driver: "none", Helper: "slipway-gpu", Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
 		Sample: Duration(10 * time.Second), IdleAfter: Duration(10 * time.Minute), BusySM: 1,
 		MPS:  MPS{Control: "nvidia-cuda-mps-control", Dir: "/run/slipway/mps"},
 		Lend: Lend{After: Duration(20 * time.Minute), Recall: Duration(30 * time.Second)},
@@ -114,7 +114,9 @@ func (c Config) checkGPU(p *problems) {
 		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation)
 	}
 	for _, name := range c.Jobs.GPUs {
-		c.checkRequest(p, "jobs.", name, "")
+		if name != "*" {
+			c.checkRequest(p, "jobs.", name, "")
+		}
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
 // Config is where the numbers come from.
 type Config struct {
 	Stats func() spawner.Stats
-	Links func() int // agents that are connected. Nil: not shown
+	Links func() int           // agents that are connected. Nil: not shown
+	GPUs  func() gpu.Inventory // with readings and uses. Nil: not shown
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -45,6 +47,9 @@ func New(cfg Config) *Metrics {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "slipway_links", Help: "Agents that are connected.",
 		}, func() float64 { return float64(cfg.Links()) }))
+	}
+	if cfg.GPUs != nil {
+		m.registry.MustRegister(newGPUs(cfg.GPUs))
 	}
 	return m
 }

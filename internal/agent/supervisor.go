@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -36,6 +37,7 @@ type supervisor struct {
 	jupyter *jupyter // nil: the app has none of its API
 	out     *output
 	over    chan struct{} // closed when the app has exited and its output is complete
+	untest  func()        // ends the self-test; nil: there is none
 	ending  bool
 	kill    sync.Once
 }
@@ -124,14 +126,36 @@ func (s *supervisor) launch(app control.App) error {
 	s.setLocked(func(st *control.Status) {
 		st.Launch, st.State, st.Started = app.Launch, control.Starting, time.Now()
 	})
-	if code, reason := s.start(app); reason != "" {
-		s.agent.log.Warn("the app was not started", "launch", app.Launch, "reason", reason)
-		s.setLocked(func(st *control.Status) {
-			st.State, st.ExitCode, st.Reason, st.Ended = control.Exited, code, reason, time.Now()
-		})
-		close(s.over)
+	if app.SelfTest == nil || s.openOutput(app) != nil { // without a log the app cannot be started either, and says why
+		s.begin(app)
+		return nil
 	}
+	ctx, cancel := context.WithCancel(s.agent.ctx)
+	s.untest = cancel
+	s.agent.work.Go(func() {
+		defer cancel()
+		s.beginTested(ctx, app)
+	})
 	return nil
+}
+
+// begin starts the app, or says that it could not be started.
+func (s *supervisor) begin(app control.App) {
+	if code, reason := s.start(app); reason != "" {
+		s.notStarted(code, reason, "")
+	}
+}
+
+// notStarted is the end of an app that never ran.
+func (s *supervisor) notStarted(code int, reason, fault string) {
+	s.agent.log.Warn("the app was not started", "launch", s.status.Launch, "reason", reason)
+	if s.out != nil {
+		s.out.close()
+	}
+	s.setLocked(func(st *control.Status) {
+		st.State, st.ExitCode, st.Reason, st.Fault, st.Ended = control.Exited, code, reason, fault, time.Now()
+	})
+	close(s.over)
 }
 
 // start brings the app up and has it watched. A reason says why it could not.
@@ -157,17 +181,12 @@ func (s *supervisor) start(app control.App) (int, string) {
 	if err != nil {
 		return cannotRun(app.Argv[0], false, err)
 	}
-	limit := a.cfg.KeepLog
-	if app.HTTP {
-		limit = a.cfg.RecentLog
-	}
-	if s.out, err = newOutput(a.cfg.LogFile, limit, app.HTTP); err != nil {
+	if err := s.openOutput(app); err != nil {
 		return fail(err)
 	}
 	before := readMemory(cgroupRoot)
 	pid, done, pipe, err := s.fork(program, app.Argv, dir, env)
 	if err != nil {
-		s.out.close()
 		return cannotRun(app.Argv[0], true, err)
 	}
 	s.pid = pid
@@ -175,6 +194,22 @@ func (s *supervisor) start(app control.App) (int, string) {
 	a.work.Go(func() { s.watch(done, pipe, s.out, before) })
 	s.becomeReady(app)
 	return 0, ""
+}
+
+// openOutput begins the log of the launch, once.
+func (s *supervisor) openOutput(app control.App) error {
+	if s.out != nil {
+		return nil
+	}
+	limit := s.agent.cfg.KeepLog
+	if app.HTTP {
+		limit = s.agent.cfg.RecentLog
+	}
+	out, err := newOutput(s.agent.cfg.LogFile, limit, app.HTTP)
+	if err == nil {
+		s.out = out
+	}
+	return err
 }
 
 func directory(dir, fallback string) (string, error) {
@@ -248,7 +283,7 @@ func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before
 
 func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 
-func drain(out *output, pipe *os.File) {
+func drain(out io.Writer, pipe *os.File) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := pipe.Read(buf)
@@ -318,6 +353,9 @@ func probe(ctx context.Context, t *http.Transport, url string) bool {
 func (s *supervisor) end() int {
 	s.mu.Lock()
 	s.ending = true
+	if s.untest != nil {
+		s.untest()
+	}
 	pid, grace, launched := s.pid, s.grace, s.status.Launch != ""
 	s.mu.Unlock()
 	if !launched {

@@ -78,15 +78,29 @@ func TestHostileAnswers(t *testing.T) {
 
 // What a status says is cut to what an agent may say.
 func TestStatusIsCut(t *testing.T) {
-	c := hostile(t, body(`{"state":"exited","exit_code":99999,"log_size":-5,"reason":"bad\u001b[2J","max_rss":-1,"files":[
+	c := hostile(t, body(`{"state":"exited","exit_code":99999,"log_size":-5,"reason":"bad\u001b[2J","fault":"worse\u001b[2J","max_rss":-1,"files":[
 		{"name":"../../etc/passwd","size":1},{"name":"/abs","size":1},{"name":"good.txt","size":2},{"name":"..","size":1},{"name":"minus","size":-1},{"name":"a\nb","size":1}]}`))
 	got, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Status{State: Exited, ExitCode: 255, Reason: "bad[2J", Files: []File{{"good.txt", 2}}}
+	want := Status{State: Exited, ExitCode: 255, Reason: "bad[2J", Fault: "worse[2J", Files: []File{{"good.txt", 2}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A fault belongs to an app that was not started, and has its bound.
+func TestFaultIsCut(t *testing.T) {
+	for said, want := range map[string]string{
+		`{"state":"ready","fault":"late"}`:                                    "",
+		`{"state":"starting","fault":"early"}`:                                "",
+		`{"state":"exited","fault":"memory limit"}`:                           "memory limit",
+		`{"state":"exited","fault":"` + strings.Repeat("x", 2*maxText) + `"}`: strings.Repeat("x", maxText) + "... (8192 bytes)",
+	} {
+		if st, err := parseStatus([]byte(said)); err != nil || st.Fault != want {
+			t.Errorf("%.50s: %.50q, %v", said, st.Fault, err)
+		}
 	}
 }
 

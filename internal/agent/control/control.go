@@ -66,11 +66,14 @@ type App struct {
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// SelfTest is a program that looks whether what the workload was given works.
+// SelfTest is a program that looks whether what the workload was given works. It gets the agent's environment, and of the app's what
+// concerns GPUs. It ends with 0 when all is well, with 1 and a last line "failed: <why>" when it is not, and with 77 when there is
+// nothing to test. That it crashed, or did not end in time, is a fault as well. Anything else means that it could not be run, as in
+// an image with another libc: then, as after 77, the app is started all the same.
 type SelfTest struct {
 	Argv    []string      `json:"argv"`
-	Timeout time.Duration `json:"timeout"`
-	// Required says that a test which finds nothing to test (exit code 77) has failed too.
+	Timeout time.Duration `json:"timeout"` // zero: 30 s
+	// Required says that a test which could not be run, or found nothing to test, has failed too.
 	Required bool `json:"required,omitempty"`
 }
 

@@ -111,7 +111,10 @@ func parseStatus(b []byte) (Status, error) {
 	default:
 		return Status{}, errs.New(errs.Unavailable, "read the agent's status: no state %q", shorten(string(s.State), 20))
 	}
-	s.Launch, s.Reason = clean(s.Launch), clean(s.Reason)
+	s.Launch, s.Reason, s.Fault = clean(s.Launch), clean(s.Reason), clean(s.Fault)
+	if s.State != Exited {
+		s.Fault = ""
+	}
 	s.ExitCode = min(max(s.ExitCode, 0), 255)
 	s.LogSize, s.MaxRSS, s.CPU = max(s.LogSize, 0), max(s.MaxRSS, 0), max(s.CPU, 0)
 	s.Files = soundFiles(s.Files)

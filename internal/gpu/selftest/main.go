@@ -57,6 +57,9 @@ func Main(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintf(errOut, "selftest: %v\n", err)
 		return ExitFailed
 	}
+	if r.Result != OK {
+		fmt.Fprintf(errOut, "%s: %s\n", r.Result, strings.ReplaceAll(r.Fault, "\n", "; ")) // the last line, which an agent reads
+	}
 	return r.exitCode()
 }
 
@@ -150,6 +153,6 @@ func write(w io.Writer, r Report, asJSON bool) error {
 			fmt.Fprintf(w, "\n%s: %s\n", c.Name, c.Remedy)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s, in %.1f s\n", r.Result, r.Seconds)
+	_, err := fmt.Fprintf(w, "\n%d checks in %.1f s\n", len(r.Checks), r.Seconds)
 	return err
 }

@@ -41,7 +41,7 @@ type Check struct {
 // Report is what the test found.
 type Report struct {
 	Result  Result   `json:"result"`
-	Fault   string   `json:"fault,omitempty"` // what failed, in a line
+	Fault   string   `json:"fault,omitempty"` // what failed, or why there is nothing to test
 	Devices []Device `json:"devices,omitempty"`
 	Checks  []Check  `json:"checks"`
 	Seconds float64  `json:"seconds"`
@@ -180,10 +180,11 @@ func Run(ctx context.Context, cfg Config) Report {
 
 // unfinished is the report of a test that was ended.
 func unfinished(r Report, list []check, began time.Time) Report {
-	for i := len(r.Checks); i < len(list); i++ {
-		c := Check{Name: list[i].name, Result: Skipped, Detail: "the test had ended"}
-		if i == len(r.Checks) {
-			c.Result, c.Detail = Failed, fmt.Sprintf("it had not ended after %.0f s in all", time.Since(began).Seconds())
+	rest := list[len(r.Checks):]
+	for i, left := range rest {
+		c := Check{Name: left.name, Result: Skipped, Detail: "the test had ended"}
+		if i == 0 {
+			c.Result, c.Detail = Failed, fmt.Sprintf("it had not ended after %.1f s in all", time.Since(began).Seconds())
 			c.Remedy = "a driver that hangs needs the node's administrator: look into the kernel's log for NVRM and Xid"
 		}
 		r.Checks = append(r.Checks, c)
@@ -209,7 +210,7 @@ func (b *bench) examine(c check) Check {
 func (r Report) conclude(missing bool, began time.Time) Report {
 	r.Seconds, r.Result = time.Since(began).Seconds(), OK
 	if missing {
-		r.Result = Nothing
+		r.Result, r.Fault = Nothing, cuda.LibraryName+" is not there"
 	}
 	var faults []string
 	for _, c := range r.Checks {

@@ -131,6 +131,9 @@ func (p *place) run(t *testing.T) (Report, int) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil && c.ProcessState.ExitCode() != 2 {
 		t.Fatalf("%v: %s\n%s", err, out.String(), errOut.String())
 	}
+	if last := lastLine(errOut.String()); len(r.Checks) > 0 && r.Result != OK && c.ProcessState.ExitCode() != 2 && last != string(r.Result)+": "+strings.ReplaceAll(r.Fault, "\n", "; ") {
+		t.Errorf("the last line is %q of %+v", last, r)
+	}
 	return r, c.ProcessState.ExitCode()
 }
 
@@ -277,6 +280,21 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A test that is ended says at which check, and only that.
+func TestUnfinished(t *testing.T) {
+	p := sound(t, cudatest.Build(t))
+	p.env, p.args = append(p.env, "FAKE_FAULT=hang"), []string{"--timeout", "300ms"}
+	r, _ := p.run(t)
+	var results []Result
+	for _, c := range r.Checks {
+		results = append(results, c.Result)
+	}
+	want := append([]Result{OK, OK, Failed}, slices.Repeat([]Result{Skipped}, len(checks())-3)...)
+	if !slices.Equal(results, want) {
+		t.Errorf("%+v", r.Checks)
+	}
+}
+
 // What is the image's own matter, or only slow, is a warning.
 func TestWarnings(t *testing.T) {
 	p := sound(t, cudatest.Build(t))
@@ -378,7 +396,7 @@ func TestTable(t *testing.T) {
 	if err := write(&out, r, false); err != nil {
 		t.Fatal(err)
 	}
-	const want = "RESULT  CHECK   FINDING\nok      NVML    driver 580\nfailed  kernel  a; b\n\nkernel: take it out\n\nfailed, in 1.2 s\n"
+	const want = "RESULT  CHECK   FINDING\nok      NVML    driver 580\nfailed  kernel  a; b\n\nkernel: take it out\n\n2 checks in 1.2 s\n"
 	if out.String() != want {
 		t.Errorf("%q", out.String())
 	}

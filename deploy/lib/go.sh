@@ -45,3 +45,11 @@ build_slipway() {
   mkdir -p "$(dirname "$1")"
   (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$1" .)
 }
+
+# build_gpu_helper OUT: the program that calls NVIDIA's libraries. It is linked lazily, else it would not start on a host without
+# them. The last word counts, and both compilers and CGO_LDFLAGS may say "now" before. NVIDIA's header marks some functions as old.
+build_gpu_helper() {
+  mkdir -p "$(dirname "$1")"
+  (cd "$REPO" && CGO_ENABLED=1 CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -Wno-deprecated-declarations" CGO_LDFLAGS="${CGO_LDFLAGS:-} -Wl,-z,lazy" \
+    go build -trimpath -ldflags '-s -w -extldflags "-z lazy"' -o "$1" ./internal/gpu/helper)
+}

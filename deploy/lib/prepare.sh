@@ -3,6 +3,7 @@
 # when its result is there, so that a second run takes seconds.
 
 PROGRAM=$CACHE/bin/slipway
+GPU_HELPER=$CACHE/bin/slipway-gpu
 NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
 
 # prepare: one at a time, since demos and tests share the caches. What it starts must not inherit the
@@ -19,7 +20,7 @@ prepare_all() {
   step "packages of this host" install_packages
   step "container engine" ensure_docker
   step "Apptainer" "$DEPLOY/apptainer/install"
-  step "Slipway program" build_program
+  step "Slipway programs" build_program
   step "JupyterHub and its proxy" build_hub
   [[ -n ${BASE_IMAGE:-} ]] || step "base image" "$DEPLOY/images/base/build"
   step "notebook image" build_image
@@ -27,13 +28,14 @@ prepare_all() {
 
 install_packages() {
   need curl=curl debootstrap=debootstrap dockerd=docker.io docker=docker.io mksquashfs=squashfs-tools \
-    git=git iptables=iptables "$CA_BUNDLE=ca-certificates"
+    git=git iptables=iptables "$CA_BUNDLE=ca-certificates" gcc=gcc /usr/include/stdio.h=libc6-dev
   (python) >/dev/null 2>&1 || apt_install python3 python3-venv
 }
 
 build_program() {
   ensure_go
   build_slipway "$PROGRAM"
+  build_gpu_helper "$GPU_HELPER"
 }
 
 build_hub() {

@@ -32,6 +32,11 @@ func rules() map[string]rule {
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu/place":    {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu/simulate": {
+			own:     []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/place"},
+			outside: []string{"github.com/goccy/go-yaml"}, tests: []string{"internal/gpu/simulated"},
+		},
 		"internal/gpu/usage":     {own: []string{"internal/gpu"}},
 		"internal/gpu/publish":   {own: []string{"internal/gpu"}},
 		"internal/gpu/simulated": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
@@ -167,6 +172,6 @@ func rooms() []string {
 	return []string{
 		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
 		"deploy", "hubapi", "images", "internal", "notebooks", "spawner",
-		"slipway", // built, and ignored by git
+		"slipway", "slipway-gpu", // built, and ignored by git
 	}
 }

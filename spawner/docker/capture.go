@@ -36,6 +36,9 @@ const storageDriver = "overlay2"
 
 // Capture looks where a session's file tree lies.
 func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
+	if err := b.settle(ctx, id); err != nil {
+		return Capture{}, err
+	}
 	c, found, err := b.find(ctx, id)
 	if err != nil {
 		return Capture{}, err
@@ -69,7 +72,7 @@ func tree(c container.InspectResponse) (Capture, error) {
 		}
 		return Capture{}, errs.New(errs.Missing, "capture %s: the engine's storage driver is %s", strings.TrimPrefix(c.Name, "/"), name).With(driverRemedy)
 	}
-	out := Capture{Upper: c.GraphDriver.Data["UpperDir"], Base: c.Config.Image, ImageID: c.Image}
+	out := Capture{Upper: c.GraphDriver.Data["UpperDir"], Base: referenceOf(c), ImageID: c.Image}
 	for _, dir := range strings.Split(c.GraphDriver.Data["LowerDir"], ":") {
 		if dir != "" && !strings.HasSuffix(dir, "-init/diff") {
 			out.Layers = append(out.Layers, dir)
@@ -79,7 +82,9 @@ func tree(c container.InspectResponse) (Capture, error) {
 		return Capture{}, errs.New(errs.Unavailable, "capture %s: the engine does not say where its layers lie", strings.TrimPrefix(c.Name, "/"))
 	}
 	for _, m := range c.Mounts {
-		out.Mounts = append(out.Mounts, m.Destination)
+		if !ofDriver(m.Destination) {
+			out.Mounts = append(out.Mounts, m.Destination)
+		}
 	}
 	out.Mounts = append(out.Mounts, slices.Collect(maps.Keys(c.HostConfig.Tmpfs))...)
 	slices.Sort(out.Mounts)

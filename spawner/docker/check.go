@@ -46,6 +46,9 @@ func lacks(info system.Info) error {
 	need(info.MemoryLimit, "cannot limit memory", cgroups)
 	need(info.PidsLimit, "cannot limit the number of processes", cgroups)
 	need(info.CPUCfsQuota, "cannot limit the use of CPUs", cgroups)
+	a := abilityOf(info)
+	need(a.runtime != "" || !vendors(info.DefaultRuntime, info), "gives GPUs to every container (its runtime is "+info.DefaultRuntime+") and has no "+plainRuntime+" beside",
+		"set `default-runtime` to runc in /etc/docker/daemon.json and restart the engine")
 	return errors.Join(problems...)
 }
 

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -25,15 +27,24 @@ const (
 )
 
 // options is the whole configuration of a workload's container.
-func (b *Backend) options(l spawner.Launch) client.ContainerCreateOptions {
-	return client.ContainerCreateOptions{Name: nameOf(l.ID), Config: b.config(l), HostConfig: b.hostConfig(l)}
+func (b *Backend) options(name string, p plan) client.ContainerCreateOptions {
+	return client.ContainerCreateOptions{Name: name, Config: b.config(p), HostConfig: b.hostConfig(p)}
 }
 
 // config is what the container is. All that an image could say about its first process is said here instead.
-func (b *Backend) config(l spawner.Launch) *container.Config {
+func (b *Backend) config(l plan) *container.Config {
+	labels := map[string]string{
+		labelInstance: b.cfg.Instance,
+		labelID:       string(l.ID),
+		labelOwner:    string(l.Owner),
+		labelKind:     string(l.Kind),
+		labelVersion:  b.cfg.Version,
+		labelGPU:      l.how(),
+	}
+	maps.Copy(labels, l.labels)
 	return &container.Config{
 		Hostname:    string(l.ID),
-		Image:       l.Spec.Image,
+		Image:       cmp.Or(l.image, l.Spec.Image),
 		User:        fmt.Sprintf("%d:%d", l.Account.UID, l.Account.GID),
 		Entrypoint:  []string{control.Program},
 		Cmd:         []string{"agent"},
@@ -41,22 +52,16 @@ func (b *Backend) config(l spawner.Launch) *container.Config {
 		Env:         environment(l),
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		StopSignal:  "SIGTERM",
-		Labels: map[string]string{
-			labelInstance: b.cfg.Instance,
-			labelID:       string(l.ID),
-			labelOwner:    string(l.Owner),
-			labelKind:     string(l.Kind),
-			labelVersion:  b.cfg.Version,
-		},
+		Labels:      labels,
 	}
 }
 
-// environment is public: `docker inspect` shows it.
-func environment(l spawner.Launch) []string {
-	env := maps.Clone(l.Spec.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
+// environment is public: `docker inspect` shows it. That GPUs are hidden is said to all containers, over whatever an image says: an
+// engine may have a runtime that would obey the image.
+func environment(l plan) []string {
+	env := gpu.Hidden()
+	maps.Copy(env, l.Spec.Env)
+	maps.Copy(env, l.fixed().Env)
 	env[control.IDEnv] = string(l.ID)
 	env["HOME"] = l.Account.Home
 	env["USER"] = l.Account.Login
@@ -69,10 +74,11 @@ func environment(l spawner.Launch) []string {
 }
 
 // hostConfig is what the host grants the container: no rights, bounded resources, no published port.
-func (b *Backend) hostConfig(l spawner.Launch) *container.HostConfig {
+func (b *Backend) hostConfig(l plan) *container.HostConfig {
 	noInit := false // the agent is the first process
 	return &container.HostConfig{
 		Init:          &noInit,
+		Runtime:       l.runtime,
 		NetworkMode:   container.NetworkMode(b.cfg.Network),
 		IpcMode:       container.IPCModePrivate,
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
@@ -81,9 +87,9 @@ func (b *Backend) hostConfig(l spawner.Launch) *container.HostConfig {
 		CapDrop:     []string{"ALL"},
 		SecurityOpt: []string{"no-new-privileges:true"},
 		ShmSize:     l.Spec.Resources.Memory / 2, // programs that share arrays need more than the engine's 64 MiB; it counts as memory
-		Resources:   b.limits(l),
+		Resources:   l.equip(b.limits(l.Launch)),
 		Tmpfs:       map[string]string{control.RunDir: b.runDirOptions(l.Account)},
-		Mounts:      b.mounts(l),
+		Mounts:      slices.Concat(b.mounts(l.Launch), l.gpuMounts(), l.volumes),
 	}
 }
 

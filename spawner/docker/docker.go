@@ -2,16 +2,19 @@
 //
 // A workload is the one container slipway-<id>; its writable layer is the session's changes. The container's labels say whose
 // it is, so a service that starts anew finds all that an earlier one made, by List, and adopts it. Containers of another
-// instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them later.
+// instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them later. A container
+// sees the GPU of its launch and no other, whatever its image asks for, in each of its starts anew.
 //
-// The package knows nothing of slices, of who may start what, or of what an environment is made of; for a freeze it only says
-// where a container's layers lie.
+// The package knows nothing of which slices there are, of who may start what, or of what an environment is made of; for a freeze
+// it only says where a container's layers lie.
 package docker
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +57,11 @@ type Backend struct {
 	away   atomic.Pointer[absence] // the engine's latest; nil: there was none. Watch writes it
 	pulls  pulls
 
-	mu       sync.Mutex          // guards the fields below, and that one probe container is there at a time
+	mu       sync.Mutex          // guards the field below, and that one probe container is there at a time
 	accounts map[string]accounts // by image ID
+
+	owned sync.Mutex            // guards the field below
+	whose map[string]spawner.ID // workloads by container ID; empty: a stranger's. An ID is never used again
 }
 
 var _ spawner.Backend = (*Backend)(nil)
@@ -82,7 +88,7 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, errs.New(errs.Invalid, "docker socket %q: %w", cfg.Host, err)
 	}
-	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}}, nil
+	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}}, nil
 }
 
 // Close gives the connections to the engine back. What runs stays.
@@ -103,16 +109,25 @@ func (b *Backend) find(ctx context.Context, id spawner.ID) (c container.InspectR
 	return c, b.owns(c, id), nil
 }
 
-// named looks for the container of the workload's name, whosever it is.
+// named looks for the container of the workload's name, whosever it is; or else for one that was to take that name.
 func (b *Backend) named(ctx context.Context, id spawner.ID) (c container.InspectResponse, found bool, err error) {
-	r, err := b.client.ContainerInspect(ctx, nameOf(id), client.ContainerInspectOptions{})
+	for _, name := range []string{nameOf(id), heirName(id), nameOf(id)} { // again the first: it may have been renamed meanwhile
+		if c, found, err = b.inspect(ctx, name); found || err != nil {
+			break
+		}
+	}
+	return c, found, err
+}
+
+func (b *Backend) inspect(ctx context.Context, name string) (c container.InspectResponse, found bool, err error) {
+	r, err := b.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	switch {
 	case gone(err):
 		return c, false, nil
 	case err != nil:
-		return c, false, b.explain(err, "look at %s", id)
+		return c, false, b.explain(err, "look at %s", name)
 	case r.Container.State == nil || r.Container.Config == nil || r.Container.HostConfig == nil:
-		return c, false, errs.New(errs.Unavailable, "look at %s: the engine's answer lacks its state", id)
+		return c, false, errs.New(errs.Unavailable, "look at %s: the engine's answer lacks its state", name)
 	}
 	return r.Container, true, nil
 }
@@ -124,10 +139,13 @@ func (b *Backend) owns(c container.InspectResponse, id spawner.ID) bool {
 // Stop ends a workload's container and keeps it.
 func (b *Backend) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
 	c, found, err := b.find(ctx, id)
-	if err != nil || !found || !c.State.Running {
+	if err != nil || !found {
 		return err
 	}
-	return b.halt(ctx, id, c, grace)
+	if c.State.Running {
+		err = b.halt(ctx, id, c, grace)
+	}
+	return errors.Join(err, b.undescribe(ctx, c, id))
 }
 
 // halt ends a running container. A paused one could not hear the request to end.
@@ -147,15 +165,21 @@ func (b *Backend) halt(ctx context.Context, id spawner.ID, c container.InspectRe
 
 // Remove removes a stopped workload's container, and with it the session's changes.
 func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
+	if err := b.settle(ctx, id); err != nil {
+		return err
+	}
 	c, found, err := b.find(ctx, id)
 	if err != nil || !found {
+		return err
+	}
+	if err := b.undescribe(ctx, c, id); err != nil {
 		return err
 	}
 	_, err = b.client.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{RemoveVolumes: true})
 	if err != nil && !gone(err) {
 		return b.explain(err, "remove %s", id)
 	}
-	return nil
+	return b.removeVolumes(ctx, c)
 }
 
 // List gives every workload of which this instance has a container, in any state.
@@ -166,9 +190,11 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 	}
 	seen := map[spawner.ID]spawner.Existence{}
 	for _, c := range list.Items {
-		if id := c.Labels[labelID]; id != "" {
-			seen[spawner.ID(id)] = existence(c.State)
+		id := spawner.ID(c.Labels[labelID])
+		if _, twice := seen[id]; id == "" || twice && !slices.Contains(c.Names, "/"+nameOf(id)) {
+			continue // of two, the one that has the name counts
 		}
+		seen[id] = existence(c.State, c.Labels)
 	}
 	return seen, nil
 }

@@ -18,7 +18,7 @@ func TestExistence(t *testing.T) {
 		container.StateCreated: spawner.Created, container.StateExited: spawner.Exited, container.StateDead: spawner.Exited,
 		container.StateRemoving: spawner.Exited,
 	} {
-		if got := existence(state); got != want {
+		if got := existence(state, nil); got != want {
 			t.Errorf("existence(%s) = %s, want %s", state, got, want)
 		}
 	}

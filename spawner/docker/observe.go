@@ -24,20 +24,24 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	case !found:
 		return spawner.Observation{Existence: spawner.Absent}, nil
 	}
-	o := spawner.Observation{Existence: existence(c.State.Status)}
+	o := spawner.Observation{Existence: existence(c.State.Status, c.Config.Labels)}
 	switch {
 	case c.State.Paused:
 		o.Reason = "its container is paused, and nothing in it goes on"
 		o.Remedy = "`docker unpause " + nameOf(id) + "`, or stop it and start it again"
-	case o.Existence == spawner.Exited:
+	case o.Existence == spawner.Exited && c.State.Status != container.StateCreated:
 		o.ExitCode, o.Tail = c.State.ExitCode, b.tail(ctx, c)
 		o.Reason, o.Remedy = b.ending(ctx, c, o.Tail).why()
 	}
 	return o, nil
 }
 
-// existence reads an engine's word for a container's state. A paused one is up: it has processes.
-func existence(s container.ContainerState) spawner.Existence {
+// existence reads an engine's word for a container's state. A paused one is up: it has processes. One that never ran and has
+// another's changes is what that one was.
+func existence(s container.ContainerState, labels map[string]string) spawner.Existence {
+	if s == container.StateCreated && labels[labelHeir] != "" {
+		return spawner.Exited
+	}
 	switch s {
 	case container.StateRunning, container.StatePaused, container.StateRestarting:
 		return spawner.Up

@@ -52,7 +52,7 @@ func backend(t *testing.T, cfg Config) *Backend {
 
 func TestCreateGolden(t *testing.T) {
 	b := backend(t, Config{Version: "1.2.3", Mounts: []Mount{{Source: "/srv/root", Target: "/host", ReadOnly: true, Propagation: "rslave"}}})
-	got, err := json.MarshalIndent(b.options(sample()), "", "  ")
+	got, err := json.MarshalIndent(b.options(nameOf(sample().ID), plan{Launch: sample()}), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

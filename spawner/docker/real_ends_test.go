@@ -151,7 +151,7 @@ func TestRestartedOutside(t *testing.T) {
 func TestListSaysWhatIsSeen(t *testing.T) {
 	w := newWorld(t)
 	made, up, paused, exited := w.launch(t, ""), w.launch(t, ""), w.launch(t, ""), w.launch(t, spawnertest.ExitWith+"3")
-	if _, err := w.create(t.Context(), made); err != nil {
+	if _, err := w.create(t.Context(), plan{Launch: made}); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range []spawner.Launch{up, paused, exited} {

@@ -140,12 +140,12 @@ func (w world) dropImage(t *testing.T, id string) {
 func TestCreateReplyLost(t *testing.T) {
 	w := newWorld(t)
 	l := w.launch(t, "")
-	made, err := w.create(t.Context(), l)
+	made, err := w.create(t.Context(), plan{Launch: l})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.sees(t, l.ID, spawner.Created)
-	if again, err := w.create(t.Context(), l); err != nil || again.ID != made.ID {
+	if again, err := w.create(t.Context(), plan{Launch: l}); err != nil || again.ID != made.ID {
 		t.Errorf("create again = %s, %v, want the one that is there", again.ID, err)
 	}
 	w.up(t, l)
@@ -157,7 +157,7 @@ func TestCreateReplyLost(t *testing.T) {
 func TestExchangesWhatNeverRan(t *testing.T) {
 	w := newWorld(t)
 	l := w.launch(t, "")
-	if _, err := w.create(t.Context(), l); err != nil {
+	if _, err := w.create(t.Context(), plan{Launch: l}); err != nil {
 		t.Fatal(err)
 	}
 	w.sees(t, l.ID, spawner.Created)

@@ -18,6 +18,9 @@ func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 	if err := valid(l); err != nil {
 		return err
 	}
+	if err := b.settle(ctx, l.ID); err != nil {
+		return err
+	}
 	c, found, err := b.named(ctx, l.ID)
 	switch {
 	case err != nil:
@@ -28,15 +31,21 @@ func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 		return b.unpause(ctx, l.ID, c.ID)
 	case found && c.State.Running:
 		return nil
-	case found:
-		c, err = b.renew(ctx, l, c)
-	default:
-		c, err = b.create(ctx, l)
+	}
+	able, err := b.ability(ctx)
+	if err != nil {
+		return err
+	}
+	p := plan{Launch: l, ability: able}
+	if found {
+		c, err = b.renew(ctx, p, c)
+	} else {
+		c, err = b.create(ctx, p)
 	}
 	if err != nil {
 		return err
 	}
-	return b.run(ctx, l, c)
+	return b.run(ctx, p, c)
 }
 
 // leastMemory is the engine's own lower bound.
@@ -52,6 +61,9 @@ func valid(l spawner.Launch) error {
 		return errs.Bad("cpus", r.CPUs, "at least 0.01")
 	case l.Spec.Image == "":
 		return errs.Bad("image", "", "the name of an image of the engine")
+	}
+	if err := checkEnv(l.Spec.Env); err != nil {
+		return err
 	}
 	return validAccount(l.Account)
 }
@@ -70,20 +82,17 @@ func (b *Backend) unpause(ctx context.Context, id spawner.ID, container string) 
 }
 
 // create makes the container of a workload that has none.
-func (b *Backend) create(ctx context.Context, l spawner.Launch) (container.InspectResponse, error) {
+func (b *Backend) create(ctx context.Context, p plan) (container.InspectResponse, error) {
 	var none container.InspectResponse
+	l := p.Launch
 	image, err := b.image(ctx, l)
 	if err != nil {
 		return none, err
 	}
-	if err := checkSources(b.cfg.Mounts); err != nil {
+	if err := b.ready(ctx, l, image); err != nil {
 		return none, err
 	}
-	// The engine wants the files that it is to bind at once.
-	if err := b.writeAccounts(ctx, l, image); err != nil {
-		return none, err
-	}
-	if err := b.order(ctx, l); err != nil {
+	if err := b.order(ctx, nameOf(l.ID), p); err != nil {
 		return none, err
 	}
 	c, found, err := b.named(ctx, l.ID)
@@ -98,47 +107,60 @@ func (b *Backend) create(ctx context.Context, l spawner.Launch) (container.Inspe
 	return c, nil
 }
 
+// ready sees to it that what a new container binds is there: the engine wants it at once.
+func (b *Backend) ready(ctx context.Context, l spawner.Launch, image string) error {
+	if err := checkSources(b.cfg.Mounts); err != nil {
+		return err
+	}
+	return b.writeAccounts(ctx, l, image)
+}
+
 // order asks the engine for the container. It is not broken off when ctx ends: the engine would go on by itself, and the next
 // start would meet half a container. A container of the name is no error here; whose it is decides the caller.
-func (b *Backend) order(ctx context.Context, l spawner.Launch) error {
+func (b *Backend) order(ctx context.Context, name string, p plan) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("start %s: %w", l.ID, err)
+		return fmt.Errorf("start %s: %w", p.ID, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
-	r, err := b.client.ContainerCreate(ctx, b.options(l))
+	r, err := b.client.ContainerCreate(ctx, b.options(name, p))
 	if err != nil && !cerrdefs.IsConflict(err) {
-		return b.explain(err, "create the container of %s", l.ID)
+		return b.explain(err, "create the container of %s", p.ID)
 	}
 	for _, w := range r.Warnings {
-		b.log.Warn("the engine warns about a new container", "workload", l.ID, "warning", w)
+		b.log.Warn("the engine warns about a new container", "workload", p.ID, "warning", w)
 	}
 	return nil
 }
 
-// renew prepares a kept container for another run: with the limits of this launch. Its image stays, for the changes lie on it.
-func (b *Backend) renew(ctx context.Context, l spawner.Launch, c container.InspectResponse) (container.InspectResponse, error) {
-	if c.Config.Image != l.Spec.Image {
-		return b.exchange(ctx, l, c)
+// renew prepares a kept container for another run: with the limits and the GPU of this launch. Its image stays, for the changes
+// lie on it.
+func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
+	same := referenceOf(c) == p.Spec.Image
+	if !same || !p.suits(c) && pristine(c) {
+		return b.exchange(ctx, p, c)
 	}
-	b.compare(ctx, l, c)
-	limits := b.limits(l)
+	b.compare(ctx, p.Launch, c)
+	if !p.suits(c) {
+		return b.carry(ctx, p, c)
+	}
+	limits := b.limits(p.Launch)
 	if _, err := b.client.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{Resources: &limits}); err != nil {
-		return c, b.explain(err, "give %s its limits", l.ID)
+		return c, b.explain(err, "give %s its limits", p.ID)
 	}
 	return c, nil
 }
 
-// exchange replaces a container of another image, if it never ran: then it holds no changes.
-func (b *Backend) exchange(ctx context.Context, l spawner.Launch, c container.InspectResponse) (container.InspectResponse, error) {
-	if c.State.Status != container.StateCreated {
-		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on image %s, not on %s", l.ID, c.Config.Image, l.Spec.Image).
-			With("start it with image " + c.Config.Image + ", or discard the changes first")
+// exchange replaces a container of another image or with another GPU, if it never ran: then it holds no changes.
+func (b *Backend) exchange(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
+	if !pristine(c) {
+		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on image %s, not on %s", p.ID, referenceOf(c), p.Spec.Image).
+			With("start it with image " + referenceOf(c) + ", or discard the changes first")
 	}
-	if err := b.Remove(ctx, l.ID); err != nil {
+	if err := b.Remove(ctx, p.ID); err != nil {
 		return c, err
 	}
-	return b.create(ctx, l)
+	return b.create(ctx, p)
 }
 
 // compare tells the user when the image's name has come to mean a newer one. That the image is gone does not matter here.
@@ -150,12 +172,15 @@ func (b *Backend) compare(ctx context.Context, l spawner.Launch, c container.Ins
 }
 
 // run lets a stopped container run. Like order it is not broken off; if ctx has ended meanwhile, the container is ended again.
-func (b *Backend) run(ctx context.Context, l spawner.Launch, c container.InspectResponse) error {
-	if err := b.writeAccounts(ctx, l, c.Image); err != nil {
+func (b *Backend) run(ctx context.Context, p plan, c container.InspectResponse) error {
+	if err := b.writeAccounts(ctx, p.Launch, c.Image); err != nil {
+		return err
+	}
+	if err := p.describe(c); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("start %s: %w", l.ID, err)
+		return fmt.Errorf("start %s: %w", p.ID, err)
 	}
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
@@ -163,11 +188,12 @@ func (b *Backend) run(ctx context.Context, l spawner.Launch, c container.Inspect
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err == nil {
+	if err != nil {
+		err = b.explain(err, "start the container of %s", p.ID)
+	} else if err = b.heeded(whole, p, c); err == nil {
 		return nil
 	}
-	err = b.explain(err, "start the container of %s", l.ID)
-	return b.undo(ctx, l.ID, err)
+	return b.undo(ctx, p.ID, err)
 }
 
 // undo ends what a failed start may have left running, and gives why the start failed.

@@ -34,6 +34,10 @@ func stub(t *testing.T, cfg Config, routes map[string]http.HandlerFunc) *Backend
 			h(w, r)
 			return
 		}
+		if path == "/info" {
+			answer(w, http.StatusOK, struct{}{})
+			return
+		}
 		if path != "/_ping" {
 			answer(w, http.StatusNotFound, map[string]string{"message": "no such thing: " + path})
 		}
@@ -161,7 +165,7 @@ func TestContextEndsDuringStart(t *testing.T) {
 		at: func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusOK, map[string]any{
 				"Id": "c", "Image": "sha256:x", "State": map[string]any{"Running": running, "Status": "exited"}, "HostConfig": map[string]any{},
-				"Config": map[string]any{"Image": "slipway/notebook:1", "Labels": map[string]string{labelInstance: "slipway", labelID: "s-abcdefgh12345678"}},
+				"Config": map[string]any{"Image": "slipway/notebook:1", "Labels": map[string]string{labelInstance: "slipway", labelID: "s-abcdefgh12345678", labelGPU: noGPU}},
 			})
 		},
 		"/containers/c/update": func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, struct{}{}) },

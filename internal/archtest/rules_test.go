@@ -31,8 +31,8 @@ func rules() map[string]rule {
 		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
-		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
-		"internal/gpu/place":    {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu/place": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/simulate": {
 			own:     []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/place"},
 			outside: []string{"github.com/goccy/go-yaml"}, tests: []string{"internal/gpu/simulated"},
@@ -113,7 +113,7 @@ func rules() map[string]rule {
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":    {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
@@ -133,7 +133,9 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
-				"internal/errs", "internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
+				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
+				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
+				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},

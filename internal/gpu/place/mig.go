@@ -11,7 +11,7 @@ type asked struct {
 	table *Table
 	shape int     // -1: the table does not have it
 	score *score  // frag only
-	taken float64 // frag only: what an empty GPU is worth
+	empty float64 // frag only: what an empty GPU is worth
 }
 
 func (e *Engine) ask(t *Table, profile string, a *asked) {
@@ -22,15 +22,18 @@ func (e *Engine) ask(t *Table, profile string, a *asked) {
 	a.shape = t.find(profile)
 	if e.policy == Frag {
 		a.score = e.scoreOf(t)
-		a.taken = a.score.worth[0]
+		a.empty = a.score.worth[0]
 	}
 }
 
-// What it costs to make an instance, and to destroy ready ones for it, in parts of what an empty GPU is worth. Each takes a
-// second or so and is what goes wrong most often, so a ready instance is used even when it lies a little worse.
+// Small costs, in parts of what an empty GPU is worth. To make an instance, and to destroy ready ones for it, takes a second or so
+// each and is what goes wrong most often: among places that are nearly as good, a ready instance is used. To cut into an empty GPU
+// costs a little whatever headroom the site wants. Measured over the mixes of the simulator's tests: without the first, a fifth
+// more instances are made; without the second, 0.2 % less is accepted.
 const (
-	making     = 0.004
-	destroying = 0.004
+	making     = 0.001
+	destroying = 0.001
+	sparing    = 0.05
 )
 
 // cut finds the best place on n for a profile.
@@ -61,12 +64,12 @@ func (e *Engine) cost(n *Node, a *asked, m Mask, isReady bool, others Mask) floa
 	}
 	cost := a.score.worth[n.Busy] - a.score.worth[n.Busy|m]
 	if n.Busy == 0 {
-		cost += e.headroom * a.taken
+		cost += (sparing + e.headroom) * a.empty
 	}
 	if !isReady {
-		cost += making * a.taken
+		cost += making * a.empty
 		if others&m != 0 {
-			cost += destroying * a.taken
+			cost += destroying * a.empty
 		}
 	}
 	return cost

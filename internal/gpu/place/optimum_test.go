@@ -3,8 +3,6 @@ package place
 import (
 	"math"
 	"testing"
-
-	"slipway/internal/gpu"
 )
 
 // mix is how often each profile of eight is asked for.
@@ -138,14 +136,65 @@ func (w *world) by(e *Engine) choice {
 	return func(s, i int) int { return made[s][i] }
 }
 
-func TestCalibrate(t *testing.T) {
+func TestCensus(t *testing.T) {
+	w := newWorld(t, mixes()["mixed"], 0.8)
+	maximal := 0
+	for _, busy := range w.busy {
+		room := false
+		for _, m := range w.spots {
+			room = room || busy&m == 0
+		}
+		if !room {
+			maximal++
+		}
+	}
+	if len(w.spots) != 18 || len(w.states) != 723 || maximal != 78 {
+		t.Errorf("%d placements, %d states, %d of them maximal; want 18, 723, 78", len(w.spots), len(w.states), maximal)
+	}
+}
+
+// The optimum is exact: all states, the best choice in each. What the policies reach is exact too: the same chain, their choices.
+func TestFragIsNearTheOptimumOfOneGPU(t *testing.T) {
+	known := map[string][2]float64{"notebook": {.593, .579}, "mixed": {.526, .501}, "no 7g": {.634, .614}} // optimum, first
 	for name, m := range mixes() {
 		w := newWorld(t, m, 0.8)
-		frag := New(Frag, 0)
-		for i, p := range m {
-			frag.demand.counts[w.table.shapes[i].Name] += 1e6 * p
+		best, first := w.value(nil, false), w.value(w.by(New(First, 0)), false)
+		if math.Abs(best-known[name][0]) > .0006 || math.Abs(first-known[name][1]) > .0006 {
+			t.Errorf("%s: the optimum is %.4f and first reaches %.4f, known are %v", name, best, first, known[name])
 		}
-		t.Log(name, len(w.states), w.value(nil, false), w.value(nil, true), w.value(w.by(frag), false), w.value(w.by(New(Frag, 0)), false), w.value(w.by(New(First, 0)), false), w.value(w.by(New(Pack, 0)), false))
+		for label, e := range map[string]*Engine{"before any request": New(Frag, 0), "after 2000": learned(w, m)} {
+			got := w.value(w.by(e), false)
+			t.Logf("%s, %s: optimum %.4f, frag %.4f, first %.4f", name, label, best, got, first)
+			if !(got >= 0.99*best && got <= best+1e-6) {
+				t.Errorf("%s, %s: frag reaches %.4f of the optimum %.4f", name, label, got, best)
+			}
+		}
 	}
-	_ = gpu.MIG
+}
+
+// To refuse what would fit, so as to keep room for better, would win next to nothing: no policy does it.
+func TestRefusingWinsNothing(t *testing.T) {
+	for name, m := range mixes() {
+		w := newWorld(t, m, 0.8)
+		if never, may := w.value(nil, false), w.value(nil, true); may < never-1e-6 || may > never*1.001 {
+			t.Errorf("%s: %.4f without refusals, %.4f with", name, never, may)
+		}
+	}
+}
+
+// learned is an engine that has seen 2000 requests of a mix, evenly.
+func learned(w *world, m mix) *Engine {
+	e := New(Frag, 0)
+	var owed mix
+	for range 2000 {
+		next := 0
+		for i := range owed {
+			if owed[i] += m[i]; owed[i] > owed[next] {
+				next = i
+			}
+		}
+		owed[next]--
+		e.Note(mig(w.table.shapes[next].Name))
+	}
+	return e
 }

@@ -195,13 +195,28 @@ func (t *Table) layOut(layout []string, at []gpu.Placement, i int, busy Mask) bo
 	if i == len(layout) {
 		return true
 	}
-	for _, m := range t.shapes[t.find(layout[i])].spots {
+	s := &t.shapes[t.find(layout[i])]
+	if s.limit > 0 && t.kinOf(layout[:i], s.kin) >= s.limit {
+		return false
+	}
+	for _, m := range s.spots {
 		if busy&m == 0 && t.layOut(layout, at, i+1, busy|m) {
 			at[i] = m.placement()
 			return true
 		}
 	}
 	return false
+}
+
+// kinOf counts those of a layout that use the same engines.
+func (t *Table) kinOf(layout []string, word string) int {
+	count := 0
+	for _, name := range layout {
+		if t.shapes[t.find(name)].kin == word {
+			count++
+		}
+	}
+	return count
 }
 
 // Profiles gives the full names of all profiles, in the driver's order.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +239,8 @@ func (s *site) instances(i int) []gpu.Instance {
 }
 
 func (s *site) state(i int) gpu.State { return s.fleet.Inventory().GPUs[i] }
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 func mig(more ...fleet.Rule) []fleet.Rule { return append(more, fleet.Rule{Match: "*", Mode: gpu.MIG}) }
 

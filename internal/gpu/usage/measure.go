@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	"slipway/internal/gpu"
 )
 
@@ -64,14 +66,14 @@ func parts(held []gpu.Lease, looks []look) []part {
 }
 
 // measure gives the sample of a part. owners says whose a process is; nil: nobody can tell.
-func (p part) measure(d gpu.Device, r gpu.Reading, owners map[int]string) sample {
+func (p part) measure(d gpu.Device, r gpu.Reading, owners map[int]string, busySM float64) sample {
 	switch {
 	case p.lease.Slice.Mode == gpu.MIG && p.gi == nil:
 		s := nothing("its instance is not there")
 		s.load = 0
 		return s
 	case p.byProcess:
-		return p.measureProcesses(d, r, owners)
+		return p.measureProcesses(d, r, owners, busySM)
 	case p.lease.Slice.Mode == gpu.MIG:
 		return measureInstance(*p.gi, p.lease.Slice.SMs, d, r)
 	default:
@@ -108,7 +110,7 @@ func measureInstance(gi, sms int, d gpu.Device, r gpu.Reading) sample {
 	return s.listOnly(why)
 }
 
-func (p part) measureProcesses(d gpu.Device, r gpu.Reading, owners map[int]string) sample {
+func (p part) measureProcesses(d gpu.Device, r gpu.Reading, owners map[int]string, busySM float64) sample {
 	if owners == nil {
 		return nothing("several workloads are on this GPU, and nobody can tell whose a process is")
 	}
@@ -116,8 +118,19 @@ func (p part) measureProcesses(d gpu.Device, r gpu.Reading, owners map[int]strin
 	s.processes, s.memory, s.sm = count(r.Processes, func(u gpu.ProcessUse) bool {
 		return owners[u.PID] == p.id && (p.gi == nil || u.GI == *p.gi)
 	})
+	if max(r.SM, r.Utilisation) >= busySM && p.unassigned(r, owners) {
+		s.sm = unknown
+	}
 	s.busiest, s.load = s.sm, s.sm/100*float64(d.SMs)
 	return s.listOnly("the driver does not say how busy each process is: only processes and memory are seen")
+}
+
+// unassigned reports whether none of the processes that could be at work is said to be: on a GPU that is busy the figures by
+// process are then worth nothing. With MPS the daemon's server may have all the work to its name.
+func (p part) unassigned(r gpu.Reading, owners map[int]string) bool {
+	return !slices.ContainsFunc(r.Processes, func(u gpu.ProcessUse) bool {
+		return u.SM > 0 && (p.lease.Slice.Mode != gpu.MPS || owners[u.PID] != "")
+	})
 }
 
 // listOnly makes of a sample without utilisation one of the list of processes, and says why.

@@ -48,7 +48,7 @@ func (s *Sampler) noteGPU(k look, ps []part, owners map[int]string) {
 	joules, floor, metered := m.take(k.reading, k.at, s.gap())
 	portions := make([]portion, len(ps))
 	for i, p := range ps {
-		sample := p.measure(k.state.Device, k.reading, owners)
+		sample := p.measure(k.state.Device, k.reading, owners, s.cfg.BusySM)
 		if fresh && sample.sm >= 0 { // opening the driver alone shows as work
 			sample.sm, sample.busiest, sample.load, sample.why = unknown, unknown, unknown, "the first figures after a start are not counted"
 		}
@@ -97,20 +97,23 @@ func (s *Sampler) noteNothing(at time.Time, d gpu.Device, ps []part, why string)
 	}
 }
 
-// record gives the record of a part; a workload that holds another slice than before has a new one.
+// record gives the record of a part; a workload that holds another slice than before has a new one. A borrower whose lender has gone
+// is its slice's holder, and goes on as before.
 func (s *Sampler) record(p part, d gpu.Device, at time.Time) *record {
 	lease := p.lease
 	if lease.Holder = p.id; p.borrowed {
 		lease.Lent, lease.Since = "", at
 	}
 	r := s.records[p.id]
-	if r != nil && r.released.IsZero() && r.lease.Slice == lease.Slice && (p.borrowed || r.lease.Since.Equal(lease.Since)) {
+	if r != nil && r.released.IsZero() && r.lease.Slice == lease.Slice && (p.borrowed || r.borrowed || r.lease.Since.Equal(lease.Since)) {
 		if len(d.Profiles) > 0 || r.device.UUID == "" {
 			r.device = d
 		}
+		r.lease, r.borrowed = lease, p.borrowed
 		return r
 	}
 	r = newRecord(lease, d)
+	r.borrowed = p.borrowed
 	s.records[p.id] = r
 	return r
 }

@@ -10,6 +10,7 @@ import (
 // record is what is known of one workload's use of its slice.
 type record struct {
 	lease    gpu.Lease
+	borrowed bool // the slice is another's
 	device   gpu.Device
 	last     sample
 	at       time.Time // of last

@@ -300,6 +300,27 @@ func TestManyOnOneGPU(t *testing.T) {
 	}
 }
 
+// Under MPS the daemon's server may be the one whose work is seen, and all its clients seem to rest.
+func TestServerHasTheWork(t *testing.T) {
+	for mode, want := range map[gpu.Mode]string{gpu.MPS: "process-list unknown", gpu.Shared: "process idle"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, mode, lease("a", 20*gib, 33), lease("b", 20*gib, 33))
+			b.owners = map[int]string{1: "a", 2: "b"}
+			b.next.SM, b.next.Utilisation = 70, 90
+			b.next.Processes = []gpu.ProcessUse{proc(1, gib, 0), proc(2, gib, 0), proc(3, 0, 70)}
+			b.run()
+			b.wait(11 * time.Minute)
+			b.idle("a", want)
+			b.set(func() { b.next.Processes[1].SM, b.next.Processes[2].SM = 70, 0 })
+			b.wait(11 * time.Minute)
+			b.idle("a", "process idle")
+			b.set(func() { b.next.Processes[1].SM = 0 }) // somebody works who is not listed
+			b.wait(time.Minute)
+			b.idle("a", "process-list unknown")
+		})
+	}
+}
+
 func TestNobodyKnowsWhose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, gpu.Shared, lease("a", 20*gib, 132))
@@ -338,7 +359,11 @@ func TestLent(t *testing.T) {
 		b.set(func() { b.next.Processes[0].SM = 30 })
 		b.wait(10 * time.Second)
 		b.idle("a", "process busy")
-		b.set(func() { b.held[0].Lent = "" })
+		session := b.held[0]
+		b.set(func() { b.held[0] = gpu.Lease{Holder: "job", Slice: session.Slice, Since: time.Now(), As: "a"} }) // the owner leaves
+		b.wait(10 * time.Second)
+		b.use("job", `"gpm" sm 95% mem 62G peak 62G 5000 J`)
+		b.set(func() { b.held[0] = session; b.held[0].Lent = "" })
 		b.wait(10 * time.Second)
 		if u := b.s.Use("job"); u.Unknown != "it has been released" || *u.Peak != 62*gib {
 			t.Errorf("the borrower is gone: %s", show(u))

@@ -13,9 +13,9 @@ type Lend struct {
 	On     bool
 	After  time.Duration // for how long nothing went on in the session, and on its slice
 	Recall time.Duration // between telling a job to end and killing it
-	// Idle says since when nothing has run on the slice of a workload, and that a job would find its memory free. False: it is not so,
+	// Idle is called under the engine's lock and must not call the engine. It says since when nothing has run on the slice of a workload, and that a job would find its memory free. False: it is not so,
 	// or nobody can say.
-	Idle func(holder string) (since time.Time, idle bool)
+	Idle func(holder string, s gpu.Slice) (since time.Time, idle bool)
 }
 
 // lenderLocked finds an idle session whose slice would do for a job that may be put back in line.
@@ -41,7 +41,7 @@ func (m *Manager) lendsLocked(e *entry) bool {
 	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After {
 		return false
 	}
-	since, idle := m.cfg.Lend.Idle(string(e.ID))
+	since, idle := m.cfg.Lend.Idle(string(e.ID), *e.Slice)
 	return idle && now.Sub(since) >= m.cfg.Lend.After
 }
 

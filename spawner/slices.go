@@ -69,7 +69,7 @@ func (m *Manager) Leases() []gpu.Lease {
 	var list []gpu.Lease
 	for _, id := range slices.Sorted(maps.Keys(m.slices)) {
 		if e := m.slices[id]; !m.slices.lent(e) {
-			list = append(list, gpu.Lease{Holder: string(id), Slice: e.Slice, Since: e.since, Lent: string(m.slices.borrower(id))})
+			list = append(list, gpu.Lease{Holder: string(id), Slice: e.Slice, Since: e.since, Lent: string(m.slices.borrower(id)), As: string(e.lender)})
 		}
 	}
 	return list

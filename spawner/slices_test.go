@@ -157,7 +157,7 @@ func TestDriverDown(t *testing.T) {
 func lending(t *testing.T) (s *service, g *spawnertest.GPUs, session spawner.Workload) {
 	s, g = newGPUService(t, 1)
 	s.kill()
-	s.config.Lend = spawner.Lend{On: true, After: 20 * time.Minute, Recall: 30 * time.Second, Idle: func(string) (time.Time, bool) { return time.Time{}, true }}
+	s.config.Lend = spawner.Lend{On: true, After: 20 * time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, true }}
 	s.start()
 	session = s.reach(s.startSession(onGPU("alice", "one")).ID, spawner.Running)
 	return s, g, session
@@ -337,4 +337,26 @@ func (s *service) oneOwner(seed uint64) {
 		}
 		role[at] = w.ID
 	}
+}
+
+func TestEvict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := newGPUService(t, 1)
+		w := s.reach(s.startSession(onGPU("alice", "one")).ID, spawner.Running)
+		s.Tell(t.Context(), w.ID, "use less")
+		if got := s.crew.Hand(w.ID).Notices(); len(got) != 1 || got[0] != "use less" {
+			t.Errorf("told: %q", got)
+		}
+		for range 2 {
+			if err := s.Evict(t.Context(), w.ID, "it used 20G of 10G", "ask for more"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if w := s.reach(w.ID, spawner.Stopped); !w.Outcome.Failed || w.Outcome.Reason != "it used 20G of 10G" || len(g.InUse()) > 0 {
+			t.Errorf("%+v, in use %v", w.Outcome, g.InUse())
+		}
+		if err := s.Evict(t.Context(), "s-nobody", "", ""); err != nil {
+			t.Error(err)
+		}
+	})
 }

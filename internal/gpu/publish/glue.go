@@ -56,12 +56,13 @@ func GLUE(inv gpu.Inventory, o Options) ([]byte, error) {
 		Environments []environment `json:"AcceleratorEnvironment"`
 		Shares       []shareInfo   `json:"ComputingShareAcceleratorInfo"`
 	}{[]environment{}, []shareInfo{}}
+	resource := cmp.Or(o.Resource, "localhost")
 	for _, group := range alike(inv.GPUs) {
-		e := environmentOf(inv, group, o.Resource)
+		e := environmentOf(inv, group, resource)
 		document.Environments = append(document.Environments, e)
 		document.Shares = append(document.Shares, shareInfo{
 			CreationTime: e.CreationTime, Validity: e.Validity, Name: e.Name, Type: e.Type,
-			ID:                   fmt.Sprintf("urn:glue2:ComputingShareAcceleratorInfo:%s.%s", e.Name, o.Resource),
+			ID:                   fmt.Sprintf("urn:glue2:ComputingShareAcceleratorInfo:%s.%s", e.Name, resource),
 			FreeAcceleratorSlots: e.TotalAcceleratorSlots - e.UsedAcceleratorSlots, UsedAcceleratorSlots: e.UsedAcceleratorSlots,
 			Associations: map[string]any{"AcceleratorEnvironmentID": []string{e.ID}},
 		})

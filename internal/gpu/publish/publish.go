@@ -25,7 +25,7 @@ type Options struct {
 
 	Tag      string // -tag; empty: GPUs
 	Prefix   string // -prefix of common attributes that are not nested; empty: CUDA
-	Resource string // GLUE: the resource's name, such as "gpu01.example.org"
+	Resource string // GLUE: the resource's name, such as "gpu01.example.org"; empty: localhost
 }
 
 // unit is what is published as one GPU: a physical one, or a MIG instance.

@@ -659,3 +659,29 @@ func TestFill(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkRound is one round over 8 GPUs of 7 slices each, without the readings themselves.
+func BenchmarkRound(b *testing.B) {
+	var inv gpu.Inventory
+	var held []gpu.Lease
+	reading := gpu.Reading{SM: -1, Utilisation: -1, Energy: 1, Instances: map[int]gpu.InstanceUse{}}
+	for g := range 8 {
+		state := gpu.State{Device: h200(), Mode: gpu.MIG}
+		state.Device.UUID = fmt.Sprint("GPU-", g)
+		for i := range 7 {
+			l := lease(fmt.Sprint(g, "-", i), 16*gib, 16)
+			l.Slice.GPU, l.Slice.Mode = state.Device.UUID, gpu.MIG
+			held = append(held, l)
+			state.Slices = append(state.Slices, gpu.SliceState{Slice: l.Slice, Holder: l.Holder, GI: &i})
+			reading.Instances[i] = gpu.InstanceUse{SM: 50, MemoryUsed: gib}
+		}
+		inv.GPUs = append(inv.GPUs, state)
+	}
+	s := New(Config{
+		Read:      func(context.Context, string) (gpu.Reading, error) { return reading, nil },
+		Inventory: func() gpu.Inventory { return inv }, Held: func() []gpu.Lease { return held }, Logger: slog.New(slog.DiscardHandler),
+	})
+	for b.Loop() {
+		s.round(b.Context())
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/remote"
 	"slipway/internal/gpu/simulated"
 )
 
@@ -36,6 +39,13 @@ func TestBuilt(t *testing.T) {
 	}
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		return // what follows is about hosts without a driver
+	}
+	service := remote.New(remote.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
+	if _, err := service.Devices(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "gpu.driver") {
+		t.Errorf("the service is told %v", err)
+	}
+	if err := service.Close(); err != nil {
+		t.Error(err)
 	}
 	for _, command := range []string{"drive", "inventory", "watch"} {
 		var stderr bytes.Buffer

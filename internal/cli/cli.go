@@ -67,9 +67,9 @@ func newRoot(env Env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), freezeCommand(env), submitCommand(env),
+		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), freezeCommand(env), submitCommand(env),
 		serveCommand(env), configCommand(env), doctorCommand(env), benchCommand(env), versionCommand(env),
-		agentCommand(env), localShimCommand(), localEnterCommand(),
+		agentCommand(env), localShimCommand(), localEnterCommand(), mpsEncloseCommand(),
 	)
 	return root
 }

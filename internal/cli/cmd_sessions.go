@@ -102,11 +102,39 @@ func pairsOf(w hubapi.Workload) [][2]string {
 		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
 		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", w.Memory},
 	}
+	pairs = append(pairs, slicePairs(w)...)
 	if o := w.Outcome; o != nil {
 		pairs = append(pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...)
 		if o.MaxRSS > 0 {
 			pairs = append(pairs, [2]string{"peak memory", megabytes(o.MaxRSS)}, [2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)})
 		}
+	}
+	return pairs
+}
+
+// slicePairs tells what a workload asks for and holds of a GPU.
+func slicePairs(w hubapi.Workload) [][2]string {
+	s := w.Slice
+	if s == nil && w.GPU == "none" {
+		return nil
+	}
+	if s == nil {
+		return [][2]string{{"gpu", w.GPU + " (asked for)"}}
+	}
+	name := fmt.Sprintf("%s of %s, %s, isolation: %s", s.Name, s.Model, gigabytes(&s.Memory), s.Isolation)
+	if s.Simulated {
+		name += ", simulated"
+	}
+	if s.Borrowed {
+		name += ", borrowed while its owner is away"
+	}
+	use := s.Use.Unmeasured
+	if s.Use.Source != "" {
+		use = fmt.Sprintf("busy %s, memory %s, at most %s (by %s)", percent(s.Use.SM), gigabytes(s.Use.Memory), gigabytes(s.Use.Peak), s.Use.Source)
+	}
+	pairs := [][2]string{{"gpu", name}, {"gpu use", use}, {"gpu hint", s.Use.Hint}}
+	if e := s.Use.Energy; e != nil {
+		pairs = append(pairs, [2]string{"gpu energy", fmt.Sprintf("%.0f J, estimated", *e)})
 	}
 	return pairs
 }

@@ -16,8 +16,8 @@ import (
 
 // submitOptions are the flags of `slipway submit`.
 type submitOptions struct {
-	name, env, cpus, mem, time, backend string
-	detach, asJSON                      bool
+	name, env, cpus, mem, time, gpu, backend string
+	detach, asJSON, preemptible              bool
 }
 
 // submitCommand is `slipway submit`.
@@ -42,6 +42,8 @@ func submitCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
 	c.Flags().StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
 	c.Flags().StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
+	c.Flags().StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb; see slipway gpus (default: none)")
+	c.Flags().BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
 	c.Flags().StringVar(&o.backend, "to", "", "the backend (default: the site's)")
 	c.Flags().BoolVar(&o.detach, "detach", false, "print the job's ID and return at once")
 	c.Flags().BoolVar(&o.asJSON, "json", false, "with --detach: print the job as the API's JSON")
@@ -98,10 +100,14 @@ func jobRequest(o submitOptions, script string, args []string) (hubapi.JobReques
 	if name == "" {
 		name = file
 	}
-	return hubapi.JobRequest{
+	r := hubapi.JobRequest{
 		Name: name, Argv: append(commandFor(file, string(text)), args...), Files: map[string][]byte{file: text},
-		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(),
-	}, nil
+		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(), Preemptible: o.preemptible,
+	}
+	if o.gpu != "" {
+		r.GPU = o.gpu
+	}
+	return r, nil
 }
 
 // commandFor gives the command that runs a script: what its first line names, python3 for a .py file, else sh.

@@ -18,15 +18,20 @@ func installAgent(self, dir string) error {
 	if err := checkStatic(self); err != nil {
 		return err
 	}
+	return installProgram(self, dir, "slipway")
+}
+
+// installProgram puts a copy of a program into dir under a name.
+func installProgram(from, dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("install the agent: %w", err)
+		return fmt.Errorf("install a program for workloads: %w", err)
 	}
-	target := filepath.Join(dir, "slipway")
-	same, err := equalFiles(self, target)
+	target := filepath.Join(dir, name)
+	same, err := equalFiles(from, target)
 	if err != nil || same {
 		return err
 	}
-	return copyProgram(self, target)
+	return copyProgram(from, target)
 }
 
 // checkStatic refuses a program that needs a dynamic loader: the images that it is to run in may have another one, or none.
@@ -75,13 +80,13 @@ func copyProgram(from, to string) error {
 	defer in.Close()
 	out, err := os.CreateTemp(filepath.Dir(to), ".new-*")
 	if err != nil {
-		return fmt.Errorf("install the agent: %w", err)
+		return fmt.Errorf("install a program for workloads: %w", err)
 	}
 	defer os.Remove(out.Name())
 	_, err = io.Copy(out, in)
 	err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close())
 	if err != nil {
-		return fmt.Errorf("install the agent: %w", err)
+		return fmt.Errorf("install a program for workloads: %w", err)
 	}
 	return os.Rename(out.Name(), to)
 }

@@ -67,6 +67,7 @@ type service struct {
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	freezer  *freezer
+	gpus     gpuParts
 	hubs     []hubPart
 	server   *server.Server
 	end      context.CancelFunc // ends everything that was made for this run
@@ -93,7 +94,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeServer,
+		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeServer,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -169,7 +170,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.engine, err = spawner.New(ctx, spawner.Config{
+	c := spawner.Config{
 		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.forJob, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Capacity: map[string]spawner.Capacity{
@@ -177,7 +178,9 @@ func (s *service) makeEngine(ctx context.Context) error {
 			s.local.Name():  {Count: s.cfg.Local.AtOnce},
 		},
 		Sessions: s.docker.Name(), Jobs: s.local.Name(), Logger: s.log,
-	})
+	}
+	s.leaseGPUs(&c)
+	s.engine, err = spawner.New(ctx, c)
 	s.freezer.engine = s.engine
 	return err
 }
@@ -206,8 +209,9 @@ func (s *service) makeServer(context.Context) error {
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs),
 		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze,
+		GPUs: s.inventory(), GPUUse: s.gpuUse, PublishGPUs: s.publisher(),
 		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
-		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats}), Logger: s.log,
+		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats, GPUs: s.inventory()}), Logger: s.log,
 	})
 	return nil
 }
@@ -219,6 +223,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.links.Run(ctx) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
+	s.runGPUs(ctx, g.Go)
 	for _, p := range s.hubs {
 		g.Go(func() error { return s.syncer(p).Run(ctx) })
 	}
@@ -236,6 +241,9 @@ func (s *service) run(ctx context.Context, l listeners) error {
 
 func (s *service) close() error {
 	var all []error
+	if s.gpus.driver != nil {
+		all = append(all, s.gpus.driver.Close())
+	}
 	if s.docker != nil {
 		all = append(all, s.docker.Close())
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"slipway/internal/config"
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -16,7 +17,7 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 	for _, p := range c.Profiles {
 		cat.Profiles = append(cat.Profiles, spawner.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Images: p.Images,
-			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api",
+			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api", GPU: sliceOf(p),
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),
 				Warning: time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: p.BusyCPU,
@@ -26,9 +27,18 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 	return cat
 }
 
+// sliceOf reads what a profile's sessions get of a GPU. The configuration was checked, so it can be read.
+func sliceOf(p config.Profile) gpu.Request {
+	r, _ := gpu.ParseRequest(p.GPU)
+	if !r.None() {
+		r.Least, r.Model = gpu.Tier(p.GPUIsolation), p.GPUModel
+	}
+	return r
+}
+
 func jobPolicyOf(c config.Jobs) spawner.JobPolicy {
 	return spawner.JobPolicy{
 		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory), MaxMemory: int64(c.MaxMemory),
-		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime),
+		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime), GPUs: c.GPUs,
 	}
 }

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/fleet"
+	"slipway/internal/gpu/mps"
+	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/publish"
+	"slipway/internal/gpu/remote"
+	"slipway/internal/gpu/simulated"
+	"slipway/internal/gpu/usage"
+	"slipway/spawner"
+)
+
+// gpuParts are the service's GPUs. As spawner.GPUs they are the fleet, which is made after the engine: it asks the engine who holds what.
+type gpuParts struct {
+	*fleet.Fleet
+	driver  gpu.Driver
+	sampler *usage.Sampler
+}
+
+// selfTestTime is how long the test of a slice may take.
+const selfTestTime = 30 * time.Second
+
+// leaseGPUs puts what the engine needs of GPUs into its configuration.
+func (s *service) leaseGPUs(c *spawner.Config) {
+	g := s.cfg.GPU
+	if g.Driver == driverNone {
+		return
+	}
+	c.GPUs, c.Group = &s.gpus, s.trustGroup
+	if g.SelfTest {
+		c.SelfTest = selfTestTime
+	}
+	c.Lend = spawner.Lend{On: g.Lend.On, After: time.Duration(g.Lend.After), Recall: time.Duration(g.Lend.Recall), Idle: s.idleSlice}
+}
+
+// The words of gpu.driver.
+const (
+	driverNone      = "none"
+	driverSimulated = "simulated"
+)
+
+// makeGPUs opens the driver and finds out what there is.
+func (s *service) makeGPUs(ctx context.Context) error {
+	g := s.cfg.GPU
+	if g.Driver == driverNone {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	host, enclose := &cdi.Host{}, []string{self, encloseWord}
+	var boot string
+	if s.gpus.driver, boot, err = s.openDriver(); err != nil {
+		return err
+	}
+	s.gpus.Fleet, err = fleet.New(ctx, fleet.Config{
+		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: place.Policy(g.Placement), Headroom: g.Headroom, SwitchMIG: g.SwitchMIG,
+		Quarantine: time.Duration(g.Quarantine), Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,
+		MPS:  mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Enclose: enclose, Exclusive: s.gpus.driver.SetExclusive, Logger: s.log}),
+		User: s.uidOf, Changed: s.engine.GPUsChanged, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.gpus.sampler = usage.New(usage.Config{
+		Read: s.gpus.Read, Inventory: s.gpus.Inventory, Held: s.engine.Leases, Whose: s.holderOf, Every: time.Duration(g.Sample),
+		IdleAfter: time.Duration(g.IdleAfter), BusySM: g.BusySM, Logger: s.log,
+	})
+	return nil
+}
+
+// openDriver opens the driver, and names this boot of the host to it: what is cut does not survive it. Simulated GPUs survive it, in
+// a file.
+func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
+	if s.cfg.GPU.Driver == driverSimulated {
+		d, err = simulated.New(simulated.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
+		return d, "", err
+	}
+	helper, err := remote.Find(s.cfg.GPU.Helper)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := installProgram(helper, s.path("bin"), "slipway-gpu"); err != nil {
+		return nil, "", err
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, "", fmt.Errorf("find out which boot of the host this is: %w", err)
+	}
+	return remote.New(remote.Config{Argv: []string{helper, "drive"}, Logger: s.log}), strings.TrimSpace(string(id)), nil
+}
+
+// runGPUs looks after the GPUs until ctx ends.
+func (s *service) runGPUs(ctx context.Context, each func(func() error)) {
+	if s.gpus.Fleet == nil {
+		return
+	}
+	each(func() error { return s.gpus.Run(ctx) })
+	each(func() error { return s.gpus.sampler.Run(ctx) })
+	s.runWatchdog(ctx, each)
+}
+
+// encloseWord is the command that an MPS daemon is started through.
+const encloseWord = "mps-enclose"
+
+func mpsEncloseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: encloseWord + " DIR -- PROGRAM...", Short: "Become a GPU's MPS daemon (started by the service)", Hidden: true, DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error { return mps.Enclose(args) },
+	}
+}
+
+func rulesOf(rules []config.GPURule) []fleet.Rule {
+	var out []fleet.Rule
+	for _, r := range rules {
+		out = append(out, fleet.Rule{Match: r.Match, Mode: gpu.Mode(r.Mode), Layout: r.Layout, Adopt: r.Adopt, AtOnce: r.AtOnce, Drain: r.Drain})
+	}
+	return out
+}
+
+// trustGroup names those with whom a user shares a GPU that keeps nobody apart; empty: nobody.
+func (s *service) trustGroup(hub string, user spawner.User) string {
+	for name, members := range s.cfg.GPU.Groups {
+		if slices.Contains(members, string(user)) {
+			return name + " of " + s.realms[hub]
+		}
+	}
+	return ""
+}
+
+// idleSlice says since when a slice has idled, if a job would find most of its memory free. The engine asks under its lock.
+func (s *service) idleSlice(holder string, slice gpu.Slice) (time.Time, bool) {
+	since, _, known := s.gpus.sampler.Idle(holder)
+	used := s.gpus.sampler.Use(holder).Memory
+	return since, known && !since.IsZero() && used != nil && *used <= slice.Memory/10
+}
+
+func (s *service) gpuUse(holder string) gpu.Use {
+	if s.gpus.sampler == nil {
+		return gpu.Use{Unknown: "not measured yet"}
+	}
+	return s.gpus.sampler.Use(holder)
+}
+
+// uidOf gives the user id of a workload's processes; -1: it is not known.
+func (s *service) uidOf(holder string) int {
+	ctx := context.Background()
+	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(holder))
+	if err != nil {
+		return -1
+	}
+	a, err := s.account(ctx, w.Hub, w.Owner)
+	if err != nil {
+		return -1
+	}
+	return a.UID
+}
+
+// jobGroup finds a job's id in a path of its control group.
+var jobGroup = regexp.MustCompile(`/(j-[a-z0-9]{16})(?:/|$)`)
+
+// holderOf gives the workload that a process of this host belongs to; empty for any other process.
+func (s *service) holderOf(pid int) string {
+	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "cgroup"))
+	if err != nil {
+		return ""
+	}
+	if id := s.docker.Holder(string(text)); id != "" {
+		return string(id)
+	}
+	for line := range strings.Lines(string(text)) {
+		if m := jobGroup.FindStringSubmatch(strings.TrimSpace(line)); m != nil && strings.Contains(line, "/"+s.cfg.Local.Cgroup+"/") {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// publisher gives what writes the GPUs for matchmaking; nil where there are none.
+func (s *service) publisher() func(string) (string, error) {
+	if s.gpus.Fleet == nil {
+		return nil
+	}
+	return s.publishGPUs
+}
+
+// publishGPUs writes the GPUs in a form for matchmaking.
+func (s *service) publishGPUs(format string) (string, error) {
+	host, _ := os.Hostname()
+	o := publish.Options{Own: true, Resource: host}
+	switch inv := s.gpus.Inventory(); format {
+	case "classad":
+		return publish.ClassAd(inv, o), nil
+	case "cms":
+		return publish.CMS(inv, o), nil
+	case "glue":
+		text, err := publish.GLUE(inv, o)
+		return string(text), err
+	default:
+		return "", errs.Bad("format", format, "one of "+strings.Join(gpuFormats, ", "))
+	}
+}
+
+// inventory gives what there is of GPUs; nil where there are none.
+func (s *service) inventory() func() gpu.Inventory {
+	if s.gpus.Fleet == nil {
+		return nil
+	}
+	return s.gpus.Inventory
+}

@@ -30,6 +30,7 @@ type hubOptions struct {
 	cpus    float64 // what sessions may hold together; default 8
 	config  string  // more lines of the Hub's configuration
 	hubs    string  // more hubs of the service's configuration
+	service string  // more keys of it
 	stopped bool    // the Hub is only prepared
 }
 
@@ -115,10 +116,11 @@ profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
   - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[7]g, memory: 512M, max_memory: 1G}
   - {name: absent, title: Absent, kind: lab, images: [absent], cpus: 0.5, memory: 512M}
+%[11]s
 docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
 local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
-		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir)))
+		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service))
 }
 
 // as asks the service's API as a user of the Hub, with a token that the Hub has made.

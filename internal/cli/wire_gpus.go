@@ -205,7 +205,7 @@ func (s *service) publisher() func(string) (string, error) {
 func (s *service) publishGPUs(format string) (string, error) {
 	host, _ := os.Hostname()
 	o := publish.Options{Own: true, Resource: host}
-	switch inv := s.gpus.Inventory(); format {
+	switch inv := s.gpus.sampler.Fill(s.gpus.Inventory()); format {
 	case "classad":
 		return publish.ClassAd(inv, o), nil
 	case "cms":
@@ -223,5 +223,5 @@ func (s *service) inventory() func() gpu.Inventory {
 	if s.gpus.Fleet == nil {
 		return nil
 	}
-	return s.gpus.Inventory
+	return func() gpu.Inventory { return s.gpus.sampler.Fill(s.gpus.Inventory()) }
 }

@@ -24,7 +24,7 @@ class App(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Tell what the tests compare."""
-        self.answer({"path": self.path, "host": self.headers["Host"], "pid": os.getpid(), "token": os.environ.get("JUPYTERHUB_API_TOKEN")})
+        self.answer({"path": self.path, "host": self.headers["Host"], "pid": os.getpid(), "token": os.environ.get("JUPYTERHUB_API_TOKEN"), "gpu": os.environ.get("SLIPWAY_GPU")})
 
     def do_POST(self) -> None:
         """Run a command."""

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
 )
@@ -22,6 +23,7 @@ type Form struct {
 	Chosen    map[string]any          // the options of the last start, as the Hub has kept them
 	Kept      []spawner.Workload      // stopped sessions of this server's name: their changes come back
 	Refresh   string                  // where scripts ask for RoomCounts; empty: they do not
+	GPUs      gpu.Inventory           // what slices are cut from
 }
 
 // SpawnForm writes the form fragment with the fields profile, image, cpus, memory and fresh. The Hub's page puts it into a form
@@ -32,7 +34,11 @@ func SpawnForm(w io.Writer, f Form) error {
 	shown := form{choice: chosen, Notes: notes, Refresh: f.Refresh}
 	most := int64(0)
 	for _, p := range f.Catalogue.Profiles {
-		shown.Profiles = append(shown.Profiles, f.card(p, p.Name == chosen.Profile))
+		c := f.card(p, p.Name == chosen.Profile)
+		shown.Profiles = append(shown.Profiles, c)
+		if c.Slice != "" && !slices.Contains(shown.Apart, c.Apart) {
+			shown.Apart = append(shown.Apart, c.Apart)
+		}
 		shown.MaxCPUs, most = max(shown.MaxCPUs, p.MostCPUs()), max(most, p.MostMemory())
 	}
 	for _, i := range f.Catalogue.Images {
@@ -55,6 +61,7 @@ type form struct {
 	MaxCPUs  float64
 	Sizes    []size
 	Kept     []kept
+	Apart    []apart // the kinds of isolation that the profiles' slices have
 }
 
 // card is one profile.
@@ -65,6 +72,10 @@ type card struct {
 	Limits      string
 	Room        string
 	Full        bool
+	Slice       string // of a GPU, in words; empty: none
+	Apart       apart  // of it
+	AtOnce      int    // how many such sessions there can be; 0: that is not known
+	Simulated   bool
 	Offers      string // the names of its images, in JSON
 	FirstImage  string
 }
@@ -99,7 +110,11 @@ func (f Form) card(p spawner.Profile, chosen bool) card {
 		c.FirstImage = c.ImageTitles[0]
 	}
 	if r, ok := f.Rooms[p.Name]; ok {
-		c.Room, c.Full = RoomWords(r), Full(r)
+		c.Room, c.Full, c.AtOnce = RoomWords(r), Full(r), max(0, r.Most)
+	}
+	if !p.GPU.None() {
+		c.Slice, c.Apart = sliceWords(p.GPU, f.GPUs), apartOf(p.GPU.Mode, tierOf(p.GPU, f.GPUs))
+		c.Simulated = f.GPUs.System.Simulated
 	}
 	offers, _ := json.Marshal(slices.Concat([]string{}, p.Images)) // strings always have a JSON form
 	c.Offers = string(offers)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -17,6 +18,7 @@ type Visit struct {
 	Home   string // the path of the Hub's pages, with a slash at the end
 	Form   string // the token that every form sends
 	Stream string // the token that the event stream is asked with
+	GPUs   bool   // the site has some, and their page lies at Prefix + "gpus"
 }
 
 // Item is a workload with what the engine says of it.
@@ -24,6 +26,8 @@ type Item struct {
 	spawner.Workload
 	Queue    spawner.Queue
 	Prospect spawner.Prospect
+	Use      gpu.Use // of its slice of a GPU
+	Lent     bool    // its slice is lent to a job meanwhile
 }
 
 // keepFor is how long the button keeps a session.

@@ -47,7 +47,7 @@ type frame struct {
 // write answers with a page of the template named.
 func write(w http.ResponseWriter, status int, name string, f frame) error {
 	f.Nonce = rand.Text()
-	t, err := load("layout.html", "templates/layout.html", "templates/actions.html", "templates/"+name)
+	t, err := load("layout.html", "templates/layout.html", "templates/actions.html", "templates/gpu.html", "templates/"+name)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 
 // argv is Apptainer's command line. The binds nest, so the outer comes first.
 func (p plan) argv() []string {
-	return []string{
+	return slices.Concat([]string{
 		p.Apptainer, "--quiet", "exec",
 		"--userns", // never a program with root's rights, even where one is installed
 		"--contain", "--pid", "--ipc", "--cleanenv",
@@ -36,9 +36,10 @@ func (p plan) argv() []string {
 		"--bind", stageBin + ":" + control.BinDir + ":ro",
 		"--bind", stageLink + ":" + control.LinkDir + ":ro",
 		"--pwd", control.RunDir,
+	}, p.gpuArgs(), []string{
 		stageImage,
 		control.Program, "agent",
-	}
+	})
 }
 
 // environ is Apptainer's own environment. What has the prefix reaches the job, without it.
@@ -51,6 +52,7 @@ func (p plan) environ() []string {
 		"APPTAINER_CONFIGDIR=" + stageScratch + "/.apptainer",
 		"APPTAINER_CACHEDIR=" + stageScratch + "/.apptainer/cache",
 		"APPTAINER_TMPDIR=" + stageScratch,
+		"APPTAINER_NO_NV=true", "APPTAINER_NO_ROCM=true", // whatever the administrator gives other containers
 		job + "APPEND_PATH=" + control.BinDir,
 		job + control.IDEnv + "=" + p.ID,
 	}
@@ -58,6 +60,10 @@ func (p plan) environ() []string {
 		if name != "HOME" {
 			env = append(env, job+name+"="+p.Env[name])
 		}
+	}
+	given := p.gpuEnv()
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		env = append(env, job+name+"="+given[name])
 	}
 	return env
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -45,22 +46,22 @@ func enter(d dir) error {
 	return fmt.Errorf("run %s: %w", p.Apptainer, syscall.Exec(p.Apptainer, p.argv(), p.environ()))
 }
 
-// binding puts one file or directory of the host in its place on the stage.
+// binding puts one file or directory of the host in its place on the stage, or in the job's own /dev.
 type binding struct {
 	from, to string
-	file     bool
 	readOnly bool
+	device   bool // may be opened as one
 }
 
 func (p plan) bindings() []binding {
-	return []binding{
-		{from: p.Image, to: stageImage, file: true, readOnly: true},
+	return slices.Concat([]binding{
+		{from: p.Image, to: stageImage, readOnly: true},
 		{from: p.AgentDir, to: stageBin, readOnly: true},
 		{from: p.LinkDir, to: stageLink, readOnly: true},
 		{from: p.RunDir, to: stageRun},
 		{from: p.Account.HomeDir, to: stageHome},
 		{from: p.Scratch, to: stageScratch},
-	}
+	}, p.gpuBindings(), p.deviceBindings())
 }
 
 // furnish makes the stage. No mount of it reaches the host, and all end with the namespace's last process. The sources are
@@ -70,7 +71,8 @@ func (p plan) furnish() error {
 		return err
 	}
 	var sources []int
-	for _, b := range p.bindings() {
+	all := p.bindings()
+	for _, b := range all {
 		fd, err := unix.Open(b.from, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("open %s: %w", b.from, err)
@@ -84,7 +86,10 @@ func (p plan) furnish() error {
 	if err := unix.Mount("slipway", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=16m"); err != nil {
 		return err
 	}
-	for i, b := range p.bindings() {
+	if err := ownDevices(); err != nil {
+		return err
+	}
+	for i, b := range all {
 		if err := b.bind(sources[i]); err != nil {
 			return fmt.Errorf("bind %s: %w", b.from, err)
 		}
@@ -94,25 +99,35 @@ func (p plan) furnish() error {
 
 // bind binds what fd is open on.
 func (b binding) bind(fd int) error {
-	if err := b.point(); err != nil {
+	if err := b.point(fd); err != nil {
 		return err
 	}
 	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
-	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID | unix.MS_NODEV)
+	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID)
+	if !b.device {
+		flags |= unix.MS_NODEV
+	}
 	if b.readOnly {
 		flags |= unix.MS_RDONLY
 	}
 	return unix.Mount("", b.to, "", flags, "")
 }
 
-// point makes the place to bind on.
-func (b binding) point() error {
-	if b.file {
-		return os.WriteFile(b.to, nil, 0o444)
+// point makes the place to bind on: a file or a directory, as what fd is open on.
+func (b binding) point(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
 	}
-	return os.Mkdir(b.to, 0o755)
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return os.MkdirAll(b.to, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(b.to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(b.to, nil, 0o444)
 }
 
 // introduce makes the account known in the namespace.

@@ -14,6 +14,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -29,6 +30,7 @@ type plan struct {
 	RunDir    string            `json:"run_dir"`
 	Scratch   string            `json:"scratch"`
 	Env       map[string]string `json:"env,omitempty"`
+	GPU       *gpu.Binding      `json:"gpu,omitempty"` // nil: it must see none
 	Resources spawner.Resources `json:"resources"`
 	TimeLimit time.Duration     `json:"time_limit,omitempty"`
 	Grace     time.Duration     `json:"grace"`
@@ -42,6 +44,9 @@ func (p plan) check() error {
 	}
 	if p.Resources.Memory < 0 || p.Resources.CPUs < 0 || p.Resources.Pids < 0 || p.TimeLimit < 0 {
 		return errs.New(errs.Invalid, "the limits of %s are negative", p.ID).With("zero is no limit")
+	}
+	if err := checkSlice(p.slice()); err != nil {
+		return err
 	}
 	return checkEnv(p.Env, p.Account.Home)
 }
@@ -85,6 +90,8 @@ func checkEnv(env map[string]string, home string) error {
 			return errs.Bad("env", name, "leave it out: Slipway sets it")
 		case strings.HasPrefix(name, "APPTAINER") || strings.HasPrefix(name, "SINGULARITY"):
 			return errs.Bad("env", name, "leave it out: it belongs to Apptainer")
+		case gpu.Reserved(name):
+			return errs.Bad("env", name, "leave it out: which GPU is seen follows from the slice that was asked for")
 		case reserved(name):
 			return errs.Bad("env", name, "leave it out: the container's shell sets it")
 		case strings.ContainsRune(value, 0):

@@ -71,7 +71,7 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 	p := plan{
 		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir,
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
-		Env: l.Spec.Env, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
+		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
 	}
 	if err := p.check(); err != nil {
 		return plan{}, err
@@ -105,7 +105,11 @@ func (d dir) prepare(p plan) error {
 		return err
 	}
 	defer run.Close()
-	for _, point := range []string{control.BinDir, control.LinkDir} {
+	points := []string{control.BinDir, control.LinkDir}
+	if p.hasDriver() {
+		points = append(points, control.GPUDir)
+	}
+	for _, point := range points {
 		name, err := filepath.Rel(control.RunDir, point)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -28,12 +29,26 @@ func samplePlan() plan {
 
 // TestCommandLine compares with testdata/command.json what Apptainer is started with; write it anew with UPDATE_GOLDEN=1.
 func TestCommandLine(t *testing.T) {
+	commandLine(t, samplePlan(), "command.json")
 	p := samplePlan()
+	p.GPU = &gpu.Binding{
+		Devices: []gpu.DeviceNode{{Path: "/dev/nvidia3", Host: "/driver/dev/nvidia3"}, {Path: "/dev/nvidia-caps/nvidia-cap12"}},
+		Mounts: []gpu.Mount{
+			{Source: "/usr/lib64/libcuda.so.580.1", Target: "/run/slipway/gpu/lib/libcuda.so.1"}, {Source: "/run/mps", Target: "/run/mps"},
+			{Source: "/run/mps-shm", Target: "/dev/shm", Write: true},
+		},
+		Env: map[string]string{"CUDA_VISIBLE_DEVICES": "MIG-1"},
+	}
+	commandLine(t, p, "command-gpu.json")
+}
+
+func commandLine(t *testing.T, p plan, name string) {
+	t.Helper()
 	got, err := json.MarshalIndent(map[string][]string{"argv": p.argv(), "env": p.environ()}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "command.json")
+	golden := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
 			t.Fatal(err)
@@ -70,6 +85,7 @@ func TestCheckRefuses(t *testing.T) {
 		"Singularity's":    {func(p *plan) { p.Env["SINGULARITYENV_X"] = "/" }, "SINGULARITYENV_X"},
 		"the id":           {func(p *plan) { p.Env["SLIPWAY_ID"] = "s-1" }, "SLIPWAY_ID"},
 		"the shell's":      {func(p *plan) { p.Env["PS1"] = "" }, "PS1"},
+		"which GPU":        {func(p *plan) { p.Env["CUDA_VISIBLE_DEVICES"] = "0" }, "CUDA_VISIBLE_DEVICES"},
 		"zero byte":        {func(p *plan) { p.Env["X"] = "a\x00b" }, "zero bytes"},
 		"too long":         {func(p *plan) { p.Env["X"] = strings.Repeat("x", 128<<10) }, "too long"},
 	} {

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-cuda-mps-control":
-		os.Exit(playControl())
+		syscall.Exit(playControl()) // not os.Exit, which waits and prints where tests are instrumented
 	case "nvidia-cuda-mps-server":
 		select {}
 	case "enclose":
@@ -51,7 +51,7 @@ type manner struct {
 func readManner() (m manner) {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(os.Args[0]), "manner.json"))
 	if err != nil {
-		os.Exit(9) // the test is over
+		syscall.Exit(9) // the test is over
 	}
 	_ = json.Unmarshal(text, &m)
 	return m
@@ -190,7 +190,7 @@ func playDaemon(pipe string) {
 	}
 	l, err := net.Listen("unix", filepath.Join(pipe, "control"))
 	if err != nil || m.DiesAtOnce {
-		os.Exit(1)
+		syscall.Exit(1)
 	}
 	for {
 		c, err := l.Accept()
@@ -237,7 +237,7 @@ func (d *fakeDaemon) exit() {
 		_ = d.server.Process.Kill()
 		_, _ = d.server.Process.Wait()
 	}
-	os.Exit(0)
+	syscall.Exit(0)
 }
 
 // test is what a test says: that a program has become a client, or met a fault.

@@ -134,7 +134,7 @@ func partsOf(c *card, h nvml.Device, gi nvml.GpuInstance, profile string) ([]par
 // computeProfiles gives the kinds of compute instance that a GPU instance can have.
 func computeProfiles(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstanceProfileInfo, error) {
 	var found []nvml.ComputeInstanceProfileInfo
-	for i := 0; ; i++ {
+	for i := range mostProfiles {
 		info, ret := gi.GetComputeInstanceProfileInfo(i, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
 		switch ret {
 		case nvml.ERROR_INVALID_ARGUMENT:
@@ -146,6 +146,7 @@ func computeProfiles(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstanceProfile
 			return nil, fault(ret, "ask GPU instance %d for profile %d", id, i)
 		}
 	}
+	return found, nil
 }
 
 func computeInstances(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstance, error) {

@@ -83,6 +83,22 @@ func TestOldLibrary(t *testing.T) {
 	}
 }
 
+// A library that never says that a profile is out of range.
+func TestEndlessProfiles(t *testing.T) {
+	r := newRig(t, 1)
+	stock := r.cards[0].GetGpuInstanceProfileInfoFunc
+	r.cards[0].GetGpuInstanceProfileInfoFunc = func(i int) (nvml.GpuInstanceProfileInfo, nvml.Return) {
+		info, ret := stock(i)
+		if ret == nvml.ERROR_INVALID_ARGUMENT {
+			ret = nvml.ERROR_NOT_SUPPORTED
+		}
+		return info, ret
+	}
+	if devices, err := r.Devices(t.Context()); err != nil || len(devices[0].Profiles) != 7 {
+		t.Errorf("%+v, %v", devices, err)
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, talkative := range []bool{true, false} {
 		r := newRig(t, 2)

@@ -36,6 +36,9 @@ func (d *Driver) profiles(c *card, h nvml.Device) ([]profile, error) {
 	return found, nil
 }
 
+// mostProfiles ends the search in a library that never says that there are no more.
+const mostProfiles = 256
+
 // readProfiles asks for one profile after the other until the library knows no more: how many there are grows with its versions.
 func (d *Driver) readProfiles(uuid string, h nvml.Device) ([]profile, error) {
 	memory, ret := h.GetMemoryInfo()
@@ -43,7 +46,7 @@ func (d *Driver) readProfiles(uuid string, h nvml.Device) ([]profile, error) {
 		return nil, err
 	}
 	found := []profile{}
-	for i := 0; ; i++ {
+	for i := range mostProfiles {
 		info, ret := h.GetGpuInstanceProfileInfo(i)
 		switch {
 		case ret == nvml.ERROR_INVALID_ARGUMENT:
@@ -62,6 +65,7 @@ func (d *Driver) readProfiles(uuid string, h nvml.Device) ([]profile, error) {
 			Memory: int64(info.MemorySizeMB) * mib, SMs: int(info.MultiprocessorCount), Max: int(info.InstanceCount), Placements: at,
 		}})
 	}
+	return found, nil
 }
 
 func placements(uuid string, h nvml.Device, info nvml.GpuInstanceProfileInfo) ([]gpu.Placement, error) {

@@ -72,8 +72,7 @@ func (k *child) write() {
 		select {
 		case line := <-k.lines:
 			if _, err := k.process.In.Write(line); err != nil {
-				k.end(fmt.Errorf("write to the GPU helper: %w", err))
-				return
+				return // it has closed its input: what it said before tells why
 			}
 		case <-k.dead:
 			_ = k.process.In.Close() // the request to end

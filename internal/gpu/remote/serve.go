@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// atOnce is how many requests are worked on at the same time: with a driver that hangs they would pile up without end.
-	atOnce = 256
+	// atOnce is how many requests about one GPU are worked on at the same time: with one that hangs they would pile up without end.
+	// The others are served on.
+	atOnce = 64
 	// farewell is how long requests under way may take once the input has ended: what is half done should not stay so.
 	farewell = 10 * time.Second
 )
@@ -24,7 +25,7 @@ const (
 func Serve(ctx context.Context, d gpu.Driver, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{driver: d, out: out, under: map[uint64]context.CancelFunc{}}
+	s := &server{driver: d, out: out, under: map[uint64]job{}}
 	s.say(answer{Protocol: protocol})
 	ended := make(chan error, 1)
 	go func() { ended <- s.listen(ctx, in) }() // a read cannot be interrupted: the process ends with it
@@ -51,8 +52,14 @@ type server struct {
 	mu     sync.Mutex
 	out    io.Writer
 	broken error // out takes no more
-	under  map[uint64]context.CancelFunc
+	under  map[uint64]job
 	over   bool
+}
+
+// job is a request that is worked on.
+type job struct {
+	uuid   string
+	cancel context.CancelFunc
 }
 
 // listen reads requests and starts each.
@@ -75,9 +82,9 @@ func (s *server) listen(ctx context.Context, in io.Reader) error {
 
 func (s *server) start(ctx context.Context, r request) {
 	ctx, cancel := within(ctx, r.Left)
-	if !s.enter(r.ID, cancel) {
+	if !s.enter(r.ID, job{r.UUID, cancel}) {
 		cancel()
-		s.say(answer{ID: r.ID, Fault: &fault{Text: "the GPU helper has too much to do: does the driver hang?"}})
+		s.say(answer{ID: r.ID, Fault: &fault{Text: fmt.Sprintf("%d calls have not come back: the driver hangs", atOnce)}})
 		return
 	}
 	go func() {
@@ -96,13 +103,19 @@ func within(ctx context.Context, left int64) (context.Context, context.CancelFun
 }
 
 // enter takes a request in, unless there are too many or it is over.
-func (s *server) enter(id uint64, cancel context.CancelFunc) bool {
+func (s *server) enter(id uint64, j job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, met := s.under[id]; met || s.over || len(s.under) >= atOnce {
+	same := 0
+	for _, other := range s.under {
+		if other.uuid == j.uuid {
+			same++
+		}
+	}
+	if _, met := s.under[id]; met || s.over || same >= atOnce {
 		return false
 	}
-	s.under[id] = cancel
+	s.under[id] = j
 	s.busy.Add(1)
 	return true
 }
@@ -118,8 +131,8 @@ func (s *server) leave(id uint64, cancel context.CancelFunc) {
 func (s *server) cancel(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.under[id]; cancel != nil {
-		cancel()
+	if j, ok := s.under[id]; ok {
+		j.cancel()
 	}
 }
 

@@ -73,8 +73,9 @@ func TestServeHasEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var in strings.Builder
 		for i := range atOnce + 10 {
-			fmt.Fprintf(&in, `{"id":%d,"method":"health"}`+"\n", i+1)
+			fmt.Fprintf(&in, `{"id":%d,"method":"health","uuid":"GPU-1"}`+"\n", i+1)
 		}
+		fmt.Fprintln(&in, `{"id":1000,"method":"health","uuid":"GPU-2"}`) // another one suffers no want
 		found, err := answers(t, slow{takes: time.Second}, in.String())
 		refused := 0
 		for _, a := range found {
@@ -82,7 +83,7 @@ func TestServeHasEnough(t *testing.T) {
 				refused++
 			}
 		}
-		if err != nil || len(found) != atOnce+11 || refused != 10 {
+		if err != nil || len(found) != atOnce+12 || refused != 10 {
 			t.Errorf("%d answers, %d refused, %v", len(found), refused, err)
 		}
 	})

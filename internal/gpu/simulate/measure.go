@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -63,7 +65,8 @@ func (m *measure) look(nodes []place.Node, i int) {
 // useless says for each set of busy slots what part of the free ones the requests of the trace cannot use, in the mean.
 func (m *measure) useless(t *place.Table) []float64 {
 	parts, sum := make([]float64, 1<<t.Slots()), 0.0
-	for name, weight := range m.demand {
+	for _, name := range slices.Sorted(maps.Keys(m.demand)) { // in one order, so that the last digits are always the same
+		weight := m.demand[name]
 		if t.Name(name) == "" {
 			continue
 		}
@@ -123,6 +126,6 @@ func wait(waited []time.Duration) Wait {
 	for _, w := range sorted {
 		sum += w.Seconds()
 	}
-	at := func(part float64) float64 { return sorted[int(part*float64(len(sorted)-1))].Seconds() }
+	at := func(part float64) float64 { return sorted[int(math.Ceil(part*float64(len(sorted))))-1].Seconds() }
 	return Wait{Mean: sum / float64(len(sorted)), P50: at(0.5), P95: at(0.95)}
 }

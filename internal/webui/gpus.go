@@ -100,9 +100,6 @@ func (g GPUsView) card(v Visit, s gpu.State) gpuCard {
 // Mode says what it is used for.
 func (c gpuCard) Mode() string { return modeWords(c.State.Mode) }
 
-// Short is how people tell it from others.
-func (c gpuCard) Short() string { return gpu.ShortUUID(c.Device.UUID) }
-
 // Condition says whether it may be leased from; its class is the word of the inventory.
 func (c gpuCard) Condition() string {
 	switch c.State.Condition {

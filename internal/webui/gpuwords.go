@@ -154,6 +154,9 @@ type use struct {
 	Held int64 // bytes
 }
 
+// Seen reports whether anything was measured.
+func (u use) Seen() bool { return u.SM != nil || u.Memory != nil || u.Peak != nil }
+
 // Busy says how much of the processors is used, and how that is known.
 func (u use) Busy() string {
 	if u.SM == nil {

@@ -52,7 +52,7 @@ func TestPageOfAShare(t *testing.T) {
 	said := text(all(doc, "main")[0])
 	for _, words := range []string{
 		"5 GiB of memory, at most 25 % of the processors", "per process. A crash of one program ends all on that GPU.",
-		"Processors not measured: several workloads are on this GPU", "Memory not measured: several", "from an idle session. The job goes back in line",
+		"Use not measured: several workloads are on this GPU", "from an idle session. The job goes back in line",
 		"2 times: its slice of a GPU was called back, or could not be used",
 	} {
 		if !strings.Contains(said, words) {

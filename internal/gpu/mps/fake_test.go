@@ -83,7 +83,7 @@ func playControl() int {
 		return playStart(m, pipe)
 	}
 	if m.Mute {
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	}
 	var lines [][]string
 	if len(args) > 0 {
@@ -144,13 +144,17 @@ func playStart(m manner, pipe string) int {
 	if cmd.Start() != nil {
 		return 1
 	}
-	for range 200 {
-		if _, err := os.Stat(filepath.Join(pipe, "control")); err == nil {
-			break
+	late := time.After(time.Second)
+	for tick := time.Tick(5 * time.Millisecond); ; {
+		select {
+		case <-tick:
+			if _, err := os.Stat(filepath.Join(pipe, "control")); err == nil {
+				return 0
+			}
+		case <-late:
+			return 0
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	return 0
 }
 
 // fakeDaemon is what a control daemon knows.
@@ -175,9 +179,8 @@ func playDaemon(pipe string) {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	go func() { // the test is over when its directory is gone
-		for {
+		for range time.Tick(100 * time.Millisecond) {
 			readManner()
-			time.Sleep(100 * time.Millisecond)
 		}
 	}()
 	d := &fakeDaemon{pipe: pipe, v3: slices.Contains(os.Args, "3"), percent: "100.0", clients: map[int]string{}, spaces: map[string][2]string{}}

@@ -3,6 +3,7 @@ package mps
 import (
 	"encoding/csv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,13 +15,16 @@ func refused(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		low := strings.ToLower(line)
-		for _, word := range []string{"cannot ", "error", "failed", "failure", "invalid", "unknown", "unrecognized", "unable", "permission denied", "not permitted"} {
-			if strings.HasPrefix(low, word) {
-				return clip(line)
-			}
+		if slices.ContainsFunc(refusals(), func(word string) bool { return strings.HasPrefix(low, word) }) {
+			return clip(line)
 		}
 	}
 	return ""
+}
+
+// refusals are the beginnings of lines that say no.
+func refusals() []string {
+	return []string{"cannot ", "error", "failed", "failure", "invalid", "unknown", "unrecognized", "unable", "permission denied", "not permitted"}
 }
 
 func firstLine(text string) string {

@@ -8,6 +8,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/webui"
 	"slipway/spawner"
 )
 
@@ -142,8 +143,42 @@ func (s *Server) wireHeld(w spawner.Workload) *hubapi.Slice {
 		Name: w.Slice.Name, Model: w.Slice.Model, UUID: w.Slice.GPU, Memory: w.Slice.Memory, Isolation: string(w.Slice.Tier),
 		Simulated: w.Slice.Simulated, Borrowed: w.Lender != "",
 	}
-	if s.cfg.GPUUse != nil {
-		out.Use = wireUse(s.cfg.GPUUse(string(w.ID)))
-	}
+	out.Use = wireUse(s.useOf(w))
 	return out
+}
+
+// useOf says how much of its slice a workload uses.
+func (s *Server) useOf(w spawner.Workload) gpu.Use {
+	if w.Slice == nil || s.cfg.GPUUse == nil {
+		return gpu.Use{}
+	}
+	return s.cfg.GPUUse(string(w.ID))
+}
+
+// isLent reports whether a session's slice is lent to a job now.
+func (s *Server) isLent(w spawner.Workload) bool {
+	if w.Slice == nil || w.Kind == spawner.Job {
+		return false
+	}
+	for _, g := range s.inventory().GPUs {
+		for _, p := range g.Slices {
+			if p.Holder == string(w.ID) && p.Lent != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gpusPage shows what there is of GPUs, and who has what of them as far as the visitor may see.
+func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	list, err := p.cfg.Engine.List(r.Context(), v.caller)
+	if err != nil {
+		return err
+	}
+	seen := map[spawner.ID]spawner.Workload{}
+	for _, found := range list {
+		seen[found.ID] = found
+	}
+	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.inventory(), Workloads: seen})
 }

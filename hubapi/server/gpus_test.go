@@ -114,3 +114,14 @@ func TestHeldSlice(t *testing.T) {
 		t.Errorf("%+v", none)
 	}
 }
+
+func TestGPUsPage(t *testing.T) {
+	h := startPages(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), func(c *Config) { c.GPUs = heldByAlice })
+	for user, knows := range map[string]bool{"alice": true, "bob": false} {
+		page := h.visitor(t, user).get(prefix + "gpus")
+		text := page.Body.String()
+		if page.Code != http.StatusOK || !strings.Contains(text, "NVIDIA H200") || strings.Contains(text, "s-alice") != knows {
+			t.Errorf("%s: %d %s", user, page.Code, text)
+		}
+	}
+}

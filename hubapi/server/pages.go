@@ -47,6 +47,7 @@ func (s *Server) newPages() *pages {
 		r.Get("/logged_out", p.loggedOut)
 		r.Post("/logout", p.act(p.logout))
 		r.Get("/room", p.room)
+		r.Get("/gpus", p.show(p.gpusPage))
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/discard", p.show(p.askDiscard))
@@ -128,8 +129,9 @@ type visitor struct {
 }
 
 // view is what pages show of it.
-func (v visitor) view() webui.Visit {
+func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
+		GPUs: p.cfg.GPUs != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
 	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 func (p *pages) item(w spawner.Workload) webui.Item {
-	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w)}
+	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: p.isLent(w)}
 }
 
 // overview shows the visitor's sessions and jobs; an administrator's, with all=1, those of the whole Hub.
@@ -41,7 +41,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	slices.SortStableFunc(items, func(a, b webui.Item) int {
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created))
 	})
-	return webui.Overview(w, v.view(), p.cfg.Catalogue, items, all)
+	return webui.Overview(w, p.view(v), p.cfg.Catalogue, items, all)
 }
 
 func first(yes bool) int {
@@ -69,7 +69,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	if err != nil {
 		return err
 	}
-	return webui.Single(w, v.view(), p.cfg.Catalogue, webui.Details{Item: p.item(found), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
+	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{Item: p.item(found), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
 }
 
 // stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.
@@ -107,7 +107,7 @@ func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, v.view(), p.cfg.Catalogue, p.item(found))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(found))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no

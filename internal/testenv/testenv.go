@@ -23,6 +23,7 @@ const (
 	Root       Part = "root"
 	Docker     Part = "docker"     // a Docker Engine that answers
 	Dockerd    Part = "dockerd"    // the programs of one, which a test starts and ends for itself
+	CDI        Part = "cdi"        // the same, new enough to read descriptions of devices: version 25
 	Notebook   Part = "notebook"   // the image slipway/notebook:1 in the engine
 	Mksquashfs Part = "mksquashfs" // squashfs-tools
 	Apptainer  Part = "apptainer"  // Apptainer on PATH, or named by SLIPWAY_APPTAINER
@@ -82,6 +83,8 @@ func probe(p Part) error {
 		return c.Close()
 	case Dockerd:
 		return errors.Join(onPath("dockerd"), onPath("containerd"))
+	case CDI:
+		return newDockerd()
 	case Notebook:
 		return exec.Command("docker", "image", "inspect", NotebookImage).Run()
 	case Mksquashfs:
@@ -101,6 +104,19 @@ func probe(p Part) error {
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}
+}
+
+// newDockerd says whether the Docker Engine that is installed here can read descriptions of devices.
+func newDockerd() error {
+	text, err := exec.Command("dockerd", "--version").Output() // "Docker version 26.1.5+dfsg1, build a72d7cd"
+	if err != nil {
+		return err
+	}
+	var major int
+	if _, err := fmt.Sscanf(string(text), "Docker version %d.", &major); err != nil || major < 25 {
+		return fmt.Errorf("it is %s", text)
+	}
+	return nil
 }
 
 // inCache says which of these files deploy/test has not installed.

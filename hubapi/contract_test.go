@@ -25,7 +25,7 @@ func example(t *testing.T, name string) []byte {
 func TestExamples(t *testing.T) {
 	for name, into := range map[string]any{
 		"session.json": new(Session), "waiting.json": new(Session), "job.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
-		"error.json": new(ErrorBody), "profile.json": new(Profile),
+		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := example(t, name)

@@ -90,6 +90,7 @@ class FakeService:
         self.sessions: dict[str, Doc] = {}
         self.session_events: dict[tuple[str, str], list[Doc]] = {}
         self.environments: list[Doc] = []
+        self.gpus: Doc = {"offers": [], "gpus": []}
         self.freezes = 0
         self.freeze_stream: list[tuple[str, Doc]] | None = None
         self.in_session = "s-self"
@@ -326,6 +327,9 @@ class _Handler(BaseHTTPRequestHandler):
         image = {"name": "py", "title": "Python"}
         self._json([{"name": "small", "title": "Small", "images": [image], "cpus": 1, "default": True, "new": 1}])
 
+    def get_gpus(self) -> None:
+        self._json(self.fake.gpus)
+
     def get_spawn_form(self) -> None:
         self._bytes(f"<select name=profile><!-- {self.query['user']} --></select>".encode(), "text/html")
 
@@ -498,7 +502,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _submit(self) -> Job:
         id = f"j-{len(self.fake.jobs) + 1}"  # noqa: A001
-        keys = ("name", "environment", "cpus", "memory", "time_limit", "backend")
+        keys = ("name", "environment", "cpus", "memory", "time_limit", "gpu", "backend")
         doc = {"id": id, "kind": "job", "user": "alice", "state": "pending", "phase": "pending", "outcome": None}
         doc.update({key: self.body[key] for key in keys if key in self.body})
         job = Job(doc, self.body, Path(tempfile.mkdtemp(dir=self.fake.directory)))

@@ -18,7 +18,9 @@ from slipway import (
     Environment,
     Event,
     FreezeStep,
+    GPUs,
     Job,
+    JobHandle,
     MissingError,
     Profile,
     Queue,
@@ -285,6 +287,60 @@ def test_freeze_shows_its_error(client: Client, service: FakeService) -> None:
         client.freeze()
 
 
+# --- GPUs
+
+
+def test_gpus_are_listed(client: Client, service: FakeService) -> None:
+    offer = {"name": "1g.18gb", "free": 0, "most": 14, "isolation": "hardware"}
+    share = {"name": "mps:25%/20G", "free": 3, "most": 4, "isolation": "<process>"}
+    idle = {
+        "index": 0,
+        "uuid": "GPU-1",
+        "memory_used": None,
+        "utilisation": None,
+        "power": 0,
+        "offers": None,
+        "slices": [1],
+    }
+    service.gpus = {
+        "simulated": True,
+        "problem": "no answer",
+        "taken": "noon",
+        "offers": [offer, share],
+        "gpus": [idle],
+    }
+    gpus = client.gpus()
+    assert repr(gpus).splitlines() == [
+        "ask for      free  of  isolation",
+        "1g.18gb      0     14  hardware",
+        "mps:25%/20G  3     4   <process>",
+        "no answer; this is of noon",
+        "these GPUs are simulated: no such hardware exists",
+    ]
+    assert "<td>&lt;process&gt;</td>" in gpus._repr_html_()
+    (gpu,) = gpus.gpus
+    assert (gpu.utilisation, gpu.memory_used, gpu.power, gpu.offers, gpu.slices) == (None, None, 0, (), ())
+    service.gpus["offers"] = []
+    assert "nothing can be asked for now" in repr(client.gpus())
+    assert "<table>" not in client.gpus()._repr_html_()
+
+
+def test_what_is_held_is_told(client: Client) -> None:
+    held = {
+        "name": "1g.18gb",
+        "model": "NVIDIA H200",
+        "borrowed": True,
+        "simulated": True,
+        "use": {"sm": None, "peak": 5},
+    }
+    job = Job.from_json({"id": "j-1", "state": "running", "gpu": "1g.18gb", "slice": held, "requeued": 2})
+    assert job.slice is not None
+    assert (job.slice.use.sm, job.slice.use.memory, job.slice.use.peak) == (None, None, 5)
+    line = "job (no name) j-1: running, on 1g.18gb of NVIDIA H200 (simulated), borrowed, put back in line 2x"
+    assert repr(JobHandle(client, job)) == f"<{line}>"
+    assert Job.from_json({"id": "j-1", "slice": None}).slice is None
+
+
 # --- the shared examples
 
 
@@ -295,12 +351,14 @@ def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environm
     assert getattr(made, key) == "x"
 
 
-EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile]] = {
+EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile | GPUs]] = {
     "session.json": Session,
     "job.json": Job,
     "environment.json": Environment,
     "event.json": Event,
     "profile.json": Profile,
+    "gpus.json": GPUs,
+    "waiting.json": Session,
 }
 
 
@@ -314,10 +372,17 @@ def test_shared_example(name: str) -> None:
 def assert_same(made: object, doc: dict[str, object]) -> None:
     assert all(hasattr(made, key) for key in doc), "the service says what the client does not read"
     for key, value in doc.items():
+        read = getattr(made, key)
         if isinstance(value, dict):
-            assert_same(getattr(made, key), value)
+            assert_same(read, value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            assert len(read) == len(value), key
+            for one, item in zip(read, value, strict=True):
+                assert_same(one, item)
         elif isinstance(value, str | int | float):
-            assert getattr(made, key) == value, key
+            assert read == value, key
+        elif value is None:
+            assert read in (None, ""), key
 
 
 def test_shared_error() -> None:
@@ -334,6 +399,7 @@ def test_module_functions(service: FakeService, monkeypatch: pytest.MonkeyPatch)
     assert slipway.job(job.id).wait(10).state == "done"
     assert [handle.id for handle in slipway.jobs()] == [job.id]
     assert slipway.environments()[0].name == "gpu"
+    assert repr(slipway.gpus()) == "this site has no GPUs"
     service.session(id="s-self")
     assert slipway.session().keep_until == ""
     assert slipway.keep().keep_until == "2036-11-21T18:00:00Z"

@@ -82,6 +82,27 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert sorted(asked["files"]) == ["cell.py", "runner.py"]
 
 
+def test_a_slice_of_a_gpu(notebook: Notebook, service: FakeService) -> None:
+    out = notebook.grid("--gpu 1g.18gb --preemptible", "pass")
+    assert "submitted: 1g.18gb of a GPU, " in out
+    asked = service.jobs["j-1"].body
+    assert (asked["gpu"], asked["preemptible"]) == ("1g.18gb", True)
+    for line in (
+        "",
+        "--gpu whole",
+        "--gpu mps:25%/20G",
+        "--gpu shared/10G",
+        "--gpu 1G",
+        "--gpu 2g.20gb+me",
+        "--gpu none",
+    ):
+        notebook.grid(line, "pass")
+    sent = [job.body.get("gpu") for job in service.jobs.values()]
+    assert sent[1:] == [None, "whole", "mps:25%/20G", "shared/10G", "1G", "2g.20gb+me", "none"]
+    assert "preemptible" not in service.jobs["j-3"].body
+    assert "of a GPU" not in notebook.out
+
+
 def test_the_second_time_the_environment_is_unchanged(notebook: Notebook) -> None:
     notebook.grid("", "pass")
     assert "environment abababababab unchanged" in notebook.grid("", "pass")
@@ -160,6 +181,8 @@ def test_output_without_a_newline_keeps_our_lines_apart(notebook: Notebook) -> N
 def test_help(notebook: Notebook, service: FakeService) -> None:
     out = notebook.grid("--help", "nonsense(")
     assert "--mem 2G" in out
+    assert "1g, mps:25%/20G, shared" in out
+    assert "slipway.gpus() lists" in out
     assert "values of the notebook to take along" in out
     assert "Your home\ndirectory is mounted in the job" in out
     assert "the last expression is not displayed" in out
@@ -191,6 +214,11 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
         ("--cpus 0", "pass", "--cpus 0"),
         ("--mem lots", "pass", "--mem lots"),
         ("--time soon", "pass", "--time soon"),
+        ("--gpu lots", "pass", "--gpu lots"),
+        ("--gpu mps:25%", "pass", "--gpu mps:25%"),
+        ("--gpu 18gb", "pass", "slipway.gpus() lists"),
+        ("--preemptible", "pass", "without --gpu"),
+        ("--gpu none --preemptible", "pass", "without --gpu"),
         ("--nme x", "pass", "--nme"),
         ("--name 'x", "pass", "close the quote"),
         ("", "result = (i for i in range(3))", "a generator"),

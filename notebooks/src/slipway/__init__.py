@@ -22,6 +22,7 @@ from ._errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
 from ._models import Event, Job, Outcome, Queue, Session, Stops
 from ._site import Environment, FreezeStep, JobFile, Me, Profile
@@ -32,12 +33,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "GPU",
     "Client",
     "ConflictError",
     "Environment",
     "Event",
     "ForbiddenError",
     "FreezeStep",
+    "GPUOffer",
+    "GPUSlice",
+    "GPUUse",
+    "GPUs",
     "GridError",
     "InternalError",
     "InvalidError",
@@ -56,12 +62,14 @@ __all__ = [
     "Queue",
     "ResultError",
     "Session",
+    "Slice",
     "SlipwayError",
     "Stops",
     "Target",
     "UnauthorizedError",
     "UnavailableError",
     "environments",
+    "gpus",
     "job",
     "jobs",
     "keep",
@@ -86,6 +94,12 @@ def environments(**client: Any) -> list[Environment]:
     """List your environments."""
     with Client(**client) as connection:
         return connection.environments()
+
+
+def gpus(**client: Any) -> GPUs:
+    """List the site's GPUs: what can be asked for, and what of it is free."""
+    with Client(**client) as connection:
+        return connection.gpus()
 
 
 def session(**client: Any) -> Session:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from ._errors import ConflictError, InternalError, SlipwayError, UnavailableError, from_body
+from ._gpus import GPUs
 from ._models import Event, Job, Session
 from ._site import Environment, FreezeStep, JobFile, Me, Profile
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
@@ -61,6 +62,10 @@ class Client:
         """List the kinds of session that the site offers the caller."""
         response = self._http.call("GET", "/profiles").json()
         return [Profile.from_json(doc) for doc in response if isinstance(doc, Mapping)]
+
+    def gpus(self) -> GPUs:
+        """List the site's GPUs: what can be asked for, what of it is free, and who has what."""
+        return GPUs.from_json(self._http.json("GET", "/gpus"))
 
     def sessions(self, *, name: str | None = None) -> list[Session]:
         """List the caller's sessions, or those of one server name."""
@@ -158,10 +163,16 @@ class Client:
         cpus: float | None = None,
         memory: str | int | None = None,
         time_limit: str | None = None,
+        gpu: str | None = None,
+        preemptible: bool = False,
         backend: str | None = None,
         request_id: str | None = None,
     ) -> Job:
-        """Submit a job. It is submitted once, however often the request has to be repeated."""
+        """Submit a job. It is submitted once, however often the request has to be repeated.
+
+        With a ``gpu`` such as 1g.18gb, a ``preemptible`` job may borrow the slice of an idle session; it goes
+        back in line, and starts anew, when that session's owner returns.
+        """
         weight = sum(map(len, (files or {}).values()))
         if weight > MAX_FILES:
             raise SlipwayError(
@@ -177,7 +188,8 @@ class Client:
             "env": dict(env or {}),
             "files": {key: base64.b64encode(data).decode() for key, data in (files or {}).items()},
             "request_id": request_id or str(uuid.uuid4()),
-            **_given(cpus=cpus, memory=memory, time_limit=time_limit, backend=backend),
+            **_given(cpus=cpus, memory=memory, time_limit=time_limit, gpu=gpu, backend=backend),
+            **({"preemptible": True} if preemptible else {}),
         }
         return Job.from_json(self._http.json("POST", "/jobs", body=body))
 

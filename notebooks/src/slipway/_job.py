@@ -195,7 +195,11 @@ class JobHandle:
             "" if not record.outcome or record.outcome.exit_code is None else f", exit code {record.outcome.exit_code}"
         )
         waits = f", waiting: {record.waiting}" if record.waiting and not record.ended else ""
-        return f"job {record.name or '(no name)'} {record.id}: {record.state or record.phase}{code}{waits}"
+        holds = f", on {record.slice}" if record.slice and not record.ended else ""
+        again = f", put back in line {record.requeued}x" if record.requeued else ""
+        return (
+            f"job {record.name or '(no name)'} {record.id}: {record.state or record.phase}{code}{holds}{waits}{again}"
+        )
 
     def __repr__(self) -> str:
         """Tell id and state as last seen, without asking the service."""

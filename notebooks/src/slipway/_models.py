@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ._gpus import Slice
 from ._wire import JSON, items, known, lines, number, text, whole
 
 
@@ -74,7 +75,7 @@ class Stops:
 
 @dataclass(frozen=True)
 class Workload:
-    """What sessions and jobs have in common."""
+    """What sessions and jobs have in common: ``gpu`` is what it asks for, ``slice`` what it holds."""
 
     id: str
     kind: str = ""
@@ -92,6 +93,8 @@ class Workload:
     waiting: str = ""
     queue: Queue | None = None
     outcome: Outcome | None = None
+    gpu: str = ""
+    slice: Slice | None = None
 
 
 @dataclass(frozen=True)
@@ -124,19 +127,21 @@ class Session(Workload):
 
 @dataclass(frozen=True)
 class Job(Workload):
-    """One batch workload in a frozen environment."""
+    """One batch workload in a frozen environment; ``requeued`` counts how often it went back in line."""
 
     environment: str = ""
     session: str = ""
     argv: tuple[str, ...] = ()
     time_limit: str = ""
     state: str = ""
+    requeued: int = 0
 
     @classmethod
     def from_json(cls, doc: JSON) -> Job:
         """Read a job."""
         own: dict[str, Any] = {key: text(doc, key) for key in ("environment", "session", "time_limit", "state")}
-        return cls(**_workload(doc), **own, argv=tuple(str(arg) for arg in items(doc, "argv")))
+        argv = tuple(str(arg) for arg in items(doc, "argv"))
+        return cls(**_workload(doc), **own, argv=argv, requeued=whole(doc, "requeued") or 0)
 
     @property
     def ended(self) -> bool:
@@ -183,11 +188,13 @@ def _workload(doc: JSON) -> dict[str, Any]:
         "since",
         "up",
         "waiting",
+        "gpu",
     ]
-    outcome, queue = doc.get("outcome"), doc.get("queue")
+    outcome, queue, held = doc.get("outcome"), doc.get("queue"), doc.get("slice")
     return {
         **{key: text(doc, key) for key in keys},
         "cpus": number(doc, "cpus"),
         "queue": Queue.from_json(queue) if isinstance(queue, Mapping) else None,
         "outcome": Outcome.from_json(outcome) if isinstance(outcome, Mapping) else None,
+        "slice": Slice.from_json(held) if isinstance(held, Mapping) else None,
     }

@@ -15,7 +15,8 @@ there too. It sees nothing of the notebook but the values given with --in. Set `
 it is set here when the job is done; the last expression is not displayed. Files written directly into
 the working directory come back, in `_job.files`; directories do not: pack them into a file. Your home
 directory is mounted in the job, but it is not the working directory. Interrupting the cell stops the
-watching, not the job. What you leave out is the site's default.
+watching, not the job. What you leave out is the site's default; without --gpu there is no GPU, and
+slipway.gpus() lists what there is of them.
 """
 _EXAMPLE = """\
 example:
@@ -23,6 +24,11 @@ example:
   import analysis
   result = analysis.fit(data)
 """
+_GPU = re.compile(
+    r"none|whole|[1-9]\d?g(\.\d{1,4}gb)?([+-][a-z.]{1,8})?|mps:\d{1,3}%/[\d.]+([KMGT](i?B)?|B)?"
+    r"|shared(/[\d.]+([KMGT](i?B)?|B)?)?",
+    re.IGNORECASE,
+)
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT](i?B)?|B)?", re.IGNORECASE)
 _TIME = re.compile(r"\d+|(\d+(\.\d+)?(h|ms|m|s))+")
 
@@ -35,6 +41,8 @@ class Options:
     cpus: float | None
     memory: str | None
     time_limit: str | None
+    gpu: str | None
+    preemptible: bool
     environment: str | None
     inputs: tuple[str, ...]
     backend: str | None
@@ -60,11 +68,18 @@ def parse_options(line: str) -> Options:
         raise InvalidError(f"%%grid {line}: {error}", remedy="close the quote") from None
     if given.help:
         raise HelpWanted(parser.format_help())
+    gpu = _match("gpu", given.gpu, _GPU, "write it as whole, 1g.18gb, mps:25%/20G or shared; slipway.gpus() lists them")
+    if given.preemptible and gpu in (None, "none"):
+        raise InvalidError(
+            "--preemptible without --gpu", field="preemptible", remedy="say which slice, as --gpu 1g.18gb"
+        )
     return Options(
         name=given.name,
         cpus=_cpus(given.cpus),
         memory=_match("mem", given.mem, _MEMORY, "write it as 500M or 2G"),
         time_limit=_match("time", given.time, _TIME, "write it as 90s, 30m, 1h or 1h30m"),
+        gpu=gpu,
+        preemptible=given.preemptible,
         environment=given.env,
         inputs=tuple(_names(given.inputs)),
         backend=given.to,
@@ -88,6 +103,8 @@ def _parser() -> _Parser:
     add("--cpus", metavar="N", help="CPU cores")
     add("--mem", metavar="2G", help="memory; K, M, G and T are powers of 1024")
     add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")
+    add("--gpu", metavar="1g.18gb", help="a slice of a GPU: whole, 1g.18gb, 1g, mps:25%%/20G, shared")
+    add("--preemptible", action="store_true", help="borrow an idle session's slice; start anew when it is wanted back")
     add("--env", metavar="REF", help="run in this environment (digest, name, name:tag) and freeze nothing")
     add("--in", dest="inputs", action="append", default=[], metavar="a,b", help="values of the notebook to take along")
     add("--to", metavar="BACKEND", help="where to run it: local, ... (the site's choice)")

@@ -89,6 +89,7 @@ class Profile:
 
     ``free`` of at most ``most`` can start now, -1 meaning any number; ``lacks`` says why none can,
     ``waiting`` how many stand in line and ``estimate`` for how many seconds, -1 when it is not known.
+    ``gpu`` is the slice that its sessions get, ``isolation`` the weakest that it has.
     """
 
     name: str
@@ -100,6 +101,8 @@ class Profile:
     max_cpus: float | None = None
     memory: str = ""
     max_memory: str = ""
+    gpu: str = ""
+    isolation: str = ""
     default: bool = False
     free: int = -1
     most: int = -1
@@ -110,7 +113,7 @@ class Profile:
     @classmethod
     def from_json(cls, doc: JSON) -> Profile:
         """Read a profile."""
-        keys = ("name", "title", "description", "kind", "memory", "max_memory", "lacks")
+        keys = ("name", "title", "description", "kind", "memory", "max_memory", "gpu", "isolation", "lacks")
         images = [image for image in items(doc, "images") if isinstance(image, Mapping)]
         return cls(
             **{key: text(doc, key) for key in keys},

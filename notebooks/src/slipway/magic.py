@@ -79,13 +79,15 @@ class GridMagics(Magics):
             cpus=options.cpus,
             memory=options.memory,
             time_limit=options.time_limit,
+            gpu=options.gpu,
+            preemptible=options.preemptible,
             backend=options.backend,
             request_id=str(uuid.uuid4()),
         )
         size = megabytes(sum(map(len, files.values())))
-        asked = [
-            text for text in (f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit) if text
-        ]
+        cpus = f"{record.cpus:g} CPU" if record.cpus else ""
+        gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
+        asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]
         screen.line(f"job {options.name} {record.id} submitted: {', '.join([*asked, size + ' sent'])}")
         return JobHandle(self._connect(), record)
 

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -140,31 +143,66 @@ func (p plan) describe(c container.InspectResponse) error {
 	if c.Config.Labels[labelGPU] != viaCDI {
 		return nil
 	}
-	if err := p.cdi.Write(p.description()); err != nil {
-		return fmt.Errorf("start %s: %w", p.ID, err)
-	}
-	return nil
+	return p.cdi.Write(p.description())
 }
 
-// heeded sees to it that a container which has just started was given what describe has told. An engine reads descriptions when it
-// learns that they have changed, which may be a moment later. The app is not started yet.
-func (b *Backend) heeded(ctx context.Context, p plan, c container.InspectResponse) error {
+// An engine with CDI reads a description when the kernel tells it of the change, which may be after it has started a container by the
+// one before. So each container is looked at, and ended again, before its app is started: so often, and with a longer pause each time.
+const (
+	firstLook = 50 * time.Millisecond
+	lastLook  = 2 * time.Second
+)
+
+// begin starts a container with the GPU of its launch. After an error it may run.
+func (b *Backend) begin(ctx context.Context, p plan, c container.InspectResponse) error {
+	if err := p.describe(c); err != nil {
+		return err
+	}
+	for pause := firstLook; ; pause *= 2 {
+		_, err := b.client.ContainerStart(ctx, c.ID, client.ContainerStartOptions{})
+		given := false
+		switch {
+		case err == nil:
+			given, err = b.given(ctx, p, c)
+		case unheard(err):
+			err = nil
+		default:
+			err = b.explain(err, "start its container")
+		}
+		if given || err != nil {
+			return err
+		}
+		if pause > lastLook || !sleep(ctx, pause) {
+			return errs.New(errs.Unavailable, "the engine does not learn which GPU is meant for its container").With("start it again; if it lasts, restart the engine")
+		}
+		if err := b.halt(ctx, p.ID, c, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// unheard reports whether an engine does not know of a description yet.
+func unheard(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "unresolvable cdi")
+}
+
+// given reports whether a container that has just started has the GPU that describe has told. One that has ended has none.
+func (b *Backend) given(ctx context.Context, p plan, c container.InspectResponse) (bool, error) {
 	if c.Config.Labels[labelGPU] != viaCDI {
-		return nil
+		return true, nil
 	}
 	now, found, err := b.find(ctx, p.ID)
 	if err != nil || !found || !now.State.Running {
-		return err
+		return err == nil, err
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", now.State.Pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
 	if err != nil {
-		return fmt.Errorf("start %s: look which GPU its container has: %w", p.ID, err)
+		return false, fmt.Errorf("look which GPU its container has: %w", err)
 	}
-	want := cdiEnv + "=" + p.description().Env[cdiEnv]
-	if !slices.Contains(strings.Split(string(env), "\x00"), want) {
-		return errs.New(errs.Unavailable, "start %s: the engine gave its container the GPU of an earlier start", p.ID).With("start it again")
-	}
-	return nil
+	return slices.Contains(strings.Split(string(env), "\x00"), cdiEnv+"="+p.description().Env[cdiEnv]), nil
 }
 
 // undescribe takes away what a workload's device stands for: a container that somebody starts by hand gets no GPU.

@@ -8,21 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/spawnertest"
 )
 
 // TestGPUByName: on an engine with CDI one container is started with a slice, with another and with none: it stays the same.
 func TestGPUByName(t *testing.T) {
 	testenv.Need(t, testenv.CDI)
 	specs := t.TempDir()
-	config := filepath.Join(t.TempDir(), "daemon.json")
-	if err := os.WriteFile(config, []byte(`{"features": {"cdi": true}, "cdi-spec-dirs": ["/etc/cdi", "`+specs+`"]}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	e := newEngine(t, "--config-file", config)
+	e := newEngine(t, "--config-file", cdiConfig(t, specs))
 	w := e.world(Config{Instance: "test-cdi"})
 	w.importImage(t, nil)
 	l := w.launch(t, "")
@@ -62,6 +58,30 @@ func TestGPUByName(t *testing.T) {
 	}
 }
 
+// TestGPUByNameLater: a session that began without a GPU gets one, and keeps its changes.
+func TestGPUByNameLater(t *testing.T) {
+	testenv.Need(t, testenv.CDI)
+	e := newEngine(t, "--config-file", cdiConfig(t, t.TempDir()))
+	w := e.world(Config{Instance: "test-cdi"})
+	w.importImage(t, nil)
+	l := w.launch(t, "")
+	w.up(t, l)
+	w.await(t, l.ID, spawnertest.RunsFile)
+	w.stopped(t, l.ID)
+	l.GPU = standIn(t, fuse)
+	w.resumed(t, l, "/dev/nvidia229 10:229 true")
+}
+
+// cdiConfig writes the configuration of an engine that reads descriptions in a directory.
+func cdiConfig(t *testing.T, specs string) string {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "daemon.json")
+	if err := os.WriteFile(config, []byte(`{"features": {"cdi": true}, "cdi-spec-dirs": ["/etc/cdi", "`+specs+`"]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 // heedless: a container that was given another slice than the launch's is found out.
 func (w world) heedless(t *testing.T, l spawner.Launch) {
 	t.Helper()
@@ -70,11 +90,11 @@ func (w world) heedless(t *testing.T, l spawner.Launch) {
 		t.Fatal(err)
 	}
 	p := plan{Launch: l}
-	if err := w.heeded(t.Context(), p, c); err != nil {
-		t.Errorf("with its own slice: %v", err)
+	if given, err := w.given(t.Context(), p, c); !given || err != nil {
+		t.Errorf("with its own slice: %v, %v", given, err)
 	}
 	p.GPU = &gpu.Binding{Env: map[string]string{"CUDA_VISIBLE_DEVICES": "GPU-other"}}
-	if err := w.heeded(t.Context(), p, c); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("with another's slice: %v", err)
+	if given, err := w.given(t.Context(), p, c); given || err != nil {
+		t.Errorf("with another's slice: %v, %v", given, err)
 	}
 }

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,7 +46,11 @@ func standIn(t *testing.T, minors ...int) *gpu.Binding {
 	if err := os.WriteFile(lib, []byte("library"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	g.Mounts = []gpu.Mount{{Source: lib, Target: control.GPULibDir + "/libcuda.so.1"}}
+	shm := filepath.Join(dir, "shm")
+	if err := errors.Join(os.Mkdir(shm, 0o777), os.Chmod(shm, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	g.Mounts = []gpu.Mount{{Source: lib, Target: control.GPULibDir + "/libcuda.so.1"}, {Source: shm, Target: "/dev/shm", Write: true}}
 	return g
 }
 
@@ -182,6 +187,12 @@ func TestGPUFollowsTheLease(t *testing.T) {
 	}
 	if text, err := os.ReadFile(w.root(t, l.ID) + control.GPULibDir + "/libcuda.so.1"); string(text) != "library" {
 		t.Errorf("the driver's library is %q, %v", text, err)
+	}
+	if code := w.exec(t, l.ID, "echo mine > /dev/shm/mine && ! echo mine > "+control.GPULibDir+"/libcuda.so.1"); code != 0 {
+		t.Errorf("it may not write where it is to, or where it is not: %d", code)
+	}
+	if _, err := os.Stat(filepath.Join(l.GPU.Mounts[1].Source, "mine")); err != nil {
+		t.Error("what it wrote is not on the host:", err)
 	}
 	w.edit(t, w.root(t, l.ID))
 	first := w.stopped(t, l.ID)

@@ -176,24 +176,19 @@ func (b *Backend) run(ctx context.Context, p plan, c container.InspectResponse) 
 	if err := b.writeAccounts(ctx, p.Launch, c.Image); err != nil {
 		return err
 	}
-	if err := p.describe(c); err != nil {
-		return err
-	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start %s: %w", p.ID, err)
 	}
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
-	_, err := b.client.ContainerStart(whole, c.ID, client.ContainerStartOptions{})
+	err := b.begin(whole, p, c)
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err != nil {
-		err = b.explain(err, "start the container of %s", p.ID)
-	} else if err = b.heeded(whole, p, c); err == nil {
+	if err == nil {
 		return nil
 	}
-	return b.undo(ctx, p.ID, err)
+	return b.undo(ctx, p.ID, fmt.Errorf("start %s: %w", p.ID, err))
 }
 
 // undo ends what a failed start may have left running, and gives why the start failed.

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -171,6 +173,31 @@ func TestOnlyTheLeasedNodes(t *testing.T) {
 	}
 	if b, err = h.Bind(h200(), in, whole(), "s-1"); err != nil || len(b.Devices) != len(common) || b.Expect.UUIDs[0] != h200().UUID {
 		t.Errorf("Bind of the whole GPU = %+v, %v", b, err)
+	}
+}
+
+// TestMakesNodes: the kernel's own nodes, for all users, whatever the umask; a file in the place of one is refused.
+func TestMakesNodes(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	h := newHost(t)
+	h.numbers, h.make = nil, nil
+	defer syscall.Umask(syscall.Umask(0o077))
+	for range 2 {
+		b, err := h.Bind(h200(), instance(), cut(), "s-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range b.Devices {
+			var st syscall.Stat_t
+			if err := syscall.Stat(d.Host, &st); err != nil || st.Mode != syscall.S_IFCHR|0o666 || st.Rdev>>8&0xfff != uint64(d.Major) {
+				t.Errorf("%s: mode %o, device %x, %v", d.Host, st.Mode, st.Rdev, err)
+			}
+		}
+	}
+	h.remove("dev/nvidiactl")
+	h.file("dev/nvidiactl", "")
+	if _, err := h.Bind(h200(), instance(), cut(), "s-1"); err == nil || !strings.Contains(err.Error(), "no character device") {
+		t.Errorf("Bind with a file for a device = %v", err)
 	}
 }
 

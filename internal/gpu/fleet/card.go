@@ -68,15 +68,9 @@ func (c *card) try() bool {
 	}
 }
 
-// give passes the turn on. What became due meanwhile is looked at.
-func (f *Fleet) give(c *card) {
-	<-c.turn
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if c.due {
-		poke(f.wake)
-	}
-}
+// give passes the turn on. What became due meanwhile is looked at within recheck: sooner would be a loop that never rests while
+// something stays wrong.
+func (c *card) give() { <-c.turn }
 
 // card finds a GPU; nil when none of this UUID was ever seen.
 func (f *Fleet) card(uuid string) *card {

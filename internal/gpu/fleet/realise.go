@@ -35,7 +35,7 @@ func (f *Fleet) realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Bi
 	if err := c.take(ctx); err != nil {
 		return gpu.Binding{}, err
 	}
-	defer f.give(c)
+	defer c.give()
 	defer f.publish()
 	if err := f.mayUse(c, holder, s); err != nil {
 		return gpu.Binding{}, err

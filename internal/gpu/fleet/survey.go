@@ -80,7 +80,7 @@ func (f *Fleet) inspect(ctx context.Context, c *card) {
 	if !c.try() {
 		return
 	}
-	defer f.give(c)
+	defer c.give()
 	defer f.publish()
 	f.mu.Lock()
 	absent, fresh := c.absent, c.due

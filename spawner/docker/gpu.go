@@ -143,7 +143,10 @@ func (p plan) describe(c container.InspectResponse) error {
 	if c.Config.Labels[labelGPU] != viaCDI {
 		return nil
 	}
-	return p.cdi.Write(p.description())
+	if err := p.cdi.Write(p.description()); err != nil {
+		return fmt.Errorf("start %s: %w", p.ID, err)
+	}
+	return nil
 }
 
 // An engine with CDI reads a description when the kernel tells it of the change, which may be after it has started a container by the
@@ -167,13 +170,13 @@ func (b *Backend) begin(ctx context.Context, p plan, c container.InspectResponse
 		case unheard(err):
 			err = nil
 		default:
-			err = b.explain(err, "start its container")
+			err = b.explain(err, "start the container of %s", p.ID)
 		}
 		if given || err != nil {
 			return err
 		}
 		if pause > lastLook || !sleep(ctx, pause) {
-			return errs.New(errs.Unavailable, "the engine does not learn which GPU is meant for its container").With("start it again; if it lasts, restart the engine")
+			return errs.New(errs.Unavailable, "start %s: the engine does not learn which GPU is meant for its container", p.ID).With("start it again; if it lasts, restart the engine")
 		}
 		if err := b.halt(ctx, p.ID, c, 0); err != nil {
 			return err
@@ -200,7 +203,7 @@ func (b *Backend) given(ctx context.Context, p plan, c container.InspectResponse
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look which GPU its container has: %w", err)
+		return false, fmt.Errorf("start %s: look which GPU its container has: %w", p.ID, err)
 	}
 	return slices.Contains(strings.Split(string(env), "\x00"), cdiEnv+"="+p.description().Env[cdiEnv]), nil
 }

@@ -182,13 +182,13 @@ func (b *Backend) run(ctx context.Context, p plan, c container.InspectResponse) 
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
 	err := b.begin(whole, p, c)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		return nil
 	}
-	return b.undo(ctx, p.ID, fmt.Errorf("start %s: %w", p.ID, err))
+	if err == nil {
+		err = fmt.Errorf("start %s: %w", p.ID, ctx.Err())
+	}
+	return b.undo(ctx, p.ID, err)
 }
 
 // undo ends what a failed start may have left running, and gives why the start failed.

@@ -21,18 +21,24 @@ func bubble(t *testing.T, do func(t *testing.T)) {
 	synctest.Test(t, do)
 }
 
-// run has the fleet look at its GPUs until the test ends.
+// run has the fleet of a bubble look at its GPUs until the test ends.
 func (s *site) run() {
+	s.runReal()
+	synctest.Wait()
+}
+
+// runReal does so in real time.
+func (s *site) runReal() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- s.fleet.Run(ctx) }()
+	f := s.fleet
+	go func() { ended <- f.Run(ctx) }()
 	s.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			s.t.Error(err)
 		}
 	})
-	synctest.Wait()
 }
 
 func later(d time.Duration) {
@@ -253,10 +259,10 @@ func TestLostAndSick(t *testing.T) {
 					t.Errorf("it is logged %d times", n)
 				}
 				s.driver.Heal()
-				calls := s.calls
+				calls := s.changes()
 				later(20 * time.Second)
-				if s.state(0).Condition != gpu.Ready || s.calls == calls || s.logged("may be used again") != 1 {
-					t.Errorf("after it has recovered: %s, %d calls, %s", s.state(0).Condition, s.calls-calls, s.log.String())
+				if s.state(0).Condition != gpu.Ready || s.changes() == calls || s.logged("may be used again") != 1 {
+					t.Errorf("after it has recovered: %s, %d calls, %s", s.state(0).Condition, s.changes()-calls, s.text())
 				}
 				if _, err := s.fleet.Realise(t.Context(), "a", a); err != nil {
 					t.Error(err)

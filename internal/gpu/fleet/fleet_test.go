@@ -147,6 +147,18 @@ func (s *site) changed() {
 	s.calls++
 }
 
+func (s *site) changes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func (s *site) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
 func (s *site) held() []gpu.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -126,10 +126,10 @@ func TestLeftoverOnInstance(t *testing.T) {
 		}
 		s.run()
 		s.driver.Leave(100)
-		calls := s.calls
+		calls := s.changes()
 		later(2 * time.Second)
-		if free, most := s.fleet.Count(ask(t, "1g.18gb"), []gpu.Slice{s.held()[0].Slice}); free != 6 || most != 7 || s.calls == calls {
-			t.Errorf("after it has left: %d of %d, %d calls", free, most, s.calls-calls)
+		if free, most := s.fleet.Count(ask(t, "1g.18gb"), []gpu.Slice{s.held()[0].Slice}); free != 6 || most != 7 || s.changes() == calls {
+			t.Errorf("after it has left: %d of %d, %d calls", free, most, s.changes()-calls)
 		}
 	})
 }
@@ -151,8 +151,8 @@ func TestSwitchMIG(t *testing.T) {
 		if _, lacks := s.lease("b", ask(t, "1g.18gb")); !strings.Contains(lacks, "cannot be used now") {
 			t.Errorf("lacks %q", lacks)
 		}
-		s.release("a", whole)
 		occupy(t, s, simulated.Process{PID: 200})
+		s.release("a", whole)
 		later(2 * time.Minute)
 		if s.state(0).Device.MIGEnabled {
 			t.Fatal("a GPU that somebody else uses has been switched")

@@ -13,13 +13,16 @@ import (
 func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
 	n := v.node
 	n.Ready, n.Cut = slices.Clone(n.Ready), slices.Clone(n.Cut)
-	for _, s := range slices.Concat(held, v.ghosts) {
-		if s.GPU != n.UUID {
+	for i := range held {
+		if held[i].GPU != n.UUID {
 			continue
 		}
-		if s.Mode != n.Mode {
+		if held[i].Mode != n.Mode {
 			return place.Node{}, false
 		}
+		n.Take(held[i])
+	}
+	for _, s := range v.ghosts {
 		n.Take(s)
 	}
 	return n, true

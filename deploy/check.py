@@ -1,4 +1,4 @@
-"""Drive the demo as a user would, headless: log in, start, install a package, run a job, keep, stop, start again.
+"""Drive the demo as a user would, headless: start, install a package, run a job, keep, stop, start again, with a GPU.
 
 Everything goes through the Hub's own API and JupyterLab's websocket; what is checked is what a person
 would see. Each step prints its time. The exit code is 0 only if every step held.
@@ -11,12 +11,10 @@ import asyncio
 import contextlib
 import html
 import json
-import os
 import re
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,8 @@ from typing import Any
 import httpx
 
 from jupyterapi import Browser, CheckError, Hub, Kernel, Lab
+from steps import ANSI, expect, show, step
+from terminal import Terminal
 
 USER = "slipway-check"
 # Small, pure Python, without dependencies, and not in the notebook image.
@@ -33,39 +33,22 @@ import {PACKAGE}, os, socket
 print("{PACKAGE}", {PACKAGE}.__version__, "on", socket.gethostname())
 print("apptainer", os.path.exists("/.singularity.d"))
 result = 6 * 7"""
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-def show(text: str) -> None:
-    """Print one line that was seen."""
-    print(f"            {ANSI.sub('', text)}", flush=True)
-
-
-@contextlib.contextmanager
-def step(name: str) -> Iterator[None]:
-    """Print a step's name when it begins and its time when it has held."""
-    begun = time.monotonic()
-    print(f"{name} ...", flush=True)
-    yield
-    print(f"{time.monotonic() - begun:8.1f} s  {name}", flush=True)
-
-
-def expect(holds: object, claim: str) -> None:
-    """Fail the check unless the claim holds."""
-    if not holds:
-        raise CheckError(claim)
+# The demo's profile with a slice of a GPU, and that slice: all GPUs of the demo are simulated.
+GPU_PROFILE, GPU_SLICE = "gpu", "1g.18gb"
+GPU_CELL = f"""%%grid --name sliced --gpu {GPU_SLICE}
+import os
+result = os.environ["SLIPWAY_GPU"]"""
 
 
 class Check:
     """The steps, in the order of run()."""
 
-    def __init__(self, hub: Hub, service: str, secrets: Path, slipway: str) -> None:
+    def __init__(self, hub: Hub, given: argparse.Namespace) -> None:
         self.hub = hub
-        self.service = service
-        self.secrets = secrets
-        self.slipway = slipway
+        self.service: str = given.service
+        self.secrets: Path = given.secrets
+        self.terminal = Terminal(given.slipway, given.service, given.demo, USER)
         self.lab = Lab("", "")
-        self.token = ""
         self.opened = datetime.now(UTC)  # when JupyterLab was first opened
 
     async def run(self) -> None:
@@ -95,6 +78,9 @@ class Check:
                 async with self.kernel() as kernel:
                     found = await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__version__)")
                     expect(found.strip() == VERSION, f"{PACKAGE} is {found!r}, not {VERSION}")
+            with step("stop the server"):
+                await self.stop()
+            await self.with_gpu()
         finally:
             with step("clean up"):
                 await self.clean()
@@ -108,8 +94,8 @@ class Check:
         expect(rooms, "the spawn page does not say what is free")
         for name, words in rooms:
             show(f"profile {name}: {html.unescape(words)}")
-        self.token = await self.new_token()
-        self.lab = Lab(f"{self.hub.url}/user/{USER}", self.token)
+        self.terminal.token = await self.new_token()
+        self.lab = Lab(f"{self.hub.url}/user/{USER}", self.terminal.token)
 
     async def new_token(self) -> str:
         """Get a token of the check's user."""
@@ -120,11 +106,11 @@ class Check:
         """Log in as the check's user."""
         return self.hub.browser(USER, (self.secrets / "password").read_text().strip())
 
-    async def start(self) -> None:
+    async def start(self, profile: str = "small") -> None:
         """Start with options, follow the progress, and open JupyterLab."""
         begun = time.monotonic()
         # It answers when the server is ready, or after 10 s: the progress is followed meanwhile.
-        asked = asyncio.create_task(self.hub.api("POST", f"/users/{USER}/server", {"profile": "small", "cpus": "1"}))
+        asked = asyncio.create_task(self.hub.api("POST", f"/users/{USER}/server", {"profile": profile, "cpus": "1"}))
         last = await self.follow(asked)
         await asked
         expect(last.get("ready"), f"the start failed: {last.get('message')}")
@@ -161,10 +147,12 @@ class Check:
 
     async def in_session(self, kernel: Kernel) -> None:
         """Do what a user does in her notebook."""
-        with step("a kernel runs, and the package is not there"):
+        with step("a kernel runs, and neither the package nor a GPU is there"):
             await kernel.run("import os, socket; print('session', socket.gethostname(), 'uid', os.getuid())")
             missing = await kernel.run(f"import {PACKAGE}", fails=True)
             expect("ModuleNotFoundError" in missing, f"import {PACKAGE}: {missing}")
+            told = await kernel.run("print(os.environ.get('SLIPWAY_GPU'), os.environ['NVIDIA_VISIBLE_DEVICES'])")
+            expect(told.strip() == "None void", f"a session without a GPU is told of {told!r}")
         with step(f"%pip install {PACKAGE}"):
             await kernel.run(f"%pip install --quiet {PACKAGE}=={VERSION}")
             await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__file__)")
@@ -216,15 +204,9 @@ class Check:
 
     def listings_outside(self) -> None:
         """List the same from this machine, with the user's token."""
-        env = {**os.environ, "SLIPWAY_URL": self.service, "SLIPWAY_TOKEN": self.token}
         for what in ("sessions", "envs", "jobs"):
-            argv = [self.slipway, what]
-            listed = subprocess.run([*argv, "--json"], env=env, capture_output=True, text=True)  # noqa: S603
-            expect(listed.returncode == 0, f"slipway {what}: {listed.stderr}")
-            self.expect_listed(what, json.loads(listed.stdout))
-            table = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)  # noqa: S603
-            for line in table.stdout.splitlines():
-                show(line)
+            self.expect_listed(what, json.loads(self.terminal.slipway(what, "--json")))
+            self.terminal.table(what)
 
     def expect_listed(self, what: str, listed: Any) -> None:
         """Compare a list with what this check has made."""
@@ -235,6 +217,36 @@ class Check:
         if what == "jobs":
             names = sorted(item["name"] for item in items)
             expect(names == ["first", "second"], f"the jobs are {names}")
+
+    async def with_gpu(self) -> None:
+        """Do the same with a slice of a GPU, and kill the service meanwhile."""
+        with step("start it with a slice of a GPU"):
+            await self.start(GPU_PROFILE)
+        async with self.kernel() as kernel:
+            with step("the session and a job of its own have a slice each"):
+                await self.slices_inside(kernel)
+        with step("slipway gpus, outside"):
+            self.terminal.expect_slices(GPU_SLICE, 1)
+            self.terminal.table("gpus")
+        with step("kill -9 of the service: the session runs on and its slice is held"):
+            self.terminal.crash()
+            self.terminal.expect_slices(GPU_SLICE, 1)
+            async with self.kernel() as kernel:
+                await kernel.run("import os; print(os.environ['SLIPWAY_GPU'])")
+        with step("stop the server: the slice is free"):
+            await self.stop()
+            self.terminal.expect_slices(GPU_SLICE, 0)
+
+    async def slices_inside(self, kernel: Kernel) -> None:
+        """See the slice from inside, and run a cell on another one."""
+        told = await kernel.run("import os; print(os.environ['SLIPWAY_GPU'])")
+        expect(re.fullmatch(rf"{GPU_SLICE} of .+ \(simulated\)\s*", told), f"the session is told of {told!r}")
+        listed = json.loads(ANSI.sub("", await kernel.run("!slipway gpus --json", quiet=True)))
+        expect(self.terminal.slices(listed, GPU_SLICE) == 1, f"inside, slipway gpus lists {listed}")
+        await kernel.run("%load_ext slipway")
+        await kernel.run(GPU_CELL)
+        job = await kernel.run("print(result)")
+        expect(job == told, f"the job was told of {job!r}")
 
     async def stop(self) -> None:
         """Stop the server and wait until the Hub says that it is stopped."""
@@ -257,7 +269,7 @@ class Check:
 
     async def remove_jobs(self) -> None:
         """Remove the records and files of her jobs."""
-        headers = {"Authorization": f"Bearer {self.token or await self.new_token()}"}
+        headers = {"Authorization": f"Bearer {self.terminal.token or await self.new_token()}"}
         async with httpx.AsyncClient(base_url=self.service, headers=headers, trust_env=False, timeout=60) as http:
             listed = await http.get("/api/v1/jobs")
             for job in listed.json().get("jobs", []) if listed.is_success else []:
@@ -271,11 +283,12 @@ async def main() -> int:
     parser.add_argument("--service", required=True, help="the Slipway service's address")
     parser.add_argument("--secrets", required=True, type=Path, help="directory with check-token and password")
     parser.add_argument("--slipway", required=True, help="the slipway program")
+    parser.add_argument("--demo", required=True, help="the script that has started them, which can kill the service")
     given = parser.parse_args()
     begun = time.monotonic()
     async with Hub(given.hub, (given.secrets / "check-token").read_text().strip()) as hub:
         try:
-            await Check(hub, given.service, given.secrets, given.slipway).run()
+            await Check(hub, given).run()
         except (CheckError, httpx.HTTPError, OSError) as error:
             print(f"FAILED after {time.monotonic() - begun:.1f} s: {type(error).__name__}: {error}", flush=True)
             return 1

@@ -24,7 +24,7 @@ random_hex() { od -An -tx1 -N32 /dev/urandom | tr -d ' \n'; }
 write_secret() { (umask 077 && cat >"$1.new" && mv "$1.new" "$1"); }
 
 # write_config: Slipway's configuration. Half of this machine's memory and all its processors are
-# for sessions, and as much for jobs: a demo has few of either at a time.
+# for sessions, and as much for jobs: a demo has few of either at a time. Its GPUs are simulated.
 write_config() {
   local cpus gib
   cpus=$(nproc)
@@ -67,9 +67,23 @@ profiles:
     cpus: $cpus
     memory: $((gib < 2 ? gib : 2))G
     max_memory: ${gib}G
-jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h}
+  - name: gpu
+    title: GPU slice (simulated)
+    description: A seventh of a GPU that does not exist, to see how slices work
+    kind: lab
+    images: [notebook]
+    cpus: 1
+    max_cpus: $cpus
+    memory: 1G
+    max_memory: ${gib}G
+    gpu: 1g.18gb
+jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
 docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
 local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}
+gpu:
+  driver: simulated # no such hardware exists; everything that shows them says so
+  simulated: [H200/mig, H200]
+  devices: [{match: 0, mode: mig}, {match: 1, mode: whole}]
 END
   mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"
 }

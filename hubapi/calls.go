@@ -34,6 +34,16 @@ func (c *Client) GPUs(ctx context.Context) (GPUs, error) {
 	return fetch[GPUs](ctx, c, http.MethodGet, "/gpus", nil)
 }
 
+// SessionGPU tells how much of its slice of a GPU a session has used over time.
+func (c *Client) SessionGPU(ctx context.Context, id string) (GPUSeries, error) {
+	return fetch[GPUSeries](ctx, c, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/gpu", nil)
+}
+
+// JobGPU tells the same of a job.
+func (c *Client) JobGPU(ctx context.Context, id string) (GPUSeries, error) {
+	return fetch[GPUSeries](ctx, c, http.MethodGet, "/jobs/"+url.PathEscape(id)+"/gpu", nil)
+}
+
 // PublishGPUs gives the same for matchmaking: format is classad, cms or glue.
 func (c *Client) PublishGPUs(ctx context.Context, format string) (string, error) {
 	return c.text(ctx, query("/gpus", "format", format))

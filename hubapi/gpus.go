@@ -77,3 +77,16 @@ type Slice struct {
 	Borrowed  bool   `json:"borrowed"` // from an idle session: the job goes back in line when its owner returns
 	Use       GPUUse `json:"use"`
 }
+
+// GPUSeries is how much of its slice a session or job has used over time, the oldest first.
+type GPUSeries struct {
+	Points []GPUPoint `json:"points"`
+}
+
+// GPUPoint is one value: of 10 s, or of 5 min when it is older than an hour or so. What was not measured is null.
+type GPUPoint struct {
+	At     time.Time `json:"at"`     // when it began
+	SM     *float64  `json:"sm"`     // percent of the processors, the mean
+	Top    *float64  `json:"top"`    // percent, the highest
+	Memory *int64    `json:"memory"` // bytes, the most
+}

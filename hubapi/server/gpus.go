@@ -170,6 +170,25 @@ func (s *Server) isLent(w spawner.Workload) bool {
 	return false
 }
 
+func (s *Server) sessionGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
+	w, err := s.find(r, false)
+	return s.series(w), err
+}
+
+func (s *Server) jobGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
+	w, err := s.find(r, true)
+	return s.series(w), err
+}
+
+// series gives how much of its slice a workload has used over time, for a while also after its end.
+func (s *Server) series(w spawner.Workload) hubapi.GPUSeries {
+	out := hubapi.GPUSeries{Points: []hubapi.GPUPoint{}}
+	if s.cfg.GPUSeries != nil && w.ID != "" {
+		out.Points = append(out.Points, s.cfg.GPUSeries(string(w.ID))...)
+	}
+	return out
+}
+
 // gpusPage shows what there is of GPUs, and who has what of them as far as the visitor may see.
 func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	list, err := p.cfg.Engine.List(r.Context(), v.caller)

@@ -110,6 +110,10 @@ func TestHeldSlice(t *testing.T) {
 	if got.GPU != "1g.18gb" || got.Slice == nil || got.Slice.Isolation != "hardware" || got.Slice.Use.Unmeasured != "not yet measured of s-alice" {
 		t.Errorf("%+v", got.Slice)
 	}
+	h.cfg.GPUSeries = func(holder string) []hubapi.GPUPoint { return make([]hubapi.GPUPoint, len(holder)) }
+	if points := h.series(w).Points; len(points) != len("s-alice") {
+		t.Errorf("its history: %v", points)
+	}
 	if none := h.wire(spawner.Workload{}); none.GPU != "none" || none.Slice != nil {
 		t.Errorf("%+v", none)
 	}

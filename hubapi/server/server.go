@@ -100,9 +100,11 @@ type Config struct {
 	// same again joins it. Its progress may be told from any goroutine until it returns.
 	Environments Environments
 	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
-	// GPUs gives what there is of GPUs, GPUUse how much of its slice a workload uses, and PublishGPUs the GPUs in a form for matchmaking.
+	// GPUs gives what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time, and PublishGPUs the
+	// GPUs in a form for matchmaking.
 	// All are nil where there are none.
 	GPUs        func() gpu.Inventory
+	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
 	Checks      []Check          // for /readyz; nil: the engine alone

@@ -37,6 +37,8 @@ var walked = map[string]struct {
 	"GET /gpus":                   {path: "/gpus"},
 	"GET /environments":           {path: "/environments"},
 	"GET /environments/{ref}":     {path: "/environments/sha256:aabbcc", refused: true},
+	"GET /sessions/{id}/gpu":      {path: "/sessions/s-alice/gpu", refused: true},
+	"GET /jobs/{id}/gpu":          {path: "/jobs/j-alice/gpu", refused: true},
 	"GET /jobs":                   {path: "/jobs"},
 	"POST /jobs":                  {path: "/jobs", body: `{"environment":"sha256:aabbcc","argv":["true"]}`}, // the engine resolves the environment as bob
 	"GET /jobs/{id}":              {path: "/jobs/j-alice", refused: true},

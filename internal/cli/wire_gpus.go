@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -157,6 +158,17 @@ func (s *service) gpuUse(holder string) gpu.Use {
 		return gpu.Use{Unknown: "not measured yet"}
 	}
 	return s.gpus.sampler.Use(holder)
+}
+
+// gpuSeries gives how much of its slice a workload has used over time.
+func (s *service) gpuSeries(holder string) []hubapi.GPUPoint {
+	var out []hubapi.GPUPoint
+	if s.gpus.sampler != nil {
+		for _, p := range s.gpus.sampler.Series(holder) {
+			out = append(out, hubapi.GPUPoint(p))
+		}
+	}
+	return out
 }
 
 // uidOf gives the user id of a workload's processes; -1: it is not known.

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -185,24 +185,13 @@ func (s *service) uidOf(holder string) int {
 	return a.UID
 }
 
-// jobGroup finds a job's id in a path of its control group.
-var jobGroup = regexp.MustCompile(`/(j-[a-z0-9]{16})(?:/|$)`)
-
 // holderOf gives the workload that a process of this host belongs to; empty for any other process.
 func (s *service) holderOf(pid int) string {
 	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "cgroup"))
 	if err != nil {
 		return ""
 	}
-	if id := s.docker.Holder(string(text)); id != "" {
-		return string(id)
-	}
-	for line := range strings.Lines(string(text)) {
-		if m := jobGroup.FindStringSubmatch(strings.TrimSpace(line)); m != nil && strings.Contains(line, "/"+s.cfg.Local.Cgroup+"/") {
-			return m[1]
-		}
-	}
-	return ""
+	return string(cmp.Or(s.docker.Holder(string(text)), s.local.Holder(string(text))))
 }
 
 // publisher gives what writes the GPUs for matchmaking; nil where there are none.

@@ -158,6 +158,3 @@ func (c *card) tier() gpu.Tier {
 	}
 	return gpu.Cgroup
 }
-
-// name names the GPU to administrators.
-func (c *card) name() string { return fmt.Sprintf("GPU %d (%s)", c.device.Index, c.device.Name) }

@@ -111,6 +111,7 @@ type Fleet struct {
 const (
 	patience    = 10 * time.Second // that a change of a GPU may take beyond the driver's own time
 	askTimeout  = 30 * time.Second // for a question to the driver
+	makeTimeout = 3 * time.Minute  // for making a slice real, or bringing a GPU into its mode
 	linger      = 2 * time.Second  // that processes of a workload that has ended may take to leave a GPU
 	recheck     = time.Second      // between two looks at a GPU that something is wrong with
 	switchPause = time.Minute      // between two tries to switch MIG mode
@@ -180,7 +181,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh looks at all GPUs now and returns when it is done. Its error says that the driver could not be asked.
+// Refresh looks at all GPUs now and returns when it is done. What is being looked at or changed already is not waited for. Its error
+// says that the driver could not be asked.
 func (f *Fleet) Refresh(ctx context.Context) error {
 	var all sync.WaitGroup
 	err := f.survey(ctx, &all)

@@ -49,7 +49,7 @@ func (d *day) play(moves int) {
 			d.intrude()
 		case p < 94:
 			d.driver.Heal()
-			time.Sleep(time.Minute)
+			later(time.Minute)
 			d.refresh()
 		case p < 97:
 			d.restart()
@@ -62,7 +62,7 @@ func (d *day) play(moves int) {
 		d.invariant()
 	}
 	d.driver.Heal()
-	time.Sleep(time.Minute)
+	later(time.Minute)
 	d.refresh()
 	d.sound(-1, d.foreign...)
 }

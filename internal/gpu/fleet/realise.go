@@ -37,6 +37,8 @@ func (f *Fleet) realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Bi
 	}
 	defer c.give()
 	defer f.publish()
+	ctx, cancel := context.WithTimeout(ctx, makeTimeout) // a driver that hangs does not keep the GPU for ever
+	defer cancel()
 	if err := f.mayUse(c, holder, s); err != nil {
 		return gpu.Binding{}, err
 	}
@@ -140,8 +142,7 @@ func (f *Fleet) verdict(ctx context.Context, c *card, s gpu.Slice, err error) er
 	case errors.Is(err, gpu.ErrDenied):
 		return errs.New(errs.Internal, "the service may not cut GPUs: %w", err).With("run it as root, or with read access to /proc/driver/nvidia/capabilities/mig/config")
 	case errors.Is(err, gpu.ErrNotSupported):
-		f.later(c)
-		return &badPlace{why: "the GPU is not in the mode for it", err: err}
+		return &badPlace{why: "the GPU is not in the mode for it", err: errors.Join(err, f.describe(ctx, c))}
 	}
 	f.later(c)
 	return err
@@ -158,6 +159,9 @@ func (f *Fleet) later(c *card) {
 // clear sees to it that a GPU that is not cut is there, and that nobody is on it who must not be.
 func (f *Fleet) clear(ctx context.Context, c *card, holder string, s gpu.Slice) error {
 	if err := f.askHealth(ctx, c); err != nil {
+		return err
+	}
+	if err := f.describe(ctx, c); err != nil {
 		return err
 	}
 	if d := f.deviceOf(c); d.MIGEnabled {

@@ -86,6 +86,11 @@ func (f *Fleet) reclaim(ctx context.Context, c *card) {
 func (f *Fleet) over(c *card, leases []gpu.Lease) []use {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for holder, s := range f.noted {
+		if s.GPU == c.uuid && !holds(leases, holder) {
+			delete(f.noted, holder)
+		}
+	}
 	var all []use
 	for _, u := range f.book.uses {
 		switch {

@@ -94,7 +94,9 @@ func (f *Fleet) inspect(ctx context.Context, c *card) {
 	}
 	f.reclaim(ctx, c)
 	f.publish()
-	if err := f.tend(ctx, c); err != nil && ctx.Err() == nil {
+	limited, cancel := context.WithTimeout(ctx, makeTimeout)
+	defer cancel()
+	if err := f.tend(limited, c); err != nil && ctx.Err() == nil {
 		f.log.Warn("a GPU is not as it should be", "gpu", c.uuid, "err", err)
 	}
 }
@@ -161,6 +163,24 @@ func (f *Fleet) list(ctx context.Context, c *card) ([]gpu.Instance, error) {
 	c.instances = found
 	f.endQuarantines(c, time.Now())
 	return found, f.book.tidy(ctx, c.uuid, found)
+}
+
+// describe asks again what one GPU is: its mode may have been changed from outside since the last survey.
+func (f *Fleet) describe(ctx context.Context, c *card) error {
+	ctx, cancel := ask(ctx)
+	defer cancel()
+	devices, err := f.cfg.Driver.Devices(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.UUID == c.uuid })
+	if i < 0 {
+		return gpu.ErrLost
+	}
+	c.describe(devices[i], c.rule)
+	return nil
 }
 
 func (f *Fleet) deviceOf(c *card) gpu.Device {

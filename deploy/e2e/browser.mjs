@@ -13,15 +13,16 @@ export function require(holds, claim) {
 }
 
 let count = 0;
-export const shoot = async (page, name) => page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png` });
+export const shoot = async (page, name, options = {}) =>
+  page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png`, ...options });
 
 // One picture in the dark and one in the light. The Hub's pages choose their colours when they are loaded.
-export async function shootBoth(page, name, ready) {
+export async function shootBoth(page, name, ready, options) {
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
     await page.reload();
     await page.waitForSelector(ready);
-    await shoot(page, `${name}-${colorScheme}`);
+    await shoot(page, `${name}-${colorScheme}`, options);
   }
 }
 

@@ -1,6 +1,6 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
-// progress, in JupyterLab installs a package and runs a cell as a job, keeps the session, lets a server
-// wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
+// progress, in JupyterLab installs a package and runs a cell as a job, keeps the session, starts another
+// with a slice of a simulated GPU, lets a server wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
 // request to another host than the Hub's is a failure.
 //
 //   node demo.mjs HUB-URL PASSWORD-FILE
@@ -8,6 +8,7 @@
 // Screenshots of each step are kept in screenshots/, also of the moment of a failure.
 import { readFileSync } from "node:fs";
 import { minutes, open, require, say, shoot, shots } from "./browser.mjs";
+import { sliced } from "./gpus.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
 
 const [hub, passwordFile] = process.argv.slice(2);
@@ -124,6 +125,8 @@ async function story(page) {
   await shoot(page, "grid");
   say("the session's page");
   await keep(page, hub);
+  say("a slice of a GPU");
+  await sliced(page, hub, user);
   say("wait in line");
   await waitInLine(page, hub, user);
   say("stop the servers");

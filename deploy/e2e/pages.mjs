@@ -9,7 +9,7 @@ export const room = (page) => page.locator(".slipway-form [data-room]").allInner
 export async function fillForm(page) {
   await page.waitForSelector(`.slipway-form ${small}`);
   const free = await room(page);
-  require(free.length === 2 && free.every((words) => /^\d+ free now$/.test(words)), `the form counts ${JSON.stringify(free)}`);
+  require(free.length === 3 && free.every((words) => /^\d+ free now$/.test(words)), `the form counts ${JSON.stringify(free)}`);
   say(`  free: ${free.join(", ")}`);
   await shootBoth(page, "spawn-form", `.slipway-form ${small}`);
   await page.check(large);
@@ -97,6 +97,6 @@ export async function stop(page, hub) {
 export async function allStopped(page, hub) {
   await page.goto(`${hub}/services/slipway/`);
   const states = await page.locator("#live table").first().locator(".state").allInnerTexts();
-  require(states.join() === "stopped,stopped,stopped", `the sessions are ${states.join(", ")}`);
+  require(states.join() === "stopped,stopped,stopped,stopped", `the sessions are ${states.join(", ")}`);
   await shoot(page, "sessions");
 }

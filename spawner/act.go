@@ -44,8 +44,9 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Kill:
 		return m.kill(ctx, e)
 	case Leave:
-		m.cfg.GPUs.Condemn(*e.Slice, e.status.Fault)
-		return m.leaveSlice(ctx, e, e.status.Fault)
+		return m.leaveSlice(ctx, e, e.status.Fault, true)
+	case Recall:
+		return m.recall(ctx, e)
 	case Requeue:
 		return m.requeue(ctx, e)
 	case Settle:
@@ -83,16 +84,22 @@ const lookAgain = 20 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
 	defer m.queue.addAfter(e.ID, lookAgain)
-	grace := m.cfg.Limits.Grace
-	if e.Moving && e.Lender != "" {
-		grace = m.cfg.Lend.Recall
-	}
+	grace := m.grace(e)
 	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
 	defer cancel()
 	if err := m.part(ctx, e); err != nil {
 		return err
 	}
 	return m.backend(e.Backend).Stop(ctx, e.ID, grace)
+}
+
+// grace gives how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
+// deadline, however often the service was killed meanwhile.
+func (m *Manager) grace(e entry) time.Duration {
+	if !e.Moving || e.Lender == "" || m.cfg.Lend.Recall == 0 {
+		return m.cfg.Limits.Grace
+	}
+	return max(m.cfg.Lend.Recall-time.Since(m.phaseOwn(e)), time.Second)
 }
 
 func (m *Manager) sweep(ctx context.Context, e entry) error {
@@ -142,7 +149,13 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
 		return m.endLocked(ctx, now, Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
+	if err := m.checkGPU(now.Spec.GPU); err != nil {
+		return m.endLocked(ctx, now, outcomeOf(err))
+	}
 	q, g := m.turnLocked(now)
+	if out, spent := m.spentLocked(now, q); spent {
+		return m.endLocked(ctx, now, out)
+	}
 	if why := q.String(); why != "" {
 		if now.journal.latest().Message != why {
 			m.noteLocked(now, Event{Percent: 5, Message: why})
@@ -179,9 +192,6 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	if err == nil {
 		err = m.backend(e.Backend).Start(ctx, l)
 	}
-	if err == nil && l.GPU != nil {
-		err = m.confine(ctx, e, *l.GPU)
-	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -189,7 +199,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case errors.Is(err, gpu.ErrBadPlace):
-		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "))
+		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
 	if err != nil {
 		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
@@ -268,6 +278,11 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
+	if err := m.confine(ctx, e); errs.Is(err, errs.Missing) {
+		return m.end(ctx, e, outcomeOf(err))
+	} else if err != nil {
+		return fmt.Errorf("hold it to its share of the GPU: %w", err)
+	}
 	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
 	for k, v := range e.Spec.Env {
 		app.Env[k] = v
@@ -331,10 +346,11 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets, e.Sealed = Running, time.Now(), nil, nil })
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets, e.Sealed, e.Bad = Running, time.Now(), nil, nil, nil })
 	if err != nil {
 		return err
 	}
+	m.trustLocked(now)
 	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
 	if len(m.startTook) < mostStarts {
 		m.startTook = append(m.startTook, took)
@@ -377,7 +393,7 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	if err := m.clearRun(e); err != nil {
 		return err
 	}
-	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+	changed, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.started, e.status, e.secrets, e.Sealed = Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving = nil, "", false
 		if e.Outcome == nil {
@@ -391,7 +407,6 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 		}
 	})
 	if changed && err == nil {
-		m.release(e)
 		m.bidFarewell(e.ID)
 	}
 	return err

@@ -164,6 +164,9 @@ func (f *follower) Read(p []byte) (int, error) {
 		if n > 0 || (err != nil && err != io.EOF) {
 			return n, err
 		}
+		if f.anew() {
+			continue
+		}
 		if !ok || !e.Phase.Active() {
 			return 0, io.EOF
 		}
@@ -173,6 +176,23 @@ func (f *follower) Read(p []byte) (int, error) {
 		case <-e.changed:
 		}
 	}
+}
+
+// anew goes on with the log of a job that was put back in line and prints from the start; false when there is none.
+func (f *follower) anew() bool {
+	now, err := os.Open(f.m.logFile(f.id))
+	if err != nil {
+		return false
+	}
+	was, err := f.f.Stat()
+	is, err2 := now.Stat()
+	if err != nil || err2 != nil || os.SameFile(was, is) {
+		now.Close()
+		return false
+	}
+	f.f.Close()
+	f.f = now
+	return true
 }
 
 // Close closes the log.

@@ -31,7 +31,7 @@ func (t ticket) compare(o ticket) int {
 }
 
 // line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits for a GPU does
-// not hold up who needs none.
+// not hold up who needs none. Within a line the first is served first; between lines see Manager.yieldsLocked.
 type line struct {
 	backend string
 	mode    gpu.Mode // empty: no GPU is wanted

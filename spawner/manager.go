@@ -118,6 +118,7 @@ type Manager struct {
 	index     index
 	ledger    ledger
 	slices    sliceBook
+	doubts    doubts // of parts of GPUs
 	releases  map[line]releases
 	strangers map[string]map[launch]bool // of the last muster, by hub
 	strange   map[string]int             // how many of them were strangers before, by hub
@@ -157,7 +158,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
 	}
 	for _, b := range cfg.Backends {
@@ -209,7 +210,9 @@ func (m *Manager) load(ctx context.Context) error {
 			m.releases[l] = m.releases[l].add(at)
 		}
 	}
-	return nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.disputeLocked(ctx)
 }
 
 // recallLocked writes down where a workload of an earlier run of the service stands: its events were not saved, and who follows

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
 )
 
-// mostMoves is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at fault.
-const mostMoves = 3
+// mostBad is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at fault.
+const mostBad = 3
 
 // Run names one run of a workload's launch: after a move the same launch is run again.
 func (w Workload) Run() string {
@@ -20,26 +23,55 @@ func (w Workload) Run() string {
 	return fmt.Sprintf("%s.%d", w.Launch, w.Moves)
 }
 
-// leaveSlice quarantines a slice on which a workload could not run, and sends the workload back in line for another.
-func (m *Manager) leaveSlice(ctx context.Context, e entry, why string) error {
+// leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's own test
+// found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has it from the driver, and
+// has seen to it that nobody gets the place.
+func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bool) error {
+	condemn, err := m.leave(ctx, e, why, tested)
+	if condemn && err == nil {
+		m.cfg.GPUs.Condemn(*e.Slice, why)
+	}
+	return err
+}
+
+func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (condemn bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev || now.Slice == nil {
-		return nil
+		return false, nil
 	}
-	if now.Moves >= mostMoves {
-		return m.endLocked(ctx, now, Outcome{
-			Failed: true, ExitCode: 1, Reason: fmt.Sprintf("%d parts of GPUs in a row could not be used; the last, %s: %s", mostMoves+1, now.Slice, why),
-			Remedy: "tell your administrator: `slipway gpus` shows what is quarantined and why",
-		})
+	// What was borrowed may be bad only because its owner is on it too. It is not borrowed again, and nothing else follows.
+	bad := BadPart{Slice: *now.Slice, Why: why, Shun: tested && now.Lender == ""}
+	if len(now.Bad) >= mostBad {
+		err = m.endLocked(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
+	} else {
+		err = m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), &bad)
 	}
-	return m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why))
+	return err == nil && bad.Shun && m.doubts.add(bad.Slice, owner{now.Hub, now.Owner}, time.Now()), err
 }
 
-// moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later.
-func (m *Manager) moveLocked(ctx context.Context, e *entry, message string) error {
-	err := m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Moving, e.Moves = Stopping, true, e.Moves+1 })
+// unusable is the outcome of a start that found nothing but bad parts.
+func unusable(bad []BadPart) Outcome {
+	last, count := bad[len(bad)-1], "a part of a GPU"
+	if len(bad) > 1 {
+		count = fmt.Sprintf("%d parts of GPUs in a row", len(bad))
+	}
+	return Outcome{
+		Failed: true, ExitCode: 1, Reason: fmt.Sprintf("%s could not be used; the last, %s: %s", count, last.Slice, last.Why),
+		Remedy: "if your image is not to blame, tell your administrator: `slipway gpus` shows what is quarantined and why",
+	}
+}
+
+// moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later. bad is what it
+// found of its slice; nil: nothing bad.
+func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, bad *BadPart) error {
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Phase, e.Moving, e.Moves = Stopping, true, e.Moves+1
+		if bad != nil {
+			e.Bad = append(slices.Clone(e.Bad), *bad)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -51,28 +83,34 @@ func (m *Manager) moveLocked(ctx context.Context, e *entry, message string) erro
 }
 
 // requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job begins anew, so
-// what it had printed is dropped.
+// what it had printed and left is dropped.
 func (m *Manager) requeue(ctx context.Context, e entry) error {
 	m.cfg.Agents.Close(e.ID)
-	for _, name := range []string{"link", "run", filepath.Base(m.logFile(e.ID))} {
+	for _, name := range []string{"link", "run", "files", filepath.Base(m.logFile(e.ID))} {
 		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
 			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
 		}
 	}
-	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+	_, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
+		e.collecting = time.Time{}
 	})
-	if changed && err == nil {
-		m.release(e)
-	}
 	return err
 }
 
-// release tells the GPUs that a workload was seen gone from its slice. One that it had only borrowed stays its owner's.
-func (m *Manager) release(e entry) {
-	if e.Slice != nil && m.cfg.GPUs != nil && !m.owned(e) {
+// vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.
+func (m *Manager) vacate(ctx context.Context, e entry, edit func(*entry)) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return false, nil
+	}
+	err := m.changeLocked(ctx, now, edit)
+	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.ownedLocked(e) {
 		m.cfg.GPUs.Release(e.holder(), *e.Slice)
 	}
+	return true, err
 }
 
 // holder names to the GPUs for whom a workload's slice was made: the lender of a borrowed one, also when that has gone meanwhile.
@@ -83,14 +121,17 @@ func (w Workload) holder() string {
 	return string(w.ID)
 }
 
-// owned reports whether the place that a workload has left is still held by another: by who lent it, or by who borrowed it.
-func (m *Manager) owned(e entry) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+// ownedLocked reports whether the place that a workload has left is still held by another: by who lent it, or by who borrowed it.
+func (m *Manager) ownedLocked(e entry) bool {
 	for id, s := range m.slices {
 		if id != e.ID && s.Same(*e.Slice) && (id == e.Lender || s.lender == e.ID) {
 			return true
 		}
 	}
 	return false
+}
+
+// foundBad reports whether a start could not run on a place.
+func (w Workload) foundBad(s gpu.Slice) bool {
+	return slices.ContainsFunc(w.Bad, func(b BadPart) bool { return b.Slice.Same(s) })
 }

@@ -19,6 +19,7 @@ const (
 	End     Action = "end"     // its owner wants it ended: to Stopping
 	Kill    Action = "kill"    // have the backend end its processes
 	Leave   Action = "leave"   // its slice of a GPU is bad: have it ended, to go back in line for another
+	Recall  Action = "recall"  // its slice is borrowed, and called back: have it ended, to go back in line
 	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
 	Sweep   Action = "sweep"   // have the backend remove what is left
@@ -44,6 +45,8 @@ type situation struct {
 	fault bool
 	// moving says that it is being ended to go back in line.
 	moving bool
+	// recalled says that its slice is borrowed, and its owner is back.
+	recalled bool
 	// expired says that a session has been idle, unvisited or running for longer than it may.
 	expired bool
 }
@@ -62,6 +65,8 @@ func next(s situation) Action {
 		return rest(s)
 	case s.want != WantRunning:
 		return leave(s)
+	case s.recalled && s.phase != Pending && s.app != control.Exited: // who is done gives it back by itself, and does not run again
+		return Recall
 	}
 	switch s.phase {
 	case Pending:

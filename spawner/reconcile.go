@@ -73,7 +73,7 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: seen,
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
-		fault: e.status.Fault != "" && e.Slice != nil, moving: e.Moving,
+		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, recalled: m.recalled(e),
 	}
 	limit, ok := m.limit(s)
 	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
@@ -82,16 +82,24 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 }
 
 // phaseBegan gives the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
-// Start takes what it takes; a time that has not come yet is of a clock that was set back.
+// Start takes what it takes.
 func (m *Manager) phaseBegan(e entry) time.Time {
 	switch {
 	case e.Phase == Starting && e.started:
 		return e.startedAt
-	case e.Since.Before(m.born) || e.Since.After(time.Now()):
+	case e.Since.Before(m.born):
 		return m.born
 	default:
-		return e.Since
+		return m.phaseOwn(e)
 	}
+}
+
+// phaseOwn gives when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that was set back.
+func (m *Manager) phaseOwn(e entry) time.Time {
+	if e.Since.After(time.Now()) {
+		return m.born
+	}
+	return e.Since
 }
 
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again

@@ -96,7 +96,7 @@ func (m *Manager) roomLocked(e *entry) (g grant, lacks string) {
 	if m.cfg.GPUs == nil {
 		return g, "this host has no GPU"
 	}
-	slice, lacks := m.cfg.GPUs.Place(e.Spec.GPU, m.slices.held())
+	slice, lacks := m.placeLocked(e)
 	if lacks == "" {
 		return grant{slice: &slice}, ""
 	}

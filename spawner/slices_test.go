@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
@@ -20,6 +21,7 @@ func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 	s.kill()
 	s.config.GPUs, s.config.SelfTest = g, 10*time.Second
 	s.config.Capacity = map[string]spawner.Capacity{"local": {Count: 4}}
+	g.Hold(func() []gpu.Lease { return s.Leases() })
 	s.start()
 	t.Cleanup(func() {
 		for _, f := range g.Faults() {
@@ -28,6 +30,9 @@ func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 	})
 	return s, g
 }
+
+// idles has a session's agent say that nothing goes on in it.
+func (s *service) idles(id spawner.ID) { s.crew.Hand(id).Act(control.Activity{Asked: true, Quiet: -1}) }
 
 // onGPU asks for a part of it.
 func onGPU(user, launch string) spawner.SessionRequest {
@@ -160,6 +165,7 @@ func lending(t *testing.T) (s *service, g *spawnertest.GPUs, session spawner.Wor
 	s.config.Lend = spawner.Lend{On: true, After: 20 * time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, true }}
 	s.start()
 	session = s.reach(s.startSession(onGPU("alice", "one")).ID, spawner.Running)
+	s.idles(session.ID)
 	return s, g, session
 }
 

@@ -108,12 +108,21 @@ type Workload struct {
 	Lender ID         `json:"lender,omitempty"` // jobs: the session whose slice it has borrowed; empty: the slice is its own
 	Moving bool       `json:"moving,omitempty"` // it is being ended to go back in line: its slice turned out bad, or is called back
 	Moves  int        `json:"moves,omitempty"`  // how often it went back in line since its start was asked for
+	Bad    []BadPart  `json:"bad,omitempty"`    // the parts of GPUs that this start found bad, since it last ran
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them
 	// Of the current start of a session; zero: never. Active is saved from time to time only.
 	Active    time.Time `json:"active,omitzero"`     // when something last went on in it
 	Visited   time.Time `json:"visited,omitzero"`    // when somebody first opened it
 	KeepUntil time.Time `json:"keep_until,omitzero"` // until when its owner wants it kept though nothing goes on in it
+}
+
+// BadPart is a part of a GPU on which a workload could not run.
+type BadPart struct {
+	Slice gpu.Slice `json:"slice"`
+	Why   string    `json:"why"`
+	// Shun says that the workload is not to have the part again: it has only its own word for it, so others may.
+	Shun bool `json:"shun,omitempty"`
 }
 
 // Outcome is how the last start of a workload ended.

@@ -3,6 +3,7 @@ package spawner
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"slipway/internal/gpu"
@@ -72,9 +73,38 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 	}
 	var g grant
 	if g, q.Lacks = m.roomLocked(e); q.Lacks == "" {
+		q.Lacks = m.yieldsLocked(e.Workload, g)
+	}
+	if q.Lacks == "" {
 		return Queue{}, g
 	}
-	return q, g
+	return q, grant{}
+}
+
+// yieldsLocked says what w leaves to the first of another line, who asked before; empty: nothing. Who lacks one thing only, processors
+// or a part of a GPU, is not overtaken in that by who came later, else many small ones starved a large one. Who lacks both holds up
+// nobody.
+func (m *Manager) yieldsLocked(w Workload, g grant) string {
+	for l := range m.index.lines {
+		older := m.work[m.index.head(l)]
+		if older == nil || l == w.line() || older.Turn >= w.Turn {
+			continue
+		}
+		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""
+		noPart := !older.Spec.GPU.None() && m.cfg.GPUs != nil && m.partLacksLocked(older)
+		switch {
+		case noRoom && !noPart && l.backend == w.Backend:
+			return "others asked before for processors and memory"
+		case noPart && !noRoom && l.mode == w.Spec.GPU.Mode && g.wouldDo(older.Spec.GPU):
+			return "others asked before for a part of a GPU"
+		}
+	}
+	return ""
+}
+
+// wouldDo reports whether who asks for r waits for that of which a grant is a part. What is borrowed nobody waits for.
+func (g grant) wouldDo(r gpu.Request) bool {
+	return g.lender == "" && (g.slice == nil || strings.Contains(strings.ToLower(g.slice.Model), strings.ToLower(r.Model)))
 }
 
 // Room is what a backend has for workloads of one size.
@@ -100,6 +130,9 @@ func (m *Manager) Room(r Resources, g gpu.Request) Room {
 	}
 	if room.Lacks == "" && room.Waiting > 0 {
 		room.Lacks = "others wait in line"
+	}
+	if room.Lacks == "" {
+		room.Lacks = m.yieldsLocked(Workload{Backend: l.backend, Spec: Spec{Resources: r, GPU: g}, Turn: m.turn + 1}, grant{})
 	}
 	if room.Lacks != "" {
 		room.Estimate = m.estimateLocked(l, room.Waiting+1)

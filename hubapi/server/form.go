@@ -22,7 +22,7 @@ const roomTime = 8 * time.Hour
 // spawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
 func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := callerOf(r.Context()), r.URL.Query()
-	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub), GPUs: s.inventory()}
+	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub), GPUs: s.inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
 		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))

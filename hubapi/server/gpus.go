@@ -26,8 +26,16 @@ func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
 		_, err = fmt.Fprint(w, text)
 		return err
 	}
-	writeJSON(w, http.StatusOK, s.wireGPUs(r, s.inventory()))
+	writeJSON(w, http.StatusOK, s.wireGPUs(r, s.inventoryFor(callerOf(r.Context()))))
 	return nil
+}
+
+// inventoryFor gives what a caller may read of the inventory. Whose parts are is decided where it is shown.
+func (s *Server) inventoryFor(c spawner.Caller) gpu.Inventory {
+	if c.Admin && c.Workload == "" {
+		return s.inventory()
+	}
+	return s.inventory().Public()
 }
 
 // inventory gives what there is of GPUs; a service without any has an empty one.
@@ -106,9 +114,12 @@ func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 		return out
 	}
 	if w, err := s.cfg.Engine.Get(r.Context(), callerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
-		out.User, out.Workload, out.Borrower = string(w.Owner), p.Holder, p.Lent
+		out.User, out.Workload = string(w.Owner), p.Holder
 	} else {
 		out.Use.Hint = "" // it is for the holder
+	}
+	if w, err := s.cfg.Engine.Get(r.Context(), callerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
+		out.Borrower = string(w.ID)
 	}
 	return out
 }
@@ -155,19 +166,17 @@ func (s *Server) useOf(w spawner.Workload) gpu.Use {
 	return s.cfg.GPUUse(string(w.ID))
 }
 
-// isLent reports whether a session's slice is lent to a job now.
-func (s *Server) isLent(w spawner.Workload) bool {
-	if w.Slice == nil || w.Kind == spawner.Job {
-		return false
-	}
+// lent gives the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
+func (s *Server) lent() map[spawner.ID]bool {
+	all := map[spawner.ID]bool{}
 	for _, g := range s.inventory().GPUs {
 		for _, p := range g.Slices {
-			if p.Holder == string(w.ID) && p.Lent != "" {
-				return true
+			if p.Lent != "" {
+				all[spawner.ID(p.Holder)] = true
 			}
 		}
 	}
-	return false
+	return all
 }
 
 func (s *Server) sessionGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
@@ -199,5 +208,5 @@ func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	for _, found := range list {
 		seen[found.ID] = found
 	}
-	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.inventory(), Workloads: seen})
+	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.inventoryFor(v.caller), Workloads: seen})
 }

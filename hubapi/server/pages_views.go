@@ -21,8 +21,8 @@ const (
 	streamTime = 10 * time.Minute // then the browser asks again, and the Hub is asked about the visitor again
 )
 
-func (p *pages) item(w spawner.Workload) webui.Item {
-	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: p.isLent(w)}
+func (p *pages) item(w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
+	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
 }
 
 // overview shows the visitor's sessions and jobs; an administrator's, with all=1, those of the whole Hub.
@@ -33,9 +33,10 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	}
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
 	var items []webui.Item
+	lent := p.lent()
 	for _, found := range list {
 		if all || found.Owner == v.caller.User {
-			items = append(items, p.item(found))
+			items = append(items, p.item(found, lent))
 		}
 	}
 	slices.SortStableFunc(items, func(a, b webui.Item) int {
@@ -69,7 +70,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	if err != nil {
 		return err
 	}
-	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{Item: p.item(found), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
+	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{Item: p.item(found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
 }
 
 // stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.
@@ -107,7 +108,7 @@ func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(found))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(found, p.lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no

@@ -138,14 +138,15 @@ func there(all []gpu.Instance, in gpu.Instance) bool {
 
 // stuck quarantines the place of an instance that cannot be destroyed. The rest of the GPU stays in use.
 func (f *Fleet) stuck(c *card, in gpu.Instance, err error) error {
-	why := fmt.Sprintf("%s at %d cannot be destroyed: it leaves a part of itself each time", in.Profile, in.Placement.Start)
+	what := fmt.Sprintf("%s at %d cannot be destroyed", in.Profile, in.Placement.Start)
+	why := what + ": it leaves a part of itself each time"
 	if errors.Is(err, gpu.ErrInUse) {
-		why = fmt.Sprintf("%s at %d cannot be destroyed: it is held open by %s", in.Profile, in.Placement.Start, f.users(f.deviceOf(c), in))
+		why = what + ": it is held open by " + f.users(f.deviceOf(c), in)
 	}
 	d := f.deviceOf(c)
 	s := gpu.Slice{GPU: c.uuid, Model: d.Name, Mode: gpu.MIG, Name: in.Profile, Profile: in.Profile, Placement: in.Placement}
 	f.quarantine(s, why, true)
-	return &badPlace{why: why, err: err}
+	return &badPlace{why: what, err: err} // by whom is not the user's to know
 }
 
 // make makes an instance. That it is ours is in the store before: who finds it after a crash knows it. Whether it came to be right is

@@ -301,7 +301,7 @@ func TestCondemnedPlaceIsRefused(t *testing.T) {
 	s := newSite(t, []string{"H200/mig"}, mig(), nil)
 	slice, _ := s.lease("a", ask(t, "1g.18gb"))
 	s.fleet.Condemn(slice, "it has failed")
-	if _, err := s.fleet.Realise(t.Context(), "a", slice); !errors.Is(err, gpu.ErrBadPlace) || !strings.Contains(err.Error(), "it has failed") {
+	if _, err := s.fleet.Realise(t.Context(), "a", slice); !errors.Is(err, gpu.ErrBadPlace) || !strings.Contains(err.Error(), "set aside until") || strings.Contains(err.Error(), "it has failed") {
 		t.Errorf("%v", err)
 	}
 }

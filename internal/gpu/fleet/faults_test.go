@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +74,11 @@ func TestStuckInstance(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := s.fleet.Realise(t.Context(), "b", slice)
-		if !errors.Is(err, gpu.ErrBadPlace) || !strings.Contains(err.Error(), "process 4711 (dcgmi)") {
+		if !errors.Is(err, gpu.ErrBadPlace) || !strings.Contains(err.Error(), "cannot be destroyed") || strings.Contains(err.Error(), "4711") {
 			t.Fatalf("an instance that is held open: %v", err)
+		}
+		if !slices.ContainsFunc(s.state(0).Slices, func(p gpu.SliceState) bool { return strings.Contains(p.Why, "process 4711 (dcgmi)") }) {
+			t.Errorf("the administrator is not told by whom: %+v", s.state(0).Slices)
 		}
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("it took %s to give up", took)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"slipway/internal/gpu"
 )
@@ -32,13 +33,18 @@ func few(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// comm gives the name of a process below a tree such as /proc, "?" when it is gone.
+// comm gives the name of a process below a tree such as /proc, "?" when it is gone. A process names itself as it likes.
 func comm(root string, pid int) string {
 	b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "comm"))
 	if err != nil {
 		return "?"
 	}
-	return strings.TrimSpace(string(b))
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.TrimSpace(string(b)))
 }
 
 // isDaemon reports whether a process is one of MPS's own. The kernel cuts names after 15 letters.

@@ -78,7 +78,7 @@ func (f *Fleet) mayUse(c *card, holder string, s gpu.Slice) error {
 	// What is in quarantine is refused here too: it may have come there since it was leased.
 	for _, q := range f.book.active(c.uuid, time.Now()) {
 		if s.Mode != gpu.MIG || overlap(q.Slice.Placement, s.Placement) {
-			return fmt.Errorf("it is %s: %w", q.words(), gpu.ErrBadPlace)
+			return fmt.Errorf("it is set aside until %s: %w", q.Until.Format(time.TimeOnly), gpu.ErrBadPlace)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (f *Fleet) verdict(ctx context.Context, c *card, s gpu.Slice, err error) er
 	switch {
 	case isBad && bad.quarantine:
 		f.quarantine(s, bad.Error(), false)
-		return err
+		return &badPlace{why: bad.why} // what the driver or a daemon has said of others is not the user's to know
 	case isBad, ctx.Err() != nil:
 		return err
 	case isGone(err):
@@ -187,7 +187,8 @@ func (f *Fleet) clear(ctx context.Context, c *card, holder string, s gpu.Slice) 
 	return f.crowded(ctx, c, left)
 }
 
-// crowded is the error of a place that processes are on. The GPU is looked at again, which keeps the place out of use.
+// crowded is the error of a place that processes are on. The GPU is looked at again, which keeps the place out of use. Who reads the
+// error may be any user: whose the processes are is for the log and the inventory.
 func (f *Fleet) crowded(ctx context.Context, c *card, left []gpu.ProcessUse) error {
 	if len(left) == 0 {
 		return nil
@@ -195,7 +196,8 @@ func (f *Fleet) crowded(ctx context.Context, c *card, left []gpu.ProcessUse) err
 	if err := f.watch(ctx, c, false); err != nil {
 		return err
 	}
-	return &badPlace{why: "used by " + f.named(f.sort(c, left, f.heldOn(c.uuid)))}
+	f.log.Warn("a place on a GPU is not free though nobody holds it", "gpu", c.uuid, "used_by", f.named(f.sort(c, left, f.heldOn(c.uuid))))
+	return &badPlace{why: "something is still on it"}
 }
 
 // shares reports whether two workloads are both on one lease: who holds it, and who has borrowed it.

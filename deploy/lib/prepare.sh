@@ -4,6 +4,7 @@
 
 PROGRAM=$CACHE/bin/slipway
 GPU_HELPER=$CACHE/bin/slipway-gpu
+GPU_INSIDE=$GPU_HELPER-inside # its name is known to the service
 NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
 
 # prepare: one at a time, since demos and tests share the caches. What it starts must not inherit the
@@ -36,6 +37,7 @@ build_program() {
   ensure_go
   build_slipway "$PROGRAM"
   build_gpu_helper "$GPU_HELPER"
+  build_gpu_inside "$GPU_INSIDE"
 }
 
 build_hub() {

@@ -53,8 +53,10 @@ func rules() map[string]rule {
 		},
 		"internal/gpu/remote": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/simulated"}},
 		"internal/gpu/helper": {
-			own:   []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest", "internal/memsize"},
-			tests: []string{"internal/gpu/simulated"},
+			own: []string{
+				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest", "internal/memsize",
+			},
+			tests: []string{"internal/gpu/cuda/cudatest", "internal/gpu/simulated"},
 		},
 
 		// NVIDIA's libraries, loaded at run time by programs with a libc.
@@ -174,6 +176,6 @@ func rooms() []string {
 	return []string{
 		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
 		"deploy", "hubapi", "images", "internal", "notebooks", "spawner",
-		"slipway", "slipway-gpu", // built, and ignored by git
+		"slipway", "slipway-gpu", "slipway-gpu-inside", // built, and ignored by git
 	}
 }

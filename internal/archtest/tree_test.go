@@ -120,7 +120,7 @@ func isSleep(n ast.Node) bool {
 func texts(tree fs.FS) (map[string]string, error) {
 	all := map[string]string{}
 	err := walk(tree, func(name string) error {
-		if name == "slipway" || name == "slipway-gpu" || path.Ext(name) == ".test" || path.Ext(name) == ".out" { // built
+		if name == "slipway" || strings.HasPrefix(name, "slipway-gpu") || path.Ext(name) == ".test" || path.Ext(name) == ".out" { // built
 			return nil
 		}
 		text, err := fs.ReadFile(tree, name)

@@ -15,6 +15,9 @@ import (
 	"slipway/internal/gpu/remote"
 )
 
+// inside tells that this is not the build for sessions and jobs, but the host's.
+const inside = false
+
 // open opens the driver.
 func open(errOut io.Writer) (*nvml.Driver, error) {
 	return nvml.New(nvml.Config{Logger: slog.New(slog.NewTextHandler(errOut, nil))})

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io"
@@ -26,15 +25,11 @@ import (
 // on this host: whether it has NVIDIA's libraries or not, it must start.
 func TestBuilt(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "slipway-gpu")
-	build := exec.Command("bash", "-c", `source ../../../deploy/lib/common.sh; source "$DEPLOY/lib/go.sh"; build_gpu_helper "$1"`, "bash", program)
-	build.Env = append(os.Environ(), "CGO_LDFLAGS=-Wl,-z,relro -Wl,-z,now")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	buildAs(t, "build_gpu_helper", program, "CGO_LDFLAGS=-Wl,-z,relro -Wl,-z,now")
 	if why := boundAtStart(t, program); why != "" {
 		t.Errorf("the program binds all symbols as it starts (%s): on a host without NVIDIA's libraries it would not start", why)
 	}
-	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "go-nvml v0.13.4-0") {
+	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || string(out) != "slipway-gpu 1.2.3, go-nvml v0.13.4-0\n" {
 		t.Errorf("version: %v, %s", err, out)
 	}
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
@@ -57,31 +52,6 @@ func TestBuilt(t *testing.T) {
 			t.Errorf("%s exits with %d: %s", command, c.ProcessState.ExitCode(), text)
 		}
 	}
-}
-
-// boundAtStart says which mark of the program has the loader look for all symbols at once; empty for none.
-func boundAtStart(t *testing.T, program string) string {
-	t.Helper()
-	f, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, mark := range []struct {
-		tag elf.DynTag
-		bit uint64
-	}{{elf.DT_FLAGS, uint64(elf.DF_BIND_NOW)}, {elf.DT_FLAGS_1, uint64(elf.DF_1_NOW)}, {elf.DT_BIND_NOW, ^uint64(0)}} {
-		values, err := f.DynValue(mark.tag)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range values {
-			if mark.tag == elf.DT_BIND_NOW || v&mark.bit != 0 {
-				return mark.tag.String()
-			}
-		}
-	}
-	return ""
 }
 
 func TestUsage(t *testing.T) {

@@ -1,10 +1,12 @@
-//go:build cgo
-
 // Command slipway-gpu is the one program of Slipway that calls NVIDIA's libraries. The service keeps it as a child (drive), sessions
 // run it to check what they were given (selftest), and administrators may ask it by hand (inventory, watch, load).
 //
 // It promises to change nothing unless the service asks for it, and to say in words what is missing on a host without a driver. It is
 // linked lazily: with -z now it would not even start there. It knows nothing of sessions, leases or configuration.
+//
+// There are two builds. With cgo it is the host's: it has all commands, and needs a libc that is no older than the one it was built
+// on. Without cgo it is slipway-gpu-inside: it runs with any glibc, as the images of sessions and jobs have them, and has all commands
+// but those that NVML's bindings need cgo for.
 package main
 
 import (
@@ -15,7 +17,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"slipway/internal/gpu/selftest"
@@ -30,7 +31,7 @@ const usage = `slipway-gpu calls NVIDIA's libraries for Slipway.
                                        print a reading of each GPU again and again, as lines of JSON
   slipway-gpu load [--seconds N] [--duty P] [--memory SIZE]
                                        keep the first visible GPU busy for a part P of the time, and print what was done
-  slipway-gpu version
+  slipway-gpu version [--json]         print what this program was built from
 
 It changes no setting of a GPU, except drive when the service asks for it.
 `
@@ -91,20 +92,5 @@ func parse(flags *flag.FlagSet, args []string) error {
 
 func help(_ context.Context, _ []string, out, _ io.Writer) error {
 	_, err := fmt.Fprint(out, usage)
-	return err
-}
-
-// version tells the program's version, and that of the library's bindings, whose structures must fit the driver's.
-func version(_ context.Context, _ []string, out, _ io.Writer) error {
-	own, bindings := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		own = info.Main.Version
-		for _, m := range info.Deps {
-			if m.Path == "github.com/NVIDIA/go-nvml" {
-				bindings = m.Version
-			}
-		}
-	}
-	_, err := fmt.Fprintf(out, "slipway-gpu %s, go-nvml %s\n", own, bindings)
 	return err
 }

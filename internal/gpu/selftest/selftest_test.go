@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/cuda"
 	"slipway/internal/gpu/cuda/cudatest"
 )
 
@@ -415,6 +416,16 @@ func TestBriefBudget(t *testing.T) {
 	for _, w := range []when{always, ifTime, thoroughly} {
 		if c := b.examine(check{"c", w, done}); c.Result != OK {
 			t.Errorf("%d: %+v", w, c)
+		}
+	}
+}
+
+// Without /proc the program does not find itself, which is no fault of the slice.
+func TestAlone(t *testing.T) {
+	b := &bench{cfg: Config{Expect: &gpu.Expectation{}}, cuda: &cuda.Driver{}, devices: []cuda.Device{{}}}
+	for _, o := range []outcome{b.noOther(), b.secondProcess()} {
+		if o != skipped(alone) {
+			t.Errorf("%+v", o)
 		}
 	}
 }

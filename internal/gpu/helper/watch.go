@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/cuda"
-	"slipway/internal/memsize"
 )
 
 // moment is one line of watch.
@@ -71,22 +69,4 @@ func observe(ctx context.Context, d gpu.Driver, every time.Duration, out io.Writ
 		case <-tick.C:
 		}
 	}
-}
-
-// load makes work for a GPU.
-func load(ctx context.Context, args []string, out, errOut io.Writer) error {
-	flags := flag.NewFlagSet("load", flag.ContinueOnError)
-	flags.SetOutput(errOut)
-	seconds := flags.Float64("seconds", 10, "how long")
-	duty := flags.Float64("duty", 1, "part of the time with work, 0 to 1")
-	var memory int64
-	flags.Func("memory", "how much to hold, such as 2G", func(size string) (err error) {
-		memory, err = memsize.Parse(size)
-		return err
-	})
-	if err := parse(flags, args); err != nil {
-		return err
-	}
-	report, err := cuda.Load(ctx, *seconds, *duty, memory)
-	return errors.Join(json.NewEncoder(out).Encode(report), err)
 }

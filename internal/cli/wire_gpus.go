@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,11 +137,12 @@ func rulesOf(rules []config.GPURule) []fleet.Rule {
 	return out
 }
 
-// trustGroup names those with whom a user shares a GPU that keeps nobody apart; empty: nobody.
+// trustGroup names those with whom a user shares a GPU that keeps nobody apart; empty: nobody. The engine lets a user who is in no
+// group stand for herself by a name that ends with her hub's, which has no quotes: nobody is taken for a group by what she is called.
 func (s *service) trustGroup(hub string, user spawner.User) string {
-	for name, members := range s.cfg.GPU.Groups {
-		if slices.Contains(members, string(user)) {
-			return name + " of " + s.realms[hub]
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.GPU.Groups)) {
+		if slices.Contains(s.cfg.GPU.Groups[name], string(user)) {
+			return fmt.Sprintf("%q of realm %q", name, s.realms[hub])
 		}
 	}
 	return ""

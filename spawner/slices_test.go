@@ -259,7 +259,7 @@ func TestLenderLeaves(t *testing.T) {
 
 // Whatever happens, no place has two owners.
 func TestSlicesSoak(t *testing.T) {
-	seeds := 60
+	seeds := 20
 	if testing.Short() {
 		seeds = 6
 	}

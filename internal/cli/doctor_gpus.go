@@ -2,8 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,7 +31,10 @@ func gpuChecks(cfg config.Config, env Env) []check {
 			return err
 		}}}
 	}
-	checks := []check{{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, env) }}}
+	checks := []check{
+		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, env) }},
+		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, g.Helper, thisBuild()) }},
+	}
 	if slices.ContainsFunc(g.Devices, func(r config.GPURule) bool { return gpu.Mode(r.Mode) == gpu.MPS }) {
 		checks = append(checks, check{"MPS", false, func(ctx context.Context) error {
 			_, err := mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Logger: newLogger(env, false, false)}).Probe(ctx)
@@ -53,6 +60,58 @@ func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
 		err = errs.New(errs.Missing, "the driver knows of no GPU").With("look at `nvidia-smi` and at the kernel's log, or set gpu.driver to none")
 	}
 	return errors.Join(err, driver.Close())
+}
+
+// helpersFit checks that the helper, and its build for workloads beside it, are of the service's own build.
+func helpersFit(ctx context.Context, name string, own build) error {
+	helper, err := remote.Find(name)
+	if err != nil {
+		return err
+	}
+	if err := helperFits(ctx, helper, own, false); err != nil {
+		return err
+	}
+	inside := filepath.Join(filepath.Dir(helper), gpuInside)
+	if _, err := os.Stat(inside); errors.Is(err, os.ErrNotExist) {
+		return errs.New(errs.Missing, "%s is not there: slices are not tested in images that are older than this host", inside).
+			With("build it with build_gpu_inside of deploy/lib/go.sh, and install it beside slipway-gpu")
+	}
+	return helperFits(ctx, inside, own, true)
+}
+
+// helperFits checks one of them. Revisions are compared where both programs know theirs.
+func helperFits(ctx context.Context, path string, own build, inside bool) error {
+	var its struct {
+		build
+		Inside bool `json:"inside"`
+	}
+	text, err := exec.CommandContext(ctx, path, "version", "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(text, &its)
+	}
+	const again = "build slipway, slipway-gpu and slipway-gpu-inside from one checkout with deploy/lib/go.sh, and install the three together"
+	switch {
+	case err != nil:
+		return errs.New(errs.Conflict, "%s does not say what it was built from: %w%s", path, err, lastWords(err)).With(again)
+	case its.Inside != inside:
+		return errs.New(errs.Conflict, "%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path, gpuInside).With(again)
+	case its.Version != own.Version || its.Revision != own.Revision && its.Revision != "" && own.Revision != "":
+		return errs.New(errs.Conflict, "%s is of %s, and this program of %s", path, its.build, own).With(again)
+	}
+	return nil
+}
+
+// String names a build.
+func (b build) String() string { return strings.TrimSpace("version " + b.Version + " " + b.Revision) }
+
+// lastWords is what a program said before it failed.
+func lastWords(err error) string {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || len(exit.Stderr) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
+	return ": " + lines[len(lines)-1]
 }
 
 // sickness says what speaks against using a GPU.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -19,6 +20,26 @@ func installAgent(self, dir string) error {
 		return err
 	}
 	return installProgram(self, dir, "slipway")
+}
+
+// gpuInside is the build of the GPU helper for sessions and jobs. It lies beside the host's.
+const gpuInside = "slipway-gpu-inside"
+
+// installSelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the second choice:
+// an image with an older libc cannot run it.
+func installSelfTest(helper, dir string, log *slog.Logger) error {
+	inside := filepath.Join(filepath.Dir(helper), gpuInside)
+	_, err := os.Stat(inside)
+	switch {
+	case err == nil:
+		helper = inside
+	case errors.Is(err, os.ErrNotExist):
+		log.Warn("slices of GPUs are not tested in images that are older than this host", "missing", inside,
+			"remedy", "install "+gpuInside+" beside slipway-gpu: deploy/lib/go.sh builds it")
+	default:
+		return fmt.Errorf("find the self-test for workloads: %w", err)
+	}
+	return installProgram(helper, dir, gpuHelper)
 }
 
 // installProgram puts a copy of a program into dir under a name.

@@ -99,7 +99,7 @@ func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := installProgram(helper, s.path("bin"), "slipway-gpu"); err != nil {
+	if err := installSelfTest(helper, s.path("bin"), s.log); err != nil {
 		return nil, "", err
 	}
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -64,17 +66,19 @@ func TestSelfTestCannotRun(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte("#!/lib/ld-other-libc.so.1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	strange := otherLoader(t)
 	for name, test := range map[string]struct {
 		argv []string
 		says string
 	}{
-		"nothing to test":      {[]string{"sh", "-c", "echo nothing to test: no library; exit 77"}, "nothing to test: no library"},
-		"another libc":         {[]string{"sh", "-c", "echo \"slipway-gpu: version 'GLIBC_2.38' not found\" >&2; exit 1"}, "it cannot run in this image: code 1: slipway-gpu: version 'GLIBC_2.38' not found"},
-		"a library missing":    {[]string{"sh", "-c", "echo libc.so.6: cannot open >&2; exit 127"}, "code 127"},
-		"no program":           {[]string{"/run/none/slipway-gpu", "selftest"}, `cannot run "/run/none/slipway-gpu"`},
-		"no loader":            {[]string{foreign}, "the interpreter that it names is missing"},
-		"no program by format": {[]string{notELF}, "built for this machine"},
-		"nothing named":        {nil, "no program is named"},
+		"nothing to test":       {[]string{"sh", "-c", "echo nothing to test: no library; exit 77"}, "nothing to test: no library"},
+		"another libc":          {[]string{"sh", "-c", "echo \"slipway-gpu: version 'GLIBC_2.38' not found\" >&2; exit 1"}, "it cannot run in this image: code 1: slipway-gpu: version 'GLIBC_2.38' not found"},
+		"a library missing":     {[]string{"sh", "-c", "echo libc.so.6: cannot open >&2; exit 127"}, "code 127"},
+		"no program":            {[]string{"/run/none/slipway-gpu", "selftest"}, `cannot run "/run/none/slipway-gpu"`},
+		"no loader":             {[]string{foreign}, "the interpreter that it names is missing"},
+		"no loader of its libc": {[]string{strange, "-c", "true"}, "the interpreter that it names is missing"},
+		"no program by format":  {[]string{notELF}, "built for this machine"},
+		"nothing named":         {nil, "no program is named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := shell("echo the app runs")
@@ -93,6 +97,28 @@ func TestSelfTestCannotRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// otherLoader makes a program that asks for the dynamic loader of a libc which is not here, as one for glibc does in an image with musl.
+func otherLoader(t *testing.T) string {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(text, []byte("/ld-"), []byte("/no-"), 1)
+	if bytes.Equal(changed, text) {
+		t.Fatalf("%s asks for no dynamic loader", sh)
+	}
+	path := filepath.Join(t.TempDir(), "strange")
+	if err := os.WriteFile(path, changed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // A sound test leaves a line in a session's log and none in a job's, and sees of the environment what concerns GPUs alone.

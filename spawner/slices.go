@@ -20,6 +20,8 @@ type sliceEntry struct {
 	gpu.Slice
 	since  time.Time
 	lender ID // the session that the slice was borrowed from; empty: it is the holder's own
+	// borrower is the job that has the slice meanwhile, once it is known: to look for it each time would cost the square of all leases.
+	borrower ID
 }
 
 func (b sliceBook) enter(w Workload) {
@@ -27,12 +29,38 @@ func (b sliceBook) enter(w Workload) {
 		b.strike(w.ID)
 		return
 	}
-	if _, known := b[w.ID]; !known {
-		b[w.ID] = sliceEntry{Slice: *w.Slice, since: w.Since, lender: w.Lender}
+	if _, known := b[w.ID]; known {
+		return
+	}
+	e := sliceEntry{Slice: *w.Slice, since: w.Since, lender: w.Lender}
+	e.borrower = b.lookForBorrower(w.ID, e.Slice) // records are read in any order
+	b[w.ID] = e
+	if lender := b[w.Lender]; b.lent(e) {
+		lender.borrower = w.ID
+		b[w.Lender] = lender
 	}
 }
 
-func (b sliceBook) strike(id ID) { delete(b, id) }
+func (b sliceBook) strike(id ID) {
+	e := b[id]
+	delete(b, id)
+	if lender, holds := b[e.lender]; holds && lender.borrower == id {
+		lender.borrower = b.lookForBorrower(e.lender, lender.Slice)
+		b[e.lender] = lender
+	}
+}
+
+func (b sliceBook) lookForBorrower(session ID, s gpu.Slice) ID {
+	if kindOf(session) == Job { // it does not lend
+		return ""
+	}
+	for id, e := range b {
+		if e.lender == session && e.Same(s) {
+			return id
+		}
+	}
+	return ""
+}
 
 // lent reports whether an entry is a sub-lease: its lender still holds that very place. When the lender has gone, whoever borrowed
 // from it is the owner.
@@ -53,14 +81,7 @@ func (b sliceBook) held() []gpu.Slice {
 }
 
 // borrower gives the job that has a session's slice meanwhile; empty: none has.
-func (b sliceBook) borrower(session ID) ID {
-	for id, e := range b {
-		if e.lender == session && b.lent(e) {
-			return id
-		}
-	}
-	return ""
-}
+func (b sliceBook) borrower(session ID) ID { return b[session].borrower }
 
 // Leases gives who holds what of the GPUs, in a lasting order.
 func (m *Manager) Leases() []gpu.Lease {

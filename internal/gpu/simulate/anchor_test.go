@@ -59,7 +59,7 @@ func (s spread) Find(nodes []place.Node, r gpu.Request) (int, gpu.Slice) {
 }
 
 // TestEightGPUsReachTheAnchors measures acceptance by slices, in the mean of three seeds: frag must reach what is known, and win
-// over spreading requests. The other policies only show that the same thing is simulated. -v prints deploy/bench/gpu-placement.md's table.
+// over spreading requests. The other policies only show that the same thing is simulated. -v prints the table of deploy/bench/README.md.
 func TestEightGPUsReachTheAnchors(t *testing.T) {
 	seeds := uint64(3)
 	if testing.Short() {

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"slipway/internal/gpu/watchdog"
 	"slipway/spawner"
 )
@@ -10,7 +12,7 @@ import (
 // warning is what a workload's user is to be told.
 type warning struct{ workload, text string }
 
-// mostWarnings may wait to be told; more are dropped, and come again with the next look.
+// mostWarnings may wait to be told, and as many are being told; more are dropped.
 const mostWarnings = 64
 
 // runWatchdog watches the memory of shared GPUs until ctx ends.
@@ -30,15 +32,25 @@ func (s *service) runWatchdog(ctx context.Context, each func(func() error)) {
 	})
 	each(func() error { return dog.Run(ctx) })
 	each(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case w := <-warnings:
-				s.engine.Tell(ctx, spawner.ID(w.workload), w.text)
-			}
-		}
+		deliver(ctx, warnings, func(w warning) { s.engine.Tell(ctx, spawner.ID(w.workload), w.text) })
+		return nil
 	})
+}
+
+// deliver tells warnings until ctx ends, several at once: the agent of a workload is its user's, and while it takes its time over one
+// warning, others must get theirs before they are ended.
+func deliver(ctx context.Context, warnings <-chan warning, tell func(warning)) {
+	var all errgroup.Group
+	defer func() { _ = all.Wait() }()
+	all.SetLimit(mostWarnings)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case w := <-warnings:
+			all.Go(func() error { tell(w); return nil })
+		}
+	}
 }
 
 // gpuReadings gives the last reading of each GPU.

@@ -82,8 +82,8 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 }
 
 // yieldsLocked says what w leaves to the first of another line, who asked before; empty: nothing. Who lacks one thing only, processors
-// or a part of a GPU, is not overtaken in that by who came later, else many small ones starved a large one. Who lacks both holds up
-// nobody.
+// or a part of a GPU, is not overtaken in that by who came later, else many small ones starved a large one; nor is who lacks
+// nothing any more and is about to have it. Who lacks both holds up nobody.
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
 		older := m.work[m.index.head(l)]
@@ -93,9 +93,9 @@ func (m *Manager) yieldsLocked(w Workload, g grant) string {
 		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""
 		noPart := !older.Spec.GPU.None() && m.cfg.GPUs != nil && m.partLacksLocked(older)
 		switch {
-		case noRoom && !noPart && l.backend == w.Backend:
+		case !noPart && l.backend == w.Backend:
 			return "others asked before for processors and memory"
-		case noPart && !noRoom && l.mode == w.Spec.GPU.Mode && g.wouldDo(older.Spec.GPU):
+		case !noRoom && l.mode != "" && l.mode == w.Spec.GPU.Mode && g.wouldDo(older.Spec.GPU):
 			return "others asked before for a part of a GPU"
 		}
 	}

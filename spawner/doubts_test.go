@@ -1,0 +1,120 @@
+package spawner
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"testing"
+	"time"
+
+	"slipway/internal/gpu"
+)
+
+// TestOneUsersWordCondemnsNothing: only what workloads of two users find bad is taken out.
+func TestOneUsersWordCondemnsNothing(t *testing.T) {
+	alice, bob := owner{"main", "alice"}, owner{"main", "bob"}
+	part := func(at int) gpu.Slice {
+		return gpu.Slice{GPU: "GPU-1", Mode: gpu.MIG, Placement: gpu.Placement{Start: at, Size: 1}}
+	}
+	now := time.Now()
+	for _, tt := range []struct {
+		name   string
+		second owner
+		at     int
+		after  time.Duration
+		want   bool
+	}{
+		{"another user finds the same", bob, 0, time.Hour, true},
+		{"the same user again", alice, 0, time.Hour, false},
+		{"the same name at another hub is another user", owner{"other", "alice"}, 0, time.Hour, true},
+		{"another part", bob, 1, time.Hour, false},
+		{"long afterwards", bob, 0, doubtLasts, false},
+	} {
+		d := doubts{}
+		if d.add(part(0), alice, now) {
+			t.Errorf("%s: condemned at once", tt.name)
+		}
+		if got := d.add(part(tt.at), tt.second, now.Add(tt.after)); got != tt.want {
+			t.Errorf("%s: condemned %v", tt.name, got)
+		}
+	}
+}
+
+// TestOutOfTheWay: a part in doubt takes itself out of what is free, on a GPU that several share the whole GPU.
+func TestOutOfTheWay(t *testing.T) {
+	for mode, want := range map[gpu.Mode]gpu.Mode{gpu.MIG: gpu.MIG, gpu.Whole: gpu.Whole, gpu.MPS: "", gpu.Shared: ""} {
+		d := doubts{}
+		d.add(gpu.Slice{GPU: "GPU-1", Mode: mode}, owner{"main", "alice"}, time.Now())
+		if list := d.list(time.Now()); len(list) != 1 || list[0].Mode != want {
+			t.Errorf("%s: %v", mode, list)
+		}
+		if list := d.list(time.Now().Add(doubtLasts)); len(list) > 0 {
+			t.Errorf("%s: for ever %v", mode, list)
+		}
+	}
+}
+
+// shelf is a store that holds some records.
+type shelf map[ID]Workload
+
+func (s shelf) Put(_ context.Context, _, key string, value any) error {
+	s[ID(key)] = value.(Workload)
+	return nil
+}
+func (s shelf) Delete(context.Context, string, string) error { return nil }
+func (s shelf) Sync(context.Context) error                   { return nil }
+func (s shelf) All(context.Context, string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for id, w := range s {
+			text, err := json.Marshal(w)
+			if !yield(Record{Key: string(id), Value: text}, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestDisputedLease: a lease that the store kept though it said it had not is given up when another has the place meanwhile.
+func TestDisputedLease(t *testing.T) {
+	slice := func(mode gpu.Mode, start, size int) *gpu.Slice {
+		return &gpu.Slice{GPU: "GPU-1", Mode: mode, Placement: gpu.Placement{Start: start, Size: size}}
+	}
+	with := func(id ID, phase Phase, turn int64, s *gpu.Slice, lender ID) Workload {
+		return Workload{ID: id, Phase: phase, Want: WantRunning, Turn: turn, Slice: s, Lender: lender}
+	}
+	for _, tt := range []struct {
+		name string
+		all  []Workload
+		want []ID // that have a slice afterwards
+	}{
+		{"nobody else has it", []Workload{with("s-1", Leased, 1, slice(gpu.MIG, 0, 1), ""), with("s-2", Running, 2, slice(gpu.MIG, 1, 1), "")}, []ID{"s-1", "s-2"}},
+		{"one that runs has it", []Workload{with("s-1", Leased, 1, slice(gpu.MIG, 0, 1), ""), with("s-2", Running, 2, slice(gpu.MIG, 0, 1), "")}, []ID{"s-2"}},
+		{"a larger part lies over it", []Workload{with("s-1", Leased, 1, slice(gpu.MIG, 2, 1), ""), with("s-2", Starting, 2, slice(gpu.MIG, 0, 4), "")}, []ID{"s-2"}},
+		{"both are leased", []Workload{with("s-1", Leased, 1, slice(gpu.Whole, 0, 0), ""), with("s-2", Leased, 2, slice(gpu.Whole, 0, 0), "")}, []ID{"s-1"}},
+		{"it is lent", []Workload{with("s-1", Running, 1, slice(gpu.MIG, 0, 1), ""), with("j-1", Leased, 2, slice(gpu.MIG, 0, 1), "s-1")}, []ID{"s-1", "j-1"}},
+		{"it is lent twice", []Workload{
+			with("s-1", Running, 1, slice(gpu.MIG, 0, 1), ""), with("j-1", Leased, 2, slice(gpu.MIG, 0, 1), "s-1"), with("j-2", Running, 3, slice(gpu.MIG, 0, 1), "s-1"),
+		}, []ID{"s-1", "j-2"}},
+		{"the lender has gone, and it is another's", []Workload{with("s-2", Running, 1, slice(gpu.MIG, 0, 1), ""), with("j-1", Leased, 2, slice(gpu.MIG, 0, 1), "s-1")}, []ID{"s-2"}},
+		{"several share it", []Workload{with("s-1", Leased, 1, slice(gpu.Shared, 0, 0), ""), with("s-2", Running, 2, slice(gpu.Shared, 0, 0), "")}, []ID{"s-1", "s-2"}},
+	} {
+		store := shelf{}
+		for _, w := range tt.all {
+			store[w.ID] = w
+		}
+		m, err := New(t.Context(), Config{Store: store, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := map[ID]bool{}
+		for _, id := range tt.want {
+			left[id] = true
+		}
+		for id, e := range m.work {
+			if held := e.Slice != nil; held != left[id] || held != (store[id].Slice != nil) || !held && (e.Phase != Pending || e.Lender != "") {
+				t.Errorf("%s: %s is %s and holds %v; the store has %v", tt.name, id, e.Phase, e.Slice, store[id].Slice)
+			}
+		}
+	}
+}

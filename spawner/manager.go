@@ -345,7 +345,7 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", e.ID, err)
 	}
-	before, head := e.Workload, m.index.head(e.line())
+	before := e.Workload
 	if m.work[e.ID] == nil {
 		before = Workload{}
 	}
@@ -361,7 +361,7 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	if freed {
 		m.releases[before.line()] = m.releases[before.line()].add(time.Now())
 	}
-	if freed || before.Slice != nil && e.Slice == nil || m.index.head(e.line()) != head {
+	if left := before.waits() && !e.waits(); left || freed || before.Slice != nil && e.Slice == nil {
 		m.wakeHeadsLocked()
 	}
 	return nil
@@ -376,8 +376,8 @@ func (m *Manager) announceLocked(e *entry) {
 // wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
 func (m *Manager) wakeHeadsLocked() {
 	for l := range m.index.lines {
-		if id := m.index.head(l); id != "" {
-			m.queue.add(id)
+		if e := m.headLocked(l); e != nil {
+			m.queue.add(e.ID)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 		return Queue{}, grant{}
 	}
 	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.line(), at+1)}
-	if at > 0 {
+	if at > 0 && m.headLocked(e.line()) != e {
 		return q, grant{}
 	}
 	var g grant
@@ -81,13 +81,39 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 	return q, grant{}
 }
 
+// headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
+// out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
+func (m *Manager) headLocked(l line) *entry {
+	stuck := map[gpu.Request]bool{}
+	for _, t := range m.index.lines[l] {
+		e := m.work[t.id]
+		r := e.Spec.GPU
+		if _, known := stuck[r]; !known {
+			stuck[r] = m.stuckLocked(r)
+		}
+		if !stuck[r] {
+			return e
+		}
+	}
+	return m.work[m.index.head(l)]
+}
+
+// stuckLocked reports whether nothing of what r asks for could be had now, though all were given back.
+func (m *Manager) stuckLocked(r gpu.Request) bool {
+	if r.None() || m.cfg.GPUs == nil {
+		return false
+	}
+	_, most := m.cfg.GPUs.Count(r, nil)
+	return most == 0
+}
+
 // yieldsLocked says what w leaves to the first of another line, who asked before; empty: nothing. Who lacks one thing only, processors
 // or a part of a GPU, is not overtaken in that by who came later, else many small ones starved a large one; nor is who lacks
 // nothing any more and is about to have it. Who lacks both holds up nobody.
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
-		older := m.work[m.index.head(l)]
-		if older == nil || l == w.line() || older.Turn >= w.Turn {
+		older := m.headLocked(l)
+		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.Spec.GPU) {
 			continue
 		}
 		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"slipway/internal/gpu"
+	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/fleet"
+	"slipway/internal/gpu/simulated"
+	"slipway/internal/secret"
+	"slipway/internal/store"
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+// TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those who ask for
+// something else are served, in her own line and in others.
+func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
+	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	must(os.Chmod(dir, 0o700))
+	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
+	must(err)
+	defer records.Close()
+	driver, err := simulated.New(simulated.Config{Models: []string{"H200/mig", "A30/mig"}})
+	must(err)
+	var engine *spawner.Manager
+	gpus, err := fleet.New(t.Context(), fleet.Config{
+		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "A30", Mode: gpu.MIG, Drain: true}, {Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
+		Held: func() []gpu.Lease {
+			if engine == nil {
+				return nil
+			}
+			return engine.Leases()
+		},
+	})
+	must(err)
+	crew := spawnertest.NewCrew()
+	backend := func(name string) spawner.Backend {
+		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
+	}
+	engine, err = spawner.New(t.Context(), spawner.Config{
+		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
+		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), GPUs: gpus,
+		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
+			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
+		},
+		Environment: func(context.Context, string, spawner.User, string) (string, string, error) { return "sha256:aa", "x.sif", nil },
+	})
+	must(err)
+	ctx, end := context.WithCancel(t.Context())
+	crew.Dial(func(id spawner.ID, up bool) { engine.LinkChanged(ctx, id, up) })
+	done := make(chan struct{})
+	go func() { defer close(done); _ = engine.Run(ctx) }()
+	defer func() { end(); <-done }()
+
+	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
+	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
+	session := func(user spawner.User, r gpu.Request) spawner.Workload {
+		w, err := engine.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
+		must(err)
+		return w
+	}
+	_, err = engine.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
+	must(err)
+	session("mallory", broken)
+	for _, user := range []spawner.User{"alice", "bob"} {
+		w := session(user, whole)
+		soon, stop := context.WithTimeout(ctx, 10*time.Second)
+		if _, err := engine.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
+			now, _ := engine.Get(ctx, spawner.Caller{System: true}, w.ID)
+			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, engine.Queue(now))
+		}
+		stop()
+	}
+}

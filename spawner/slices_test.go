@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -259,7 +260,7 @@ func TestLenderLeaves(t *testing.T) {
 
 // Whatever happens, no place has two owners.
 func TestSlicesSoak(t *testing.T) {
-	seeds := 20
+	seeds := 12
 	if testing.Short() {
 		seeds = 6
 	}
@@ -272,6 +273,10 @@ func TestSlicesSoak(t *testing.T) {
 
 func sliceSoak(t *testing.T, seed uint64) {
 	s, g, _ := lending(t)
+	if !testing.Verbose() {
+		s.config.Logger = slog.New(slog.DiscardHandler)
+		s.restart()
+	}
 	dice := newDice(seed)
 	s.crew.Boot(func(h *spawnertest.Hand) {
 		switch dice.n(8) {

@@ -27,7 +27,7 @@ import (
 // looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One seed again:
 // -run 'TestSoak/seed_17$' -v.
 func TestSoak(t *testing.T) {
-	seeds := 200
+	seeds := 120
 	if testing.Short() {
 		seeds = 20
 	}
@@ -641,6 +641,24 @@ func (s *soak) checkLine() {
 		if w.Phase == spawner.Pending && s.Queue(w).Place == 0 {
 			s.t.Errorf("%s waits, though it is next and has room", w.ID)
 		}
+	}
+	s.checkTurns()
+}
+
+// checkTurns looks whether of those that leave something to who came before, somebody really lacks something.
+func (s *soak) checkTurns() {
+	polite, short := 0, 0
+	for _, w := range s.all() {
+		switch q := s.Queue(w); {
+		case w.Phase != spawner.Pending || q.Place != 1:
+		case strings.HasPrefix(q.Lacks, "others asked before"):
+			polite++
+		default:
+			short++
+		}
+	}
+	if polite > 0 && short == 0 {
+		s.t.Errorf("%d wait for one another", polite)
 	}
 }
 

@@ -121,7 +121,7 @@ func (p *place) run(t *testing.T) (Report, int) {
 		argv = append(argv, "--expect", string(b))
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], argv...)
-	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, p.env...)
+	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/", "GORACE=atexit_sleep_ms=0"}, p.env...) // it sleeps at its end otherwise
 	var out, errOut bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errOut
 	err := c.Run()
@@ -173,25 +173,29 @@ func TestSound(t *testing.T) {
 			p.args = []string{"--brief"}
 		}, "MPS, second process"},
 	} {
-		p := sound(t, libraries)
-		p.file(t, "/opt/conda/lib/libcudart.so.12.4.127", "")
-		test.change(t, p)
-		r, code := p.run(t)
-		var skipped []string
-		for _, c := range r.Checks {
-			if c.Result == Skipped {
-				skipped = append(skipped, c.Name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sound(t, libraries)
+			p.file(t, "/opt/conda/lib/libcudart.so.12.4.127", "")
+			test.change(t, p)
+			r, code := p.run(t)
+			var skipped []string
+			for _, c := range r.Checks {
+				if c.Result == Skipped {
+					skipped = append(skipped, c.Name)
+				}
 			}
-		}
-		if code != ExitOK || r.Result != OK || len(r.Checks) != len(checks()) || strings.Join(skipped, ", ") != test.skipped {
-			t.Errorf("%s: code %d, %s, skipped %q: %+v", name, code, r.Fault, skipped, r.Checks)
-		}
+			if code != ExitOK || r.Result != OK || len(r.Checks) != len(checks()) || strings.Join(skipped, ", ") != test.skipped {
+				t.Errorf("code %d, %s, skipped %q: %+v", code, r.Fault, skipped, r.Checks)
+			}
+		})
 	}
 }
 
 // Every check fails on its own fault, and says what is wrong and what to do.
 func TestFaults(t *testing.T) {
 	libraries := cudatest.Build(t)
+	thorough := []string{"memory that is not there", "another error than no memory", "a wrong result", "one process at a time"}
 	env := func(kv ...string) func(*testing.T, *place) {
 		return func(_ *testing.T, p *place) { p.env = append(p.env, kv...) }
 	}
@@ -252,7 +256,7 @@ func TestFaults(t *testing.T) {
 		{"a wrong result", env("FAKE_FAULT=result"), "kernel", "result 349525 of 1048576"},
 		{"no compiler", env("FAKE_FAULT=noptx"), "kernel", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
 		{"wrong copies", env("FAKE_FAULT=copy"), "copies", "came back as"},
-		{"slow copies", func(_ *testing.T, p *place) { p.env, p.args = append(p.env, "FAKE_FAULT=slow"), []string{"--brief"} }, "copies", "below 0.25"},
+		{"slow copies", env("FAKE_FAULT=slow"), "copies", "below 0.25"},
 		{"one process at a time", func(t *testing.T, p *place) { p.env = append(p.env, "FAKE_LOCK="+filepath.Join(t.TempDir(), "lock")) }, "second process", "CUDA_ERROR_DEVICE_UNAVAILABLE"},
 		{"another GPU behind the variable", env("FAKE_UUIDS=" + cudatest.UUID + "," + other), "no other GPU", "a process reaches 99999999"},
 		{"another GPU by NVML", env("FAKE_NVML_UUIDS=" + cudatest.UUID + "," + other), "no other GPU", "NVML shows " + other},
@@ -271,13 +275,19 @@ func TestFaults(t *testing.T) {
 			p.env, p.args = append(p.env, "FAKE_FAULT=hang"), []string{"--timeout", "300ms"}
 		}, "CUDA driver", "had not ended"},
 	} {
-		p := sound(t, libraries)
-		test.change(t, p)
-		r, code := p.run(t)
-		c := r.check(test.check)
-		if c.Result != Failed || !strings.Contains(c.Detail, test.says) || code != ExitFailed || r.Result != Failed || !strings.Contains(r.Fault, test.check+": ") {
-			t.Errorf("%s: code %d, fault %q, check %+v", test.name, code, r.Fault, c)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := sound(t, libraries)
+			if !slices.Contains(thorough, test.name) { // it is found at the start of a session too
+				p.args = []string{"--brief"}
+			}
+			test.change(t, p)
+			r, code := p.run(t)
+			c := r.check(test.check)
+			if c.Result != Failed || !strings.Contains(c.Detail, test.says) || code != ExitFailed || r.Result != Failed || !strings.Contains(r.Fault, test.check+": ") {
+				t.Errorf("code %d, fault %q, check %+v", code, r.Fault, c)
+			}
+		})
 	}
 }
 

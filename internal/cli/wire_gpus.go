@@ -157,7 +157,7 @@ func (s *service) idleSlice(holder string, slice gpu.Slice) (time.Time, bool) {
 
 func (s *service) gpuUse(holder string) gpu.Use {
 	if s.gpus.sampler == nil {
-		return gpu.Use{Unknown: "not measured yet"}
+		return gpu.Use{Unknown: "there is no measurement of it yet"}
 	}
 	return s.gpus.sampler.Use(holder)
 }

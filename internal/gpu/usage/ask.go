@@ -13,7 +13,7 @@ func (s *Sampler) Use(holder string) gpu.Use {
 	defer s.mu.Unlock()
 	r := s.records[holder]
 	if r == nil {
-		return gpu.Use{Unknown: "it has not been measured"}
+		return gpu.Use{Unknown: "there is no measurement of it yet"}
 	}
 	return r.use(time.Now(), s.cfg, s.gap())
 }

@@ -534,7 +534,7 @@ func TestReleased(t *testing.T) {
 		if n := len(b.s.records); n != 0 {
 			t.Errorf("%d records a day later", n)
 		}
-		b.use("a", `"" (it has not been measured)`)
+		b.use("a", `"" (there is no measurement of it yet)`)
 	})
 }
 
@@ -654,7 +654,7 @@ func TestFill(t *testing.T) {
 		if b.reads != 2 {
 			t.Errorf("%d readings in two rounds", b.reads)
 		}
-		if !strings.Contains(show(b.s.Use("stranger")), "not been measured") {
+		if !strings.Contains(show(b.s.Use("stranger")), "no measurement") {
 			t.Error("a stranger has a use")
 		}
 	})

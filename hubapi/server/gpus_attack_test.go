@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +97,15 @@ func TestAPageAsksForTheGPUsOnce(t *testing.T) {
 	asked = 0
 	if got := v.get(prefix); got.Code != http.StatusOK || asked > 1 {
 		t.Errorf("%d: the inventory was made %d times", got.Code, asked)
+	}
+}
+
+// TestAHubsWordsChooseNoGPU: what a Hub gives its servers of GPUs' variables does not reach the app, nor the test of its slice.
+func TestAHubsWordsChooseNoGPU(t *testing.T) {
+	got := Hub{}.sessionEnv(map[string]string{
+		"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VISIBLE_DEVICES": "0", "SLIPWAY_GPU_EXPECT": `{"uuids":["GPU-of-bob"]}`, "CUDA_MPS_PIPE_DIRECTORY": "/tmp", "JUPYTERHUB_USER": "alice",
+	})
+	if len(got) != 1 || got["JUPYTERHUB_USER"] != "alice" {
+		t.Errorf("the app is given %v", slices.Sorted(maps.Keys(got)))
 	}
 }

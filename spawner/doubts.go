@@ -101,7 +101,7 @@ func (m *Manager) partLacksLocked(e *entry) bool {
 // spentLocked reports whether the next in line waits though what it wants is free, only for having found that bad. It must not keep
 // the line waiting, and its word does not take the part away from others: so it fails.
 func (m *Manager) spentLocked(e *entry, q Queue) (Outcome, bool) {
-	if q.Place != 1 || len(e.shunned()) == 0 || m.cfg.GPUs == nil || !m.partLacksLocked(e) {
+	if q.Place == 0 || len(e.shunned()) == 0 || m.cfg.GPUs == nil || m.headLocked(e.line()) != e || !m.partLacksLocked(e) {
 		return Outcome{}, false
 	}
 	if _, lacks := m.cfg.GPUs.Place(e.Spec.GPU, m.slices.held()); lacks != "" {

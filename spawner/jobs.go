@@ -118,7 +118,9 @@ func checkSizes(r JobRequest) error {
 		bytes += len(a)
 	}
 	for k, v := range r.Env {
-		bytes += len(k) + len(v)
+		if bytes += len(k) + len(v); gpu.Reserved(k) {
+			return errs.Bad("env", k, "leave it out: which GPU is seen follows from the slice that was asked for")
+		}
 	}
 	switch {
 	case bytes > commandLimit:

@@ -3,6 +3,7 @@ package mps
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, syscall.Exec(os.Args[3], os.Args[3:], os.Environ()))
 		os.Exit(1)
 	default:
+		if err := flag.Set("test.parallel", "6"); err != nil { // they wait for processes most of the time; the command line has the last word
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 }

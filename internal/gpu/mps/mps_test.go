@@ -19,6 +19,7 @@ import (
 )
 
 func TestEqualShares(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, manner{Multi: true, Floor: true})
 	a, err := r.d.Probe(t.Context())
 	if err != nil || !a.MultiUser || a.V3 || a.Clients != 60 {
@@ -69,6 +70,7 @@ func (r *rig) release(uuid, holder string) {
 }
 
 func TestUnequalShares(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, manner{V3: true})
 	a, err := r.d.Probe(t.Context())
 	if err != nil || !a.MultiUser || !a.V3 {
@@ -106,6 +108,7 @@ func TestUnequalShares(t *testing.T) {
 }
 
 func TestOneUserAtATime(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, testenv.Root)
 	r := newRig(t, manner{})
 	r.share(gpuA, "s-1", 1001, 25, gib)
@@ -172,6 +175,7 @@ func TestMostClients(t *testing.T) {
 
 // TestBadDaemons: what goes wrong at the daemon is said, is the place's fault, and leaves nothing when nobody else is on it.
 func TestBadDaemons(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		manner manner
 		says   string
@@ -202,6 +206,7 @@ func TestBadDaemons(t *testing.T) {
 }
 
 func TestMute(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, manner{Multi: true})
 	r.share(gpuA, "s-1", 1001, 25, gib)
 	r.cfg.Deadline = 300 * time.Millisecond
@@ -228,6 +233,7 @@ func TestMute(t *testing.T) {
 }
 
 func TestStalePipe(t *testing.T) {
+	t.Parallel()
 	for _, m := range []manner{{Multi: true}, {V3: true}} {
 		r := newRig(t, m)
 		r.share(gpuA, "s-1", 1001, 25, gib)
@@ -251,6 +257,7 @@ func TestStalePipe(t *testing.T) {
 }
 
 func TestFault(t *testing.T) {
+	t.Parallel()
 	for _, m := range []manner{{Multi: true}, {V3: true}} {
 		r := newRig(t, m)
 		r.share(gpuA, "s-1", 1001, 25, gib)
@@ -272,6 +279,7 @@ func TestFault(t *testing.T) {
 }
 
 func TestAltered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, manner{Multi: true})
 	r.share(gpuA, "s-1", 1001, 25, gib)
 	r.tell(gpuA, "fake_alter")
@@ -286,6 +294,7 @@ func TestAltered(t *testing.T) {
 
 // TestRunningServer: a server that runs already is told the limits too, for it does not ask for new ones.
 func TestRunningServer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, manner{Multi: true})
 	r.share(gpuA, "s-1", 1001, 25, gib)
 	r.tell(gpuA, "fake_client", "77")
@@ -307,6 +316,7 @@ func TestRunningServer(t *testing.T) {
 
 // TestRestarts: the daemon outlives the service, which finds it again.
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	for _, m := range []manner{{Multi: true}, {V3: true}} {
 		r := newRig(t, m)
 		before := r.share(gpuA, "s-1", 1001, 25, gib)
@@ -353,6 +363,7 @@ func (r *rig) crashAt(step string, n int, do func(d *Daemons)) (came bool) {
 // TestCrashes ends the service at each step of giving and taking back a share. Then either the share is given again, or there is
 // nothing of it.
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	giving := []string{"saved", "exclusive", "launched", "started", "server", "space", "limited"}
 	taking := []string{"dropped", "left", "stopped", "opened"}
 	for proto, m := range map[string]manner{"v2": {Multi: true}, "v3": {V3: true}} {

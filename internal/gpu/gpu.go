@@ -117,6 +117,7 @@ type ProcessUse struct {
 type Health struct {
 	Lost        bool   `json:"lost"`                  // gone from the bus, or does not answer
 	Xid         int    `json:"xid,omitempty"`         // the last critical one since the driver was opened
+	Xids        int    `json:"xids,omitempty"`        // how many critical ones since then; 0: not counted
 	ECC         int64  `json:"ecc,omitempty"`         // uncorrected errors since the driver was loaded
 	RowsPending bool   `json:"rows_pending"`          // memory rows wait for a reset to be remapped
 	Temperature int    `json:"temperature,omitempty"` // degrees Celsius

@@ -44,10 +44,27 @@ type State struct {
 	Tier      Tier         `json:"tier"` // of its slices
 	Condition Condition    `json:"condition"`
 	Why       string       `json:"why,omitempty"`
+	Drain     *Drain       `json:"drain,omitempty"` // nil: no administrator has taken it out by hand
 	Offers    []Offer      `json:"offers"`
 	Slices    []SliceState `json:"slices"` // in the order of their places
 	Reading   *Reading     `json:"reading,omitempty"`
 	Health    *Health      `json:"health,omitempty"` // as it was last asked for
+}
+
+// Drain says who has taken a GPU out by hand.
+type Drain struct {
+	By    string    `json:"by"`
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// String says it to administrators.
+func (d Drain) String() string {
+	words := "drained by " + d.By + " on " + d.Since.Format("Jan 2 at 15:04")
+	if d.Why != "" {
+		words += ": " + d.Why
+	}
+	return words
 }
 
 // Offer is what can be had of a GPU, or of all of them, by request.

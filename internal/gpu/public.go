@@ -19,11 +19,14 @@ func (s State) public() State {
 	case s.Why == "":
 	case s.Condition == Ready:
 		s.Why = ""
+	case s.Condition == Drained && s.Drain != nil:
+		s.Why = "taken out of use by an administrator"
 	case s.Condition == Occupied:
 		s.Why = "something runs on it that Slipway has not given it to"
 	case s.Condition == Drained && (failed || s.Mode == MPS):
 		s.Why = "something on it has failed: it is tried again later"
 	}
+	s.Drain = nil
 	s.Slices = slices.Clone(s.Slices)
 	for n := range s.Slices {
 		s.Slices[n].Why = s.Slices[n].publicWhy()

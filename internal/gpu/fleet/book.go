@@ -14,6 +14,7 @@ const (
 	bucketInstances  = "gpu-instances"
 	bucketQuarantine = "gpu-quarantine"
 	bucketUses       = "gpu-uses"
+	bucketOrders     = "gpu-orders"
 )
 
 // record says that an instance is ours, or that we are about to make it: then its ids are not known yet.
@@ -55,6 +56,7 @@ type book struct {
 	instances   map[string]record
 	quarantines map[string]quarantine
 	uses        map[string]use
+	orders      map[string]order // by UUID
 }
 
 // placeKey names a place on a GPU in the store.
@@ -64,7 +66,7 @@ func placeKey(uuid string, at gpu.Placement) string {
 
 // openBook reads the store. Instances do not survive a boot: what another one made is forgotten.
 func openBook(ctx context.Context, s Store, boot string) (book, error) {
-	b := book{store: s, instances: map[string]record{}, quarantines: map[string]quarantine{}, uses: map[string]use{}}
+	b := book{store: s, instances: map[string]record{}, quarantines: map[string]quarantine{}, uses: map[string]use{}, orders: map[string]order{}}
 	if err := load(ctx, s, bucketInstances, b.instances); err != nil {
 		return book{}, err
 	}
@@ -72,6 +74,9 @@ func openBook(ctx context.Context, s Store, boot string) (book, error) {
 		return book{}, err
 	}
 	if err := load(ctx, s, bucketUses, b.uses); err != nil {
+		return book{}, err
+	}
+	if err := load(ctx, s, bucketOrders, b.orders); err != nil {
 		return book{}, err
 	}
 	for key, r := range b.instances {
@@ -137,6 +142,22 @@ func (b *book) dropUse(ctx context.Context, u use) error {
 		return err
 	}
 	delete(b.uses, u.key())
+	return nil
+}
+
+// putOrder saves what administrators have said of a GPU, and forgets it when that is nothing.
+func (b *book) putOrder(ctx context.Context, o order) error {
+	if o.Drained == nil && o.Seen == (gpu.Health{}) {
+		if err := b.store.Delete(ctx, bucketOrders, o.GPU); err != nil {
+			return err
+		}
+		delete(b.orders, o.GPU)
+		return nil
+	}
+	if err := b.store.Put(ctx, bucketOrders, o.GPU, o); err != nil {
+		return err
+	}
+	b.orders[o.GPU] = o
 	return nil
 }
 

@@ -24,11 +24,13 @@ import (
 	"slipway/internal/gpu/place"
 )
 
-// Store keeps what must outlive the service. A crash of the host need not be survived: no instance of a GPU survives it either.
+// Store keeps what must outlive the service. A crash of the host need not be survived, for no instance of a GPU survives it either:
+// but by what an administrator has said, which is brought to the disk with Sync.
 type Store interface {
 	Put(ctx context.Context, bucket, key string, value any) error
 	Delete(ctx context.Context, bucket, key string) error
 	All(ctx context.Context, bucket string) iter.Seq2[Record, error]
+	Sync(ctx context.Context) error
 }
 
 // Record is one key and its JSON value.

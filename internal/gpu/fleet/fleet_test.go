@@ -45,6 +45,8 @@ func (m *memory) Delete(_ context.Context, bucket, key string) error {
 	return nil
 }
 
+func (m *memory) Sync(context.Context) error { return nil }
+
 func (m *memory) meet(op string) error {
 	if m.step == nil {
 		return nil

@@ -21,7 +21,7 @@ func (f *Fleet) Inventory() gpu.Inventory {
 
 func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 	s := gpu.State{
-		Device: v.device, Mode: v.rule.Mode, Tier: v.node.Tier, Condition: v.condition, Why: v.why, Reading: v.reading,
+		Device: v.device, Mode: v.rule.Mode, Tier: v.node.Tier, Condition: v.condition, Why: v.why, Drain: v.drain, Reading: v.reading,
 		Offers: []gpu.Offer{}, Slices: []gpu.SliceState{},
 	}
 	var on []gpu.Lease

@@ -10,17 +10,15 @@ import (
 
 // judge says whether a GPU may be leased from, and why not. The lock is held.
 func (f *Fleet) judge(c *card, v *view) (gpu.Condition, string) {
-	switch sick := sickness(c.health); {
+	switch drained := f.drained(c); {
 	case c.absent:
 		return gpu.Gone, "the driver does not list it any more: look at dmesg, and reset the GPU or the host"
 	case c.lost != "":
 		return gpu.Gone, c.lost
 	case c.health.Lost:
 		return gpu.Gone, strings.TrimSuffix("it does not answer: "+c.health.Reason, ": ")
-	case c.rule.Drain:
-		return gpu.Drained, "taken out by the administrator (gpu.devices: drain)"
-	case sick != "":
-		return gpu.Drained, sick
+	case drained != "":
+		return gpu.Drained, drained
 	}
 	if why := f.unset(c, v); why != "" {
 		return gpu.Unset, why

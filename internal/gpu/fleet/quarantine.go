@@ -18,12 +18,14 @@ type quarantine struct {
 	Until time.Time `json:"until"`
 	Times int       `json:"times"`
 	Stuck bool      `json:"stuck,omitempty"` // an instance could not be destroyed: over when it is gone
+	// Lifted is set when an administrator has ended it: the next failure counts as the first.
+	Lifted bool `json:"lifted,omitempty"`
 }
 
 // longest is how many times the first quarantine the later ones may last at most.
 const longest = 16
 
-func (q quarantine) active(now time.Time) bool { return now.Before(q.Until) }
+func (q quarantine) active(now time.Time) bool { return !q.Lifted && now.Before(q.Until) }
 
 // faded reports whether the place may start anew.
 func (q quarantine) faded(now time.Time) bool { return !now.Before(q.Until.Add(q.Until.Sub(q.Since))) }
@@ -31,7 +33,7 @@ func (q quarantine) faded(now time.Time) bool { return !now.Before(q.Until.Add(q
 // after gives the quarantine that follows q, the zero one when there was none lately.
 func (q quarantine) after(s gpu.Slice, why string, stuck bool, now time.Time, first time.Duration) quarantine {
 	times := 1
-	if q.Times > 0 && !q.faded(now) {
+	if q.Times > 0 && !q.Lifted && !q.faded(now) {
 		times = q.Times + 1
 	}
 	lasts := first * longest

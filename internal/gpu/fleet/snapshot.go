@@ -22,6 +22,7 @@ type view struct {
 	rule        Rule
 	node        place.Node // as if nothing were held
 	condition   gpu.Condition
+	drain       *gpu.Drain // an administrator's
 	why         string
 	usable      bool // something may be leased of it now
 	possible    bool // something may be leased of it some day
@@ -90,6 +91,7 @@ func (f *Fleet) view(c *card) *view {
 	v.quarantines = f.book.active(c.uuid, time.Now())
 	v.node = f.node(c, v)
 	v.condition, v.why = f.judge(c, v)
+	v.drain = f.book.orders[c.uuid].Drained
 	v.usable = v.condition == gpu.Ready && c.fault == "" && f.fault == ""
 	v.possible = v.condition != gpu.Unset || f.maySwitch(c)
 	if c.fault != "" && v.why == "" {

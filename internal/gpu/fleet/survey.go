@@ -140,7 +140,9 @@ func (f *Fleet) askHealth(ctx context.Context, c *card) error {
 	daemon := f.daemonFault(ctx, c)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c.health, c.daemon = h, daemon
+	if c.health, c.daemon = h, daemon; err == nil {
+		f.notice(c)
+	}
 	if h.Lost {
 		return gpu.ErrLost
 	}

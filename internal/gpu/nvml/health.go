@@ -16,12 +16,14 @@ import (
 func (d *Driver) Health(ctx context.Context, uuid string) (gpu.Health, error) {
 	c, h, err := d.card(ctx, uuid)
 	if errors.Is(err, gpu.ErrLost) {
-		return gpu.Health{Lost: true, Xid: d.xid(uuid), Reason: err.Error()}, nil
+		xid, n := d.xid(uuid)
+		return gpu.Health{Lost: true, Xid: xid, Xids: n, Reason: err.Error()}, nil
 	}
 	if err != nil {
 		return gpu.Health{}, err
 	}
-	health := gpu.Health{Xid: d.xid(uuid)}
+	health := gpu.Health{}
+	health.Xid, health.Xids = d.xid(uuid)
 	if _, ret := h.GetMemoryInfo(); ret != nvml.SUCCESS && kindOf(ret) != gpu.ErrNotSupported {
 		health.Lost, health.Reason = true, fault(ret, "ask GPU %s for its memory", c.uuid).Error()
 		return health, nil
@@ -43,8 +45,9 @@ func (d *Driver) Health(ctx context.Context, uuid string) (gpu.Health, error) {
 
 // events holds the library's queue of critical errors. All is guarded by Driver.mu.
 type events struct {
-	set  nvml.EventSet // nil: not listening
-	xids map[string]int
+	set   nvml.EventSet // nil: not listening
+	xids  map[string]int
+	count map[string]int
 }
 
 // listen has the library queue critical errors; a GPU that knows none is left out. d.mu is held.
@@ -88,19 +91,20 @@ func (d *Driver) drain() {
 		}
 		if uuid, ret := e.Device.GetUUID(); ret == nvml.SUCCESS {
 			d.events.xids[uuid] = int(e.EventData)
+			d.events.count[uuid]++
 			d.log.Error("a GPU reports a critical error", "gpu", uuid, "xid", e.EventData, "gi", e.GpuInstanceId, "ci", e.ComputeInstanceId)
 		}
 	}
 }
 
-// xid gives the last critical error of a GPU, 0 for none.
-func (d *Driver) xid(uuid string) int {
+// xid gives the last critical error of a GPU, 0 for none, and how many there were.
+func (d *Driver) xid(uuid string) (last, count int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.events.set != nil {
 		d.drain()
 	}
-	return d.events.xids[uuid]
+	return d.events.xids[uuid], d.events.count[uuid]
 }
 
 // harmless are the errors for which a program is to blame, or that say what Health tells better: 63 is a row that was remapped.

@@ -49,7 +49,7 @@ type card struct {
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{
 		lib: cfg.Library, minors: cmp.Or(cfg.Minors, "/proc/driver/nvidia-caps/mig-minors"), log: cfg.Logger,
-		cards: map[string]*card{}, events: &events{xids: map[string]int{}},
+		cards: map[string]*card{}, events: &events{xids: map[string]int{}, count: map[string]int{}},
 	}
 	if d.lib == nil {
 		d.lib = nvml.New()

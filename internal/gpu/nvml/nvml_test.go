@@ -338,9 +338,9 @@ func TestHealth(t *testing.T) {
 	event := func(xid uint64) nvml.EventData {
 		return nvml.EventData{Device: c.Device, EventType: nvml.EventTypeXidCriticalError, EventData: xid}
 	}
-	r.queue = []nvml.EventData{event(79), event(31)} // the second is a program's fault
+	r.queue = []nvml.EventData{event(48), event(79), event(31)} // the last is a program's fault
 	c.ecc, c.pending = 2, true
-	want := gpu.Health{Xid: 79, ECC: 2, RowsPending: true, Temperature: 33}
+	want := gpu.Health{Xid: 79, Xids: 2, ECC: 2, RowsPending: true, Temperature: 33}
 	if got, err := r.Health(t.Context(), c.UUID); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -66,6 +66,7 @@ func (b *Backend) WorkloadOf(container string) spawner.ID {
 	}
 	if len(b.whose) >= mostWhose {
 		clear(b.whose)
+		clear(b.groups)
 	}
 	b.whose[container] = id
 	return id
@@ -74,11 +75,38 @@ func (b *Backend) WorkloadOf(container string) spawner.ID {
 // Holder gives the workload that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
 func (b *Backend) Holder(cgroup string) spawner.ID {
 	for _, container := range Containers(cgroup) {
-		if id := b.WorkloadOf(container); id != "" {
+		if id := b.WorkloadOf(container); id != "" && b.inside(cgroup, container) {
 			return id
 		}
 	}
 	return ""
+}
+
+// inside reports whether a process is in a container's own control group. A group may only have the container's name: a user of the
+// host to whom systemd has given groups of her own calls them what she likes, and what she runs there is not the workload's.
+func (b *Backend) inside(cgroup, container string) bool {
+	group := groupOf(cgroup, container)
+	b.owned.Lock()
+	known := b.groups[container]
+	b.owned.Unlock()
+	if group == "" || group == known {
+		return group != ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shortly)
+	defer cancel()
+	c, found, err := b.inspect(ctx, container)
+	if err != nil || !found || !c.State.Running {
+		return false
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.State.Pid))
+	if err != nil {
+		return false
+	}
+	own := groupOf(string(text), container)
+	b.owned.Lock()
+	b.groups[container] = own
+	b.owned.Unlock()
+	return group == own
 }
 
 // Cgroup gives the path, below the hierarchy's mount point, of the control group that holds all processes of a running workload.

@@ -60,8 +60,9 @@ type Backend struct {
 	mu       sync.Mutex          // guards the field below, and that one probe container is there at a time
 	accounts map[string]accounts // by image ID
 
-	owned sync.Mutex            // guards the field below
-	whose map[string]spawner.ID // workloads by container ID; empty: a stranger's. An ID is never used again
+	owned  sync.Mutex            // guards the fields below
+	whose  map[string]spawner.ID // workloads by container ID; empty: a stranger's. An ID is never used again
+	groups map[string]string     // control groups of containers, by their IDs
 }
 
 var _ spawner.Backend = (*Backend)(nil)
@@ -88,7 +89,7 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, errs.New(errs.Invalid, "docker socket %q: %w", cfg.Host, err)
 	}
-	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}}, nil
+	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{}}, nil
 }
 
 // Close gives the connections to the engine back. What runs stays.

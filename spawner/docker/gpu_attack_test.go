@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -101,5 +102,38 @@ func TestUsersSetNoGPU(t *testing.T) {
 		if err := checkEnv(map[string]string{"PATH": "/bin", name: "all"}); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestNobodyElsesGroupIsTheContainers: a control group that only bears a container's name is not its workload's. Its members are on a
+// GPU in nobody's right, and what they use is not held against the workload.
+func TestNobodyElsesGroupIsTheContainers(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	w.up(t, l)
+	c, _, err := w.find(t.Context(), l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(strings.TrimSuffix(w.root(t, l.ID), "/root") + "/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forged := range []string{
+		"0::/user.slice/user-1000.slice/user@1000.service/" + c.ID + "\n", "0::/user.slice/user-1000.slice/user@1000.service/docker-" + c.ID + ".scope/x\n",
+		"12:memory:/user/alice/" + c.ID + "\n", "1:name=systemd:/docker/" + c.ID + "\n0::/user.slice\n",
+	} {
+		for range 2 {
+			if got := w.Holder(forged); got != "" {
+				t.Errorf("%q is taken for %s", forged, got)
+			}
+		}
+		if got := w.Holder(string(text)); got != l.ID {
+			t.Errorf("its own processes are taken for %q", got)
+		}
+	}
+	w.stopped(t, l.ID)
+	if got := w.Holder(string(text)); got != "" && got != l.ID {
+		t.Errorf("of one that has ended: %q", got)
 	}
 }

@@ -34,6 +34,18 @@ func (c *Client) GPUs(ctx context.Context) (GPUs, error) {
 	return fetch[GPUs](ctx, c, http.MethodGet, "/gpus", nil)
 }
 
+// DrainGPU takes a GPU out of use, for administrators: what runs on it goes on, nothing new starts. It is named by its index, its UUID
+// or the beginning of that.
+func (c *Client) DrainGPU(ctx context.Context, gpu, why string) (GPUChange, error) {
+	return fetch[GPUChange](ctx, c, http.MethodPost, path("gpus", gpu, "drain"), DrainRequest{Why: why})
+}
+
+// ResumeGPU puts a GPU back, for administrators: its drain and its quarantines end, and what the driver says against it now counts no
+// more.
+func (c *Client) ResumeGPU(ctx context.Context, gpu string) (GPUChange, error) {
+	return fetch[GPUChange](ctx, c, http.MethodPost, path("gpus", gpu, "resume"), nil)
+}
+
 // SessionGPU tells how much of its slice of a GPU a session has used over time.
 func (c *Client) SessionGPU(ctx context.Context, id string) (GPUSeries, error) {
 	return fetch[GPUSeries](ctx, c, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/gpu", nil)

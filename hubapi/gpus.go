@@ -13,6 +13,18 @@ type GPUs struct {
 	GPUs      []GPU      `json:"gpus"`
 }
 
+// DrainRequest takes a GPU out of use until it is put back.
+type DrainRequest struct {
+	Why string `json:"why"` // shown to administrators; may be empty
+}
+
+// GPUChange is what has become of a GPU that was taken out of use or put back, with all that there is.
+type GPUChange struct {
+	GPU    string `json:"gpu"`    // its UUID
+	Remark string `json:"remark"` // what keeps it out of use all the same; empty: nothing does, or it was to be out of use
+	GPUs
+}
+
 // GPUOffer is what can be asked for.
 type GPUOffer struct {
 	Name      string `json:"name"` // as a profile or a job asks for it: "1g.18gb", "mps:25%/20G", "shared", "whole"

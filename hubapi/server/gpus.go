@@ -32,7 +32,7 @@ func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
 
 // inventoryFor gives what a caller may read of the inventory. Whose parts are is decided where it is shown.
 func (s *Server) inventoryFor(c spawner.Caller) gpu.Inventory {
-	if c.Admin && c.Workload == "" {
+	if administers(c) {
 		return s.inventory()
 	}
 	return s.inventory().Public()

@@ -50,6 +50,8 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/me", serve(s, 200, s.me))
 	r.Get("/profiles", serve(s, 200, s.profiles))
 	r.Get("/gpus", s.plain(s.gpus))
+	r.Post("/gpus/{gpu}/drain", serve(s, 200, s.drainGPU))
+	r.Post("/gpus/{gpu}/resume", serve(s, 200, s.resumeGPU))
 	r.Get("/spawn-form", s.plain(s.spawnForm))
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))

@@ -62,6 +62,14 @@ type Environments interface {
 	Environment(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
 }
 
+// GPUKeeper takes GPUs out of use and puts them back, whoever asks. fleet.Fleet does.
+type GPUKeeper interface {
+	// Drain names the GPU that it has found by an index, a UUID or the beginning of one.
+	Drain(ctx context.Context, name, by, why string) (uuid string, err error)
+	// Resume likewise, and says what keeps the GPU out of use all the same.
+	Resume(ctx context.Context, name string) (uuid, left string, err error)
+}
+
 // Hub is a JupyterHub that vouches for users.
 type Hub struct {
 	Name         string
@@ -104,6 +112,7 @@ type Config struct {
 	// GPUs in a form for matchmaking.
 	// All are nil where there are none.
 	GPUs        func() gpu.Inventory
+	Keeper      GPUKeeper // nil likewise
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)

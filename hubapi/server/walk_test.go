@@ -35,6 +35,8 @@ var walked = map[string]struct {
 	"GET /sessions/{id}/log":      {path: "/sessions/s-alice/log", refused: true},
 	"POST /sessions/{id}/freeze":  {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
 	"GET /gpus":                   {path: "/gpus"},
+	"POST /gpus/{gpu}/drain":      {path: "/gpus/0/drain", refused: true, body: `{"why":"x"}`},
+	"POST /gpus/{gpu}/resume":     {path: "/gpus/0/resume", refused: true},
 	"GET /environments":           {path: "/environments"},
 	"GET /environments/{ref}":     {path: "/environments/sha256:aabbcc", refused: true},
 	"GET /sessions/{id}/gpu":      {path: "/sessions/s-alice/gpu", refused: true},

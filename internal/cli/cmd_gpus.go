@@ -16,7 +16,7 @@ import (
 func gpusCommand(env Env) *cobra.Command {
 	asJSON, format := false, ""
 	c := &cobra.Command{
-		Use: "gpus", Short: "List the GPUs and what of them is free; simulate, self-test", Args: nothingElse,
+		Use: "gpus", Short: "List the GPUs and what of them is free; drain, resume, simulate, self-test", Args: nothingElse,
 		Long: "List every GPU, what of it is free now and who holds what (names: your own, or all for administrators).\n" +
 			"What cannot be measured is shown as \"-\".\n\n" +
 			"--format prints the same for matchmaking: classad as condor_gpu_discovery -properties does, cms with the\n" +
@@ -25,7 +25,7 @@ func gpusCommand(env Env) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.Flags().StringVar(&format, "format", "", "classad, cms or glue")
-	c.AddCommand(gpusSimulateCommand(env), gpusSelftestCommand(env))
+	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env), gpusSimulateCommand(env), gpusSelftestCommand(env))
 	return c
 }
 

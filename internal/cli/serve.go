@@ -209,7 +209,7 @@ func (s *service) makeServer(context.Context) error {
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs),
 		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze,
-		GPUs: s.inventory(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
+		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats, GPUs: s.inventory()}), Logger: s.log,
 	})

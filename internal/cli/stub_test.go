@@ -21,12 +21,13 @@ type stubService struct {
 	session     hubapi.Session
 	job         hubapi.Job
 	environment hubapi.Environment
+	gpus        stubGPUs
 	ends        []func()
 }
 
 func newStubService(examples string) (*stubService, error) {
 	f := &stubService{}
-	for name, into := range map[string]any{"session": &f.session, "job": &f.job, "environment": &f.environment} {
+	for name, into := range map[string]any{"session": &f.session, "job": &f.job, "environment": &f.environment, "gpus": &f.gpus.all} {
 		text, err := os.ReadFile(filepath.Join(examples, name+".json"))
 		if err != nil {
 			return nil, err
@@ -105,6 +106,7 @@ func (f *stubService) routes(user string) http.Handler {
 		}
 		answer(w, me)
 	})
+	f.gpus.routes(mux, user == f.session.User)
 	mine("GET "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.session) })
 	mine("POST "+api+"/sessions/{id}/stop", func(w http.ResponseWriter, _ *http.Request) {
 		stopped := f.session

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -227,4 +228,12 @@ func (s *service) inventory() func() gpu.Inventory {
 		return nil
 	}
 	return func() gpu.Inventory { return s.gpus.sampler.Fill(s.gpus.Inventory()) }
+}
+
+// keeper gives what takes GPUs out of use; nil where there are none.
+func (s *service) keeper() server.GPUKeeper {
+	if s.gpus.Fleet == nil {
+		return nil
+	}
+	return s.gpus.Fleet
 }

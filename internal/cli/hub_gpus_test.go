@@ -58,6 +58,36 @@ func TestSimulatedGPUs(t *testing.T) {
 	}
 }
 
+// TestGPUOutOfUse: an administrator drains a GPU, nothing starts on it whatever becomes of the service, and when it is put back who
+// has waited for it gets it.
+func TestGPUOutOfUse(t *testing.T) {
+	t.Parallel()
+	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: simulatedGPUs})
+	whole := s.gpus(hubtest.Admin).GPUs[1].UUID
+	for _, what := range []string{"drain", "resume"} {
+		if r := s.as("carol", http.MethodPost, "/gpus/1/"+what, hubapi.DrainRequest{Why: "mine"}); r.status != http.StatusForbidden {
+			t.Errorf("carol may %s: %d %s", what, r.status, r.body)
+		}
+	}
+	if r := s.as(hubtest.Admin, http.MethodPost, "/gpus/"+whole[:len(whole)-2]+"/drain", hubapi.DrainRequest{Why: "a loud fan"}); r.status != http.StatusOK {
+		t.Fatalf("drain: %d %s", r.status, r.body)
+	}
+	s.startOnly("carol", "", map[string]any{"profile": "all"})
+	for range 2 {
+		s.phaseOf("carol", "pending")
+		g, seen := s.gpus(hubtest.Admin).GPUs[1], s.gpus("carol").GPUs[1]
+		if g.Condition != "drained" || !strings.Contains(g.Why, "a loud fan") || !strings.Contains(g.Why, hubtest.Admin) || seen.Condition != "drained" || strings.Contains(seen.Why, "fan") {
+			t.Errorf("it is %s: %q; carol reads %q", g.Condition, g.Why, seen.Why)
+		}
+		s.kill()
+		s.serve()
+	}
+	if r := s.as(hubtest.Admin, http.MethodPost, "/gpus/1/resume", nil); r.status != http.StatusOK || !strings.Contains(string(r.body), `"remark":""`) {
+		t.Fatalf("resume: %d %s", r.status, r.body)
+	}
+	s.answers("carol", "")
+}
+
 // gpus gives what a user is shown of the GPUs.
 func (s *hubSite) gpus(user string) hubapi.GPUs {
 	s.t.Helper()

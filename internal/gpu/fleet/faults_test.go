@@ -3,9 +3,9 @@ package fleet_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"

@@ -149,8 +149,12 @@ func (s *service) trustGroup(hub string, user spawner.User) string {
 	return ""
 }
 
-// idleSlice says since when a slice has idled, if a job would find most of its memory free. The engine asks under its lock.
+// idleSlice says since when a slice has idled, if a job may start on its GPU and would find most of its memory free. The engine asks
+// under its lock.
 func (s *service) idleSlice(holder string, slice gpu.Slice) (time.Time, bool) {
+	if !s.gpus.Usable(slice.GPU) {
+		return time.Time{}, false
+	}
 	since, _, known := s.gpus.sampler.Idle(holder)
 	used := s.gpus.sampler.Use(holder).Memory
 	return since, known && !since.IsZero() && used != nil && *used <= slice.Memory/10

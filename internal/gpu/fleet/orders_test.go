@@ -55,8 +55,8 @@ func TestDrainByHand(t *testing.T) {
 						t.Errorf("%d is %s: %q", i, g.Condition, g.Why)
 					}
 				}
-				if _, lacks := s.lease("b", r); lacks == "" {
-					t.Error("something new is leased of it")
+				if _, lacks := s.lease("b", r); lacks == "" || s.fleet.Usable(s.uuids[0]) {
+					t.Error("something new is leased of it, or may be")
 				}
 				s.restart()
 			}
@@ -70,6 +70,9 @@ func TestDrainByHand(t *testing.T) {
 				t.Errorf("there is left: %s", left)
 			}
 			s.restart()
+			if !s.fleet.Usable(s.uuids[0]) || s.fleet.Usable("GPU-none") {
+				t.Error("it is not usable, or one that is not there is")
+			}
 			if _, lacks := s.lease("b", r); lacks != "" || s.state(0).Condition != gpu.Ready || s.store.count("gpu-orders") != 0 {
 				t.Errorf("afterwards it is %s: %q, %d records", s.state(0).Condition, lacks, s.store.count("gpu-orders"))
 			}

@@ -55,6 +55,11 @@ func (f *Fleet) publishLocked() {
 	}
 }
 
+// Usable reports whether something new may start on a GPU now. It is quick and asks nobody, so it may be called under the engine's lock.
+func (f *Fleet) Usable(uuid string) bool {
+	return slices.ContainsFunc(f.now.Load().views, func(v *view) bool { return v.device.UUID == uuid && v.usable })
+}
+
 // alike reports whether the same can be leased of a GPU as before.
 func alike(a, b *view) bool {
 	return a.device.UUID == b.device.UUID && a.usable == b.usable && a.node.Busy == b.node.Busy && len(a.ghosts) == len(b.ghosts) &&

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -300,8 +301,17 @@ func TestDeadDriverKeepsNothingAlive(t *testing.T) {
 // cgroups is a GPU whose parts are held to their memory by their workload's control group.
 type cgroups struct {
 	*spawnertest.GPUs
+	mu       sync.Mutex
 	confined []string
 	broken   error // what Confine answers
+}
+
+// answer has Confine answer so from now on, and gives what was confined until now.
+func (c *cgroups) answer(err error) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = err
+	return c.confined
 }
 
 func (c *cgroups) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
@@ -311,6 +321,8 @@ func (c *cgroups) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 }
 
 func (c *cgroups) Confine(_ context.Context, _ gpu.Slice, cgroup string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.confined = append(c.confined, cgroup)
 	return c.broken
 }
@@ -326,22 +338,22 @@ func (grouped) Cgroup(_ context.Context, id spawner.ID) (string, error) {
 // or the driver does not answer at first. A backend that cannot do so starts nothing.
 func TestLimitBeforeTheApp(t *testing.T) {
 	inGPUBubble(1, func(t *testing.T, s *service, g *spawnertest.GPUs) {
-		c := &cgroups{GPUs: g, broken: errors.New("the driver does not answer")}
+		mute := errors.New("the driver does not answer")
+		c := &cgroups{GPUs: g, broken: mute}
 		s.kill()
 		s.config.GPUs, s.config.Backends = c, []spawner.Backend{grouped{s.sessions}, s.jobs}
 		s.start()
 		s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Start, Step: spawnertest.After, Hold: make(chan struct{})})
 		w := s.startSession(onGPU("alice", "one"))
 		time.Sleep(10 * time.Second)
-		if s.crew.Hand(w.ID) == nil || len(c.confined) > 0 {
-			t.Fatalf("confined %q", c.confined)
+		if confined := c.answer(mute); s.crew.Hand(w.ID) == nil || len(confined) > 0 {
+			t.Fatalf("confined %q", confined)
 		}
 		s.restart()
 		time.Sleep(10 * time.Second)
-		if s.crew.Hand(w.ID).Launches() > 0 || len(c.confined) == 0 {
-			t.Errorf("%d launches, confined %q", s.crew.Hand(w.ID).Launches(), c.confined)
+		if confined := c.answer(nil); s.crew.Hand(w.ID).Launches() > 0 || len(confined) == 0 {
+			t.Errorf("%d launches, confined %q", s.crew.Hand(w.ID).Launches(), confined)
 		}
-		c.broken = nil
 		s.reach(w.ID, spawner.Running)
 		job := s.submit(bob, gpuJob(false))
 		if _, err := s.Stop(t.Context(), admin, w.ID); err != nil {

@@ -237,16 +237,18 @@ func TestOneRequestMakesOneJob(t *testing.T) {
 
 func TestJobThatCannotFitAnyMoreBlocksNobody(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
+		s.kill()
 		s.config.Capacity["local"] = spawner.Capacity{Count: 1, Memory: 4 << 30}
-		s.restart()
+		s.start()
 		one := s.submit(alice, simpleJob())
 		s.reach(one.ID, spawner.Running)
 		time.Sleep(time.Second)
 		large := simpleJob()
 		large.Resources.Memory = 4 << 30
 		head := s.submit(alice, large)
+		s.kill() // the service reads the map that is changed here
 		s.config.Capacity["local"] = spawner.Capacity{Count: 1, Memory: 2 << 30}
-		s.restart()
+		s.start()
 		small := s.submit(bob, simpleJob())
 		if _, err := s.Stop(t.Context(), alice, one.ID); err != nil {
 			t.Fatal(err)

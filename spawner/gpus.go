@@ -17,6 +17,8 @@ type GPUs interface {
 	// Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no I/O. A held
 	// slice without a mode takes the whole GPU out, whatever that is shared as.
 	Place(r gpu.Request, held []gpu.Slice) (s gpu.Slice, lacks string)
+	// Asked notes that r was asked for, whether or not it can be had now. It is quick and does no I/O.
+	Asked(r gpu.Request)
 	// Never says in words why r can never be had of these GPUs, whoever holds what; empty when it can.
 	Never(r gpu.Request) string
 	// Count says how many of r could be had now, and on empty GPUs. It is quick and does no I/O.

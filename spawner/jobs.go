@@ -185,6 +185,7 @@ func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload,
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))
 	}
+	m.askedLocked(e)
 	m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
 	return e.Workload, nil
 }

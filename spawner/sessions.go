@@ -184,6 +184,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	if err != nil {
 		return Workload{}, err
 	}
+	m.askedLocked(e)
 	message := "Asked for a session"
 	if kept != nil {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))

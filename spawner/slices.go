@@ -161,6 +161,13 @@ func (m *Manager) checkGPU(r gpu.Request) error {
 	return nil
 }
 
+// askedLocked tells the GPUs what is asked for: they cut so that what is asked for often stays possible.
+func (m *Manager) askedLocked(e *entry) {
+	if !e.Spec.GPU.None() && m.cfg.GPUs != nil {
+		m.cfg.GPUs.Asked(e.Spec.GPU)
+	}
+}
+
 // inGroup says with whom a user shares a GPU that keeps nobody apart.
 func (m *Manager) inGroup(r gpu.Request, hub string, user User) gpu.Request {
 	if r.Mode != gpu.Shared {

@@ -129,6 +129,9 @@ func (g *GPUs) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 	return gpu.Slice{}, fmt.Sprintf("%s asked, 0 of %d free", r, g.parts)
 }
 
+// Asked notes nothing.
+func (g *GPUs) Asked(gpu.Request) {}
+
 // Never refuses all but Part.
 func (g *GPUs) Never(r gpu.Request) string {
 	if r.String() != Part {

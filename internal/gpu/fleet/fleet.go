@@ -103,8 +103,6 @@ type Fleet struct {
 	fault  string    // why they could not be, since
 	book   book
 
-	noted map[string]gpu.Slice // what the placement engine has been told of, by holder
-
 	ability  mps.Ability
 	probed   bool
 	mpsFault string // why mode mps cannot be had
@@ -126,7 +124,6 @@ func New(ctx context.Context, cfg Config) (*Fleet, error) {
 	f := &Fleet{
 		cfg: cfg, log: cfg.Logger, engine: place.New(cfg.Policy, cfg.Headroom),
 		surveying: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		noted: map[string]gpu.Slice{},
 	}
 	var err error
 	if f.book, err = openBook(ctx, cfg.Store, cfg.Boot); err != nil {

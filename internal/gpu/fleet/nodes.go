@@ -73,6 +73,9 @@ func (s *snapshot) all() []place.Node {
 	return nodes
 }
 
+// Asked notes that r was asked for, so that cuts leave room for what is asked for often.
+func (f *Fleet) Asked(r gpu.Request) { f.engine.Note(r) }
+
 // Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no I/O.
 func (f *Fleet) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 	now := f.now.Load()

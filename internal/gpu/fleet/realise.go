@@ -42,24 +42,12 @@ func (f *Fleet) realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Bi
 	if err := f.mayUse(c, holder, s); err != nil {
 		return gpu.Binding{}, err
 	}
-	f.demand(holder, s)
 	f.reclaim(ctx, c)
 	in, err := f.ready(ctx, c, holder, s)
 	if err != nil {
 		return gpu.Binding{}, f.verdict(ctx, c, s, err)
 	}
 	return f.bind(ctx, c, holder, s, in)
-}
-
-// demand tells the placement engine what was asked for, once for each lease.
-func (f *Fleet) demand(holder string, s gpu.Slice) {
-	f.mu.Lock()
-	known := f.noted[holder] == s
-	f.noted[holder] = s
-	f.mu.Unlock()
-	if !known {
-		f.engine.Note(gpu.Request{Mode: s.Mode, Profile: s.Profile, Percent: s.Percent, Memory: s.Memory})
-	}
 }
 
 // mayUse refuses what must not be made of a GPU, whatever is on it.

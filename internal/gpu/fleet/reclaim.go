@@ -17,7 +17,6 @@ import (
 func (f *Fleet) Release(holder string, s gpu.Slice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.noted, holder)
 	for key, u := range f.book.uses {
 		if u.Holder == holder && u.Slice.GPU == s.GPU {
 			u.released = true
@@ -86,11 +85,6 @@ func (f *Fleet) reclaim(ctx context.Context, c *card) {
 func (f *Fleet) over(c *card, leases []gpu.Lease) []use {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for holder, s := range f.noted {
-		if s.GPU == c.uuid && !holds(leases, holder) {
-			delete(f.noted, holder)
-		}
-	}
 	var all []use
 	for _, u := range f.book.uses {
 		switch {

@@ -51,7 +51,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err != nil {
 		return Workload{}, err
 	}
-	r.GPU = m.inGroup(r.GPU, c.Hub, c.User)
+	r.GPU = m.InGroup(r.GPU, c.Hub, c.User)
 	w := jobOf(c, r, digest)
 	if err := m.saveInputs(w.ID, r.Files); err != nil {
 		return Workload{}, err

@@ -174,7 +174,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 		})
 	}
 	m.turn++
-	r.Spec.GPU = m.inGroup(r.Spec.GPU, hub, r.User)
+	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)

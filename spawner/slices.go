@@ -168,8 +168,8 @@ func (m *Manager) askedLocked(e *entry) {
 	}
 }
 
-// inGroup says with whom a user shares a GPU that keeps nobody apart.
-func (m *Manager) inGroup(r gpu.Request, hub string, user User) gpu.Request {
+// InGroup says in a request with whom a user shares a GPU that keeps nobody apart.
+func (m *Manager) InGroup(r gpu.Request, hub string, user User) gpu.Request {
 	if r.Mode != gpu.Shared {
 		return r
 	}

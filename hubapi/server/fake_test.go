@@ -229,6 +229,11 @@ func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
 	return spawner.Prospect{}
 }
 
+func (f *fakeEngine) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request {
+	r.Group = string(user) + " of " + hub
+	return r
+}
+
 func (f *fakeEngine) Room(r spawner.Resources, _ gpu.Request) spawner.Room {
 	switch {
 	case f.room != nil:

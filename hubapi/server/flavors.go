@@ -29,7 +29,7 @@ type FlavorResources struct {
 // Flavors gives what a hub may start, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
 // which is never less than Current.
 func (s *Server) Flavors(hub string) map[string]Flavor {
-	profiles, rooms := s.cfg.Catalogue.Profiles, s.rooms()
+	profiles, rooms := s.cfg.Catalogue.Profiles, s.rooms(hub, "")
 	census := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
 	out := map[string]Flavor{}
 	for i, p := range profiles {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"slipway/hubapi"
@@ -22,10 +23,11 @@ const roomTime = 8 * time.Hour
 // spawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
 func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := callerOf(r.Context()), r.URL.Query()
-	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub), GPUs: s.inventory().Public()}
+	user := spawner.User(q.Get("user"))
+	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(c.Hub, user), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
-		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
+		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, user, q.Get("name"))
 		if err != nil {
 			return err
 		}
@@ -41,11 +43,11 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// rooms says of each profile what there is for its usual size.
-func (s *Server) rooms() map[string]spawner.Room {
+// rooms says of each profile what there is for its usual size, for a user of a hub.
+func (s *Server) rooms(hub string, user spawner.User) map[string]spawner.Room {
 	rooms := map[string]spawner.Room{}
 	for _, p := range s.cfg.Catalogue.Profiles {
-		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, p.GPU)
+		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
 	}
 	return rooms
 }
@@ -62,13 +64,13 @@ func (s *Server) activeByImage(hub string) map[string]int {
 
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
 // there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
-func (s *Server) roomAddress(hub string) string {
+func (s *Server) roomAddress(hub string, user spawner.User) string {
 	h := s.hub(hub)
 	if h.OAuth == nil || h.PagesPrefix == "" {
 		return ""
 	}
 	until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)
-	return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until), "room "+hub))
+	return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until+" "+string(user)), "room "+hub))
 }
 
 // roomLine is what a spawn form shows of a profile.
@@ -81,7 +83,8 @@ type roomLine struct {
 func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 	h := hubOfPage(r.Context())
 	plain, err := p.unseal(r.URL.Query().Get("key"), "room "+h.Name)
-	until, bad := strconv.ParseInt(string(plain), 10, 64)
+	words, user, _ := strings.Cut(string(plain), " ")
+	until, bad := strconv.ParseInt(words, 10, 64)
 	if err != nil || bad != nil || time.Now().Unix() > until {
 		p.refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
 		return
@@ -90,7 +93,7 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 		Profiles map[string]roomLine `json:"profiles"`
 		Images   map[string]string   `json:"images"`
 	}{map[string]roomLine{}, map[string]string{}}
-	for name, room := range p.rooms() {
+	for name, room := range p.rooms(h.Name, spawner.User(user)) {
 		answer.Profiles[name] = roomLine{Words: webui.RoomWords(room), Full: webui.Full(room)}
 	}
 	active := p.activeByImage(h.Name)
@@ -105,7 +108,8 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 // profiles lists what the site offers, and what of it is free.
 func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 	out := []hubapi.Profile{}
-	rooms, active := s.rooms(), s.activeByImage(callerOf(r.Context()).Hub)
+	c := callerOf(r.Context())
+	rooms, active := s.rooms(c.Hub, c.User), s.activeByImage(c.Hub)
 	for _, p := range s.cfg.Catalogue.Profiles {
 		images := []hubapi.Image{}
 		for _, name := range p.Images {

@@ -44,6 +44,7 @@ type Engine interface {
 	Queue(w spawner.Workload) spawner.Queue
 	Prospect(w spawner.Workload) spawner.Prospect
 	Room(r spawner.Resources, g gpu.Request) spawner.Room
+	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
 	Census(hub string, per func(spawner.Workload) string) map[string]int
 	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
 	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)

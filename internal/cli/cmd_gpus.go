@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 // gpusCommand is `slipway gpus`.
@@ -53,6 +54,9 @@ func runGPUs(ctx context.Context, env Env, asJSON bool, format string) error {
 	}
 	if asJSON {
 		return printJSON(env.Stdout, all)
+	}
+	if all.Problem != "" && len(all.GPUs) == 0 {
+		return errs.New(errs.Unavailable, "the GPUs cannot be asked for: %s", all.Problem).With("the administrator looks at `slipway doctor`")
 	}
 	return printGPUs(env, all)
 }

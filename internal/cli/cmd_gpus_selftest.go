@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 
 // gpuHelper is the program beside this one that calls NVIDIA's libraries.
 const gpuHelper = "slipway-gpu"
+
+// nothingToTest is the helper's exit code where there is no GPU.
+const nothingToTest = 77
 
 // gpusSelftest is what `slipway gpus selftest` is told.
 type gpusSelftest struct {
@@ -35,7 +39,7 @@ func gpusSelftestCommand(env Env) *cobra.Command {
 			"limit, a kernel's results, copies, a second process, health. It changes nothing.\n\n" +
 			"In a session it is compared with the slice that the session holds (SLIPWAY_GPU_EXPECT); on a node with nothing, unless\n" +
 			"--expect says what must be found. The memory check takes all memory of the slice for a moment.\n\n" +
-			"Exit codes: 0 good, 1 something failed, 77 there is no driver library here.",
+			"Exit codes: 0 good, 1 something failed, 77 there is nothing to test: no driver library, or a simulated slice.",
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), env) },
 	}
 	c.Flags().StringVar(&s.expect, "expect", "", `what must be found, as JSON: {"uuids":[...],"memory":...,"sms":...,"tier":"hardware"}`)
@@ -63,6 +67,10 @@ func (s gpusSelftest) argv() []string {
 func (s gpusSelftest) run(ctx context.Context, env Env) error {
 	if s.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout %s: more than 0", s.timeout)}
+	}
+	if slice := env.Getenv("SLIPWAY_GPU"); strings.HasSuffix(slice, "(simulated)") {
+		fmt.Fprintf(env.Stdout, "%s: there is nothing to test\n", slice)
+		return exitCode(nothingToTest)
 	}
 	own := ""
 	if self, err := os.Executable(); err == nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,6 +52,9 @@ func submitCommand(env Env) *cobra.Command {
 }
 
 func runSubmit(ctx context.Context, env Env, o submitOptions, script string, args []string) error {
+	if o.preemptible && o.gpu == "" {
+		return usageError{errors.New("--preemptible says how a slice of a GPU may be had: give --gpu too")}
+	}
 	client, err := connect(env)
 	if err != nil {
 		return err

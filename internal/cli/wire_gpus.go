@@ -213,7 +213,11 @@ func (s *service) publisher() func(string) (string, error) {
 func (s *service) publishGPUs(format string) (string, error) {
 	host, _ := os.Hostname()
 	o := publish.Options{Own: true, Resource: host}
-	switch inv := s.gpus.sampler.Fill(s.gpus.Inventory()); format {
+	inv := s.gpus.sampler.Fill(s.gpus.Inventory())
+	if inv.Problem != "" { // what was true before is not to be published, and nothing is not to be taken for the truth
+		return "", errs.New(errs.Unavailable, "the GPUs cannot be asked for: %s", inv.Problem).With("look at `slipway doctor` on the service's host")
+	}
+	switch format {
 	case "classad":
 		return publish.ClassAd(inv, o), nil
 	case "cms":

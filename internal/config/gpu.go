@@ -92,6 +92,10 @@ func (c Config) checkGPU(p *problems) {
 			p.add("gpu."+key, time.Duration(d), "a time such as 10m")
 		}
 	}
+	if g.BusySM < 0 || g.BusySM > 100 {
+		p.add("gpu.busy_sm", g.BusySM, "percent, from 0 to 100")
+	}
+	p.absolute("gpu.mps.dir", g.MPS.Dir)
 	for i, r := range g.Devices {
 		at := fmt.Sprintf("gpu.devices[%d].", i)
 		oneOf(at+"mode", r.Mode, "whole", "mig", "mps", "shared")
@@ -101,8 +105,14 @@ func (c Config) checkGPU(p *problems) {
 		if r.AtOnce < 0 {
 			p.add(at+"at_once", r.AtOnce, "0 or more")
 		}
-		if r.Mode != "mig" && (len(r.Layout) > 0 || r.Adopt) {
-			p.add(at+"layout", r.Layout, "for mode mig only, as adopt is")
+		if r.Mode != "mig" && len(r.Layout) > 0 {
+			p.add(at+"layout", r.Layout, "left out: it is for mode mig")
+		}
+		if r.Adopt && (r.Mode != "mig" || len(r.Layout) > 0) {
+			p.add(at+"adopt", r.Adopt, "for mode mig only, and without layout: either somebody else makes the instances, or Slipway does")
+		}
+		if r.AtOnce > 0 && r.Mode != "mps" && r.Mode != "shared" {
+			p.add(at+"at_once", r.AtOnce, "left out: it is for modes mps and shared")
 		}
 		for _, name := range r.Layout {
 			if q, err := gpu.ParseRequest(name); err != nil || q.Mode != gpu.MIG {
@@ -127,6 +137,8 @@ func (c Config) checkRequest(p *problems, at, request, tier string) {
 		p.add(at+"gpu", request, "whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared, or shared/10G")
 	case tier != "" && !slices.Contains(gpu.Tiers(), gpu.Tier(tier)):
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("one of %v", gpu.Tiers()))
+	case (r.Mode == gpu.MPS || r.Mode == gpu.Shared) && gpu.Tier(tier) == gpu.Hardware:
+		p.add(at+"gpu_isolation", tier, fmt.Sprintf("cgroup at most: no slice of mode %s is kept apart in hardware", r.Mode))
 	case !r.None() && c.GPU.Driver == "none":
 		p.add(at+"gpu", request, "left out, or gpu.driver set to nvml or simulated")
 	}

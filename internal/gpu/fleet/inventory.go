@@ -31,6 +31,10 @@ func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 			on, held = append(on, l), append(held, l.Slice)
 		}
 	}
+	if i := slices.IndexFunc(held, func(h gpu.Slice) bool { return h.Mode != s.Mode }); i >= 0 && s.Condition == gpu.Ready {
+		s.Condition = gpu.Unset
+		s.Why = fmt.Sprintf("%s is still held on it in mode %s: it is given out as %s once that has ended", held[i].Name, held[i].Mode, s.Mode)
+	}
 	s.Offers = append(s.Offers, v.offers(held)...)
 	s.Slices = append(s.Slices, f.heldSlices(v, on)...)
 	s.Slices = append(s.Slices, v.freeSlices(held)...)

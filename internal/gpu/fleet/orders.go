@@ -66,6 +66,9 @@ func (f *Fleet) drain(ctx context.Context, name string, d gpu.Drain) (uuid strin
 		return "", err
 	}
 	o := f.book.orders[uuid]
+	if o.Drained != nil && d.Why == "" { // a repetition adds nothing
+		d = *o.Drained
+	}
 	o.GPU, o.Drained = uuid, &d
 	if err := f.book.putOrder(ctx, o); err != nil {
 		return "", fmt.Errorf("drain %s: %w", uuid, err)

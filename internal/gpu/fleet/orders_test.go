@@ -48,6 +48,7 @@ func TestDrainByHand(t *testing.T) {
 				t.Fatal(lacks)
 			}
 			s.drain(s.uuids[0], "the fan is loud")
+			s.drain("0", "") // a repetition keeps the reason
 			s.drain("1", "")
 			for range 2 {
 				for i, why := range []string{"drained by root of main on", "drained by root of main on"} {
@@ -77,6 +78,21 @@ func TestDrainByHand(t *testing.T) {
 				t.Errorf("afterwards it is %s: %q, %d records", s.state(0).Condition, lacks, s.store.count("gpu-orders"))
 			}
 		})
+	}
+}
+
+// TestHeldInAnotherMode: a rule that has changed counts once the GPU is empty, and until then the inventory says so.
+func TestHeldInAnotherMode(t *testing.T) {
+	s := newSite(t, []string{"H200"}, []fleet.Rule{{Match: "*", Mode: gpu.Whole}}, nil)
+	slice := s.have("a", "whole")
+	s.cfg.Rules = []fleet.Rule{{Match: "*", Mode: gpu.Shared}}
+	s.restart()
+	if g := s.state(0); g.Condition != gpu.Unset || !strings.Contains(g.Why, "still held on it in mode whole") {
+		t.Errorf("while it is held: %s: %q", g.Condition, g.Why)
+	}
+	s.release("a", slice)
+	if g := s.state(0); g.Condition != gpu.Ready {
+		t.Errorf("empty: %s: %q", g.Condition, g.Why)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -22,7 +23,7 @@ type dataCopier struct {
 
 // copy makes to's content equal to from's, holes included. Blocks are shared where the file system can.
 func (d *dataCopier) copy(ctx context.Context, to, from *os.File, moved func(int64)) error {
-	st, err := statFile(from)
+	st, err := tree.StatFile(from)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -55,7 +56,7 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	if err != nil {
 		return frozen{}, err
 	}
-	id, err := identity(before.sum, req.Source, l.strip.rules)
+	id, err := identity(before.sum, req.Source, l.strip.Rules())
 	if err != nil {
 		return frozen{}, err
 	}
@@ -107,7 +108,7 @@ func (l *Library) build(ctx context.Context, req Request, work string, m *meter)
 	if err := l.publish(image, digest); err != nil {
 		return frozen{}, err
 	}
-	id, err := identity(taken.sum, req.Source, l.strip.rules)
+	id, err := identity(taken.sum, req.Source, l.strip.Rules())
 	if err != nil {
 		return frozen{}, err
 	}
@@ -118,7 +119,7 @@ func (l *Library) manifest(src Source, skipped []string) Manifest {
 	return Manifest{
 		Format: manifestFormat, Base: src.Base, Architecture: src.architecture(),
 		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
-		Strip: l.strip.rules, Mounts: texts(src.Mounts), Skipped: texts(skipped), Unexported: unexported(src.Config.Env),
+		Strip: l.strip.Rules(), Mounts: texts(src.Mounts), Skipped: texts(skipped), Unexported: unexported(src.Config.Env),
 	}
 }
 
@@ -143,7 +144,7 @@ func (l *Library) take(ctx context.Context, src Source, dst string, m *meter) (t
 		return scan{}, nil, err
 	}
 	m.total(taken.bytes)
-	to, err := openDir(dst)
+	to, err := tree.OpenDir(dst)
 	if err != nil {
 		return scan{}, nil, err
 	}
@@ -165,7 +166,7 @@ func resume(ctx context.Context, src Source) error {
 }
 
 func syncUpper(upper string) error {
-	f, err := openDir(upper)
+	f, err := tree.OpenDir(upper)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func syncUpper(upper string) error {
 
 // assemble gives the root of the tree to pack: the snapshot over the source's layers, with what strip rules match hidden
 // and what Apptainer needs added.
-func assemble(ctx context.Context, src Source, work string, strip *stripper, m *Manifest) (*os.File, error) {
+func assemble(ctx context.Context, src Source, work string, strip *tree.Strip, m *Manifest) (*os.File, error) {
 	upper, bottom, point := filepath.Join(work, "upper"), filepath.Join(work, "skeleton"), filepath.Join(work, "mount")
 	layers := append([]string{upper}, src.Layers...)
 	hide, absent, err := survey(ctx, layers, point, strip)
@@ -202,7 +203,7 @@ func assemble(ctx context.Context, src Source, work string, strip *stripper, m *
 }
 
 // survey looks at the merged tree before anything is hidden in it or added to it.
-func survey(ctx context.Context, layers []string, point string, strip *stripper) (hide *hidden, absent []string, err error) {
+func survey(ctx context.Context, layers []string, point string, strip *tree.Strip) (hide *hidden, absent []string, err error) {
 	plain, err := mountLayers(layers, point)
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -36,7 +37,7 @@ func TestSwappedLinksNeverLeadOutside(t *testing.T) {
 			}
 		}
 	})
-	strip, err := newStripper(nil)
+	strip, err := tree.NewStrip(nil)
 	must(t, err)
 	copied := 0
 	for range 1000 {
@@ -55,11 +56,11 @@ func TestSwappedLinksNeverLeadOutside(t *testing.T) {
 }
 
 // snapshotLeaks fails the test when a snapshot holds what is the host's, and says whether there is one.
-func snapshotLeaks(t *testing.T, upper string, strip *stripper) bool {
+func snapshotLeaks(t *testing.T, upper string, strip *tree.Strip) bool {
 	t.Helper()
 	copied, err := os.MkdirTemp(t.TempDir(), "copy")
 	must(t, err)
-	dst, err := openDir(copied)
+	dst, err := tree.OpenDir(copied)
 	must(t, err)
 	defer dst.Close()
 	_, err = snapshot(t.Context(), upper, dst, strip, &meter{})

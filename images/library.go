@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -24,7 +25,7 @@ type Config struct {
 	Dir        string       // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
 	Logger     *slog.Logger // required
 	Mksquashfs string       // program; "mksquashfs" from PATH when empty
-	Strip      []string     // the site's rules, beside DefaultStrip
+	Strip      []string     // the site's rules, beside tree.DefaultStrip
 }
 
 // Library is a directory of environments:
@@ -41,7 +42,7 @@ type Config struct {
 type Library struct {
 	dir     string
 	log     *slog.Logger
-	strip   *stripper
+	strip   *tree.Strip
 	packer  packer
 	lock    *os.File
 	flights flights
@@ -50,7 +51,7 @@ type Library struct {
 
 // Open opens the library, alone, and clears away what a killed service left in it. Close it after the last call.
 func Open(cfg Config) (*Library, error) {
-	strip, err := newStripper(cfg.Strip)
+	strip, err := tree.NewStrip(cfg.Strip)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package images
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/images/tree"
 )
 
 // manifestFormat changes when equal sources no longer give equal images.
@@ -62,7 +63,7 @@ type inspector struct {
 // inspect fills the counts, losses and packages of m from the tree below root.
 func inspect(ctx context.Context, root *os.File, m *Manifest) error {
 	i := &inspector{ctx: ctx, out: m}
-	dir, err := openDir(under(root, ".")) // a directory's read position is shared by all who use the descriptor
+	dir, err := tree.OpenDir(tree.Under(root, ".")) // a directory's read position is shared by all who use the descriptor
 	if err != nil {
 		return err
 	}
@@ -80,19 +81,19 @@ func (i *inspector) dir(dir *os.File, rel string) error {
 	if err := i.ctx.Err(); err != nil {
 		return err
 	}
-	list, err := names(dir)
+	list, err := tree.Names(dir)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", rel, err)
 	}
 	for _, name := range list {
-		st, err := statAt(dir, name)
+		st, err := tree.StatAt(dir, name)
 		if err != nil {
 			return err
 		}
 		if err := i.count(dir, name, &st); err != nil {
-			return fmt.Errorf("/%s: %w", join(rel, name), err)
+			return fmt.Errorf("/%s: %w", tree.Join(rel, name), err)
 		}
-		if isDir(&st) {
+		if tree.IsDir(&st) {
 			if err := i.sub(dir, name, rel, st.Dev); err != nil {
 				return err
 			}
@@ -102,7 +103,7 @@ func (i *inspector) dir(dir *os.File, rel string) error {
 }
 
 func (i *inspector) sub(dir *os.File, name, rel string, dev uint64) error {
-	sub, err := child(dir, name, dev)
+	sub, err := tree.Child(dir, name, dev)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (i *inspector) sub(dir *os.File, name, rel string, dev uint64) error {
 	if strings.HasSuffix(name, ".dist-info") && inSitePackages(rel) {
 		i.python(sub, rel)
 	}
-	return i.dir(sub, join(rel, name))
+	return i.dir(sub, tree.Join(rel, name))
 }
 
 func (i *inspector) count(dir *os.File, name string, st *unix.Stat_t) error {
@@ -121,11 +122,11 @@ func (i *inspector) count(dir *os.File, name string, st *unix.Stat_t) error {
 	if st.Mtim.Nsec != 0 {
 		i.out.Losses.Nanoseconds++
 	}
-	raw, err := grow(func(b []byte) (int, error) { return unix.Llistxattr(under(dir, name), b) })
-	if err != nil && !errors.Is(err, unix.ENOTSUP) {
-		return fmt.Errorf("list xattrs: %w", err)
+	list, err := tree.XattrNames(tree.Under(dir, name))
+	if err != nil {
+		return err
 	}
-	for _, x := range splitNames(raw) {
+	for _, x := range list {
 		namespace, _, _ := strings.Cut(x, ".")
 		switch {
 		case strings.HasPrefix(x, "system.posix_acl_"):
@@ -151,7 +152,7 @@ func (i *inspector) python(info *os.File, rel string) {
 	}
 	f := os.NewFile(uintptr(fd), "METADATA")
 	defer f.Close()
-	if st, err := statFile(f); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if st, err := tree.StatFile(f); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
 	if name, version, ok := parseMetadata(io.LimitReader(f, 64<<10)); ok {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -21,18 +22,18 @@ func mountLayers(layers []string, point string) (*os.File, error) {
 	options := make([]string, len(layers))
 	for i, layer := range layers {
 		// Through descriptors, as paths may be long and hold any character.
-		f, err := openDir(layer)
+		f, err := tree.OpenDir(layer)
 		if err != nil {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
 		defer f.Close()
-		options[i] = fdPath(int(f.Fd()))
+		options[i] = tree.FDPath(int(f.Fd()))
 	}
 	err := unix.Mount("slipway", point, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+strings.Join(options, ":"))
 	if err != nil {
 		return nil, fmt.Errorf("mount %d layers: %w", len(layers), err)
 	}
-	root, openErr := openDir(point)
+	root, openErr := tree.OpenDir(point)
 	if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 		return nil, errors.Join(openErr, fmt.Errorf("detach %s: %w", point, err))
 	}
@@ -42,17 +43,17 @@ func mountLayers(layers []string, point string) (*os.File, error) {
 // hidden is what strip rules match in a merged tree: the paths, and the attributes of the directories above them.
 type hidden struct {
 	paths   []string
-	parents map[string]attr
+	parents map[string]tree.Attr
 }
 
 // findHidden looks only where a rule can match.
-func findHidden(ctx context.Context, root *os.File, strip *stripper) (*hidden, error) {
-	h := &hidden{parents: map[string]attr{}}
-	return h, h.look(ctx, root, "", strip.top())
+func findHidden(ctx context.Context, root *os.File, strip *tree.Strip) (*hidden, error) {
+	h := &hidden{parents: map[string]tree.Attr{}}
+	return h, h.look(ctx, root, "", strip.Top())
 }
 
-func (h *hidden) look(ctx context.Context, dir *os.File, rel string, rules live) error {
-	list, err := names(dir)
+func (h *hidden) look(ctx context.Context, dir *os.File, rel string, rules tree.Live) error {
+	list, err := tree.Names(dir)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", rel, err)
 	}
@@ -60,12 +61,12 @@ func (h *hidden) look(ctx context.Context, dir *os.File, rel string, rules live)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		stripped, below := rules.enter(name)
+		stripped, below := rules.Enter(name)
 		if stripped {
 			if err := h.note(dir, rel); err != nil {
 				return err
 			}
-			h.paths = append(h.paths, join(rel, name))
+			h.paths = append(h.paths, tree.Join(rel, name))
 			continue
 		}
 		if len(below) > 0 {
@@ -77,19 +78,19 @@ func (h *hidden) look(ctx context.Context, dir *os.File, rel string, rules live)
 	return nil
 }
 
-func (h *hidden) descend(ctx context.Context, dir *os.File, name, rel string, below live) error {
-	st, err := statAt(dir, name)
-	if err != nil || !isDir(&st) {
+func (h *hidden) descend(ctx context.Context, dir *os.File, name, rel string, below tree.Live) error {
+	st, err := tree.StatAt(dir, name)
+	if err != nil || !tree.IsDir(&st) {
 		return err
 	}
-	sub, err := child(dir, name, st.Dev)
+	sub, err := tree.Child(dir, name, st.Dev)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
 	// Parents are noted on the way down, so that they are there from the top when something below is hidden.
 	count := len(h.paths)
-	if err := h.look(ctx, sub, join(rel, name), below); err != nil {
+	if err := h.look(ctx, sub, tree.Join(rel, name), below); err != nil {
 		return err
 	}
 	if len(h.paths) > count {
@@ -102,15 +103,15 @@ func (h *hidden) note(dir *os.File, rel string) error {
 	if _, known := h.parents[rel]; known {
 		return nil
 	}
-	st, err := statFile(dir)
+	st, err := tree.StatFile(dir)
 	if err != nil {
 		return err
 	}
-	xs, err := readXattrs(fdPath(int(dir.Fd())))
+	xs, err := tree.ReadXattrs(tree.FDPath(int(dir.Fd())))
 	if err != nil {
 		return fmt.Errorf("/%s: %w", rel, err)
 	}
-	h.parents[rel] = attr{st: st, xattrs: xs}
+	h.parents[rel] = tree.Attr{Stat: st, Xattrs: xs}
 	return nil
 }
 
@@ -126,7 +127,7 @@ func (h *hidden) coverIn(layer string) error {
 		}
 	}
 	for path, a := range h.parents {
-		if err := setTimes(layer+"/"+path, &a.st); err != nil {
+		if err := tree.SetTimes(layer+"/"+path, &a.Stat); err != nil {
 			return fmt.Errorf("restore /%s: %w", path, err)
 		}
 	}
@@ -150,7 +151,7 @@ func (h *hidden) parent(layer, path string) error {
 		if !known {
 			return errs.New(errs.Internal, "hide /%s: the attributes of /%s are unknown", path, dir)
 		}
-		if err := a.apply(layer + "/" + dir); err != nil {
+		if err := a.Apply(layer + "/" + dir); err != nil {
 			return fmt.Errorf("make /%s: %w", dir, err)
 		}
 	}

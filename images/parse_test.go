@@ -120,28 +120,3 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
-
-func FuzzStrip(f *testing.F) {
-	f.Add("/home/*", "home")
-	f.Add("/a/[x-z]?", "a")
-	f.Fuzz(func(t *testing.T, rule, name string) {
-		s, err := newStripper([]string{rule})
-		if err != nil {
-			return
-		}
-		if stripped, below := s.top().enter(name); stripped && len(below) > 0 {
-			t.Errorf("%q is stripped and entered", name)
-		}
-	})
-}
-
-func FuzzSplitNames(f *testing.F) {
-	f.Add([]byte("user.a\x00trusted.b\x00"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, name := range splitNames(raw) {
-			if name == "" || strings.Contains(name, "\x00") {
-				t.Errorf("name %q", name)
-			}
-		}
-	})
-}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/images/tree"
 )
 
 // generatedAt is the time of every file that a freeze makes itself: equal freezes give equal bytes.
@@ -132,7 +134,7 @@ func writeRuntime(layer string, c ImageConfig) error {
 	if err := unix.Lsetxattr(top, overlayPrefix+"opaque", []byte("y"), 0); err != nil {
 		return fmt.Errorf("mark %s opaque: %w", runtimeDir, err)
 	}
-	return setTimes(layer, &root)
+	return tree.SetTimes(layer, &root)
 }
 
 func writeGenerated(path, content string) error {
@@ -201,7 +203,7 @@ func (e skeletonEntry) create(path string) error {
 			return err
 		}
 		at := unix.Timespec{Sec: generatedAt().Unix()}
-		return setTimes(path, &unix.Stat_t{Atim: at, Mtim: at})
+		return tree.SetTimes(path, &unix.Stat_t{Atim: at, Mtim: at})
 	case e.mode.IsDir():
 		return os.Mkdir(path, 0o755)
 	default:

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -37,35 +38,35 @@ type scanner struct {
 const runtimeDir = ".singularity.d"
 
 // scanUpper walks the upper directory without reading a file. What vanishes meanwhile counts as never seen.
-func scanUpper(ctx context.Context, upper string, strip *stripper, m *meter) (scan, error) {
-	root, err := openDir(upper)
+func scanUpper(ctx context.Context, upper string, strip *tree.Strip, m *meter) (scan, error) {
+	root, err := tree.OpenDir(upper)
 	if err != nil {
 		return scan{}, err
 	}
 	defer root.Close()
-	st, err := statFile(root)
+	st, err := tree.StatFile(root)
 	if err != nil {
 		return scan{}, err
 	}
 	s := &scanner{ctx: ctx, dev: st.Dev, hash: sha256.New(), meter: m}
 	s.note("", &st)
-	if err := s.dir(root, "", strip.top()); err != nil {
+	if err := s.dir(root, "", strip.Top()); err != nil {
 		return scan{}, err
 	}
 	s.out.sum = hex.EncodeToString(s.hash.Sum(nil))
 	return s.out, nil
 }
 
-func (s *scanner) dir(dir *os.File, rel string, rules live) error {
+func (s *scanner) dir(dir *os.File, rel string, rules tree.Live) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	list, err := names(dir)
+	list, err := tree.Names(dir)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", rel, err)
 	}
 	for _, name := range list {
-		stripped, below := rules.enter(name)
+		stripped, below := rules.Enter(name)
 		if stripped || rel == "" && name == runtimeDir {
 			continue
 		}
@@ -76,21 +77,21 @@ func (s *scanner) dir(dir *os.File, rel string, rules live) error {
 	return nil
 }
 
-func (s *scanner) entry(dir *os.File, name, rel string, below live) error {
-	path := join(rel, name)
-	if len(path) > maxPath {
-		return errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), maxPath).
+func (s *scanner) entry(dir *os.File, name, rel string, below tree.Live) error {
+	path := tree.Join(rel, name)
+	if len(path) > tree.MaxPath {
+		return errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath).
 			With("shorten or remove it and freeze again")
 	}
-	st, err := statAt(dir, name)
+	st, err := tree.StatAt(dir, name)
 	if err != nil {
 		return err
 	}
 	s.note(path, &st)
-	if !isDir(&st) {
+	if !tree.IsDir(&st) {
 		return nil
 	}
-	sub, err := child(dir, name, s.dev)
+	sub, err := tree.Child(dir, name, s.dev)
 	if err != nil {
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			return nil // replaced by something else since lstat: a changed fingerprint is all that follows
@@ -112,11 +113,15 @@ func (s *scanner) note(path string, st *unix.Stat_t) {
 	s.meter.add(1, 0)
 }
 
-func join(rel, name string) string {
-	if rel == "" {
-		return name
+// appendStat adds to b what tells a changed entry from an unchanged one.
+func appendStat(b []byte, st *unix.Stat_t) []byte {
+	for _, v := range []uint64{
+		st.Ino, uint64(st.Mode), uint64(st.Uid)<<32 | uint64(st.Gid), uint64(st.Nlink), st.Rdev, uint64(st.Size),
+		uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec),
+	} {
+		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	return rel + "/" + name
+	return b
 }
 
 // identity joins a scan with all else that an environment's content follows from.

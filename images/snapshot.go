@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -28,46 +29,46 @@ type copier struct {
 // snapshot copies upper into dst, an empty directory that no one else can enter, and gives the paths of the sockets that
 // it left out. Every entry is opened once and then used through that descriptor, so a user who swaps a directory for a
 // link meanwhile cannot make it read a file of the host.
-func snapshot(ctx context.Context, upper string, dst *os.File, strip *stripper, m *meter) (skipped []string, err error) {
-	src, err := openDir(upper)
+func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip, m *meter) (skipped []string, err error) {
+	src, err := tree.OpenDir(upper)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	st, err := statFile(src)
+	st, err := tree.StatFile(src)
 	if err != nil {
 		return nil, err
 	}
 	c := &copier{ctx: ctx, dev: st.Dev, dst: dst, links: map[uint64]string{}, meter: m}
-	if err := c.dir(src, dst, "", strip.top()); err != nil {
+	if err := c.dir(src, dst, "", strip.Top()); err != nil {
 		return nil, err
 	}
 	return c.skipped, nil
 }
 
 // dir copies the entries of src into dst, then gives dst the attributes of src.
-func (c *copier) dir(src, dst *os.File, rel string, rules live) error {
-	list, err := names(src)
+func (c *copier) dir(src, dst *os.File, rel string, rules tree.Live) error {
+	list, err := tree.Names(src)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", rel, err)
 	}
 	for _, name := range list {
-		stripped, below := rules.enter(name)
+		stripped, below := rules.Enter(name)
 		if stripped || rel == "" && name == runtimeDir {
 			continue
 		}
-		if err := c.entry(src, dst, name, join(rel, name), below); err != nil {
+		if err := c.entry(src, dst, name, tree.Join(rel, name), below); err != nil {
 			return err
 		}
 	}
-	st, err := statFile(src)
+	st, err := tree.StatFile(src)
 	if err != nil {
 		return err
 	}
-	return c.attributes(fdPath(int(src.Fd())), under(dst, "."), rel, &st)
+	return c.attributes(tree.FDPath(int(src.Fd())), tree.Under(dst, "."), rel, &st)
 }
 
-func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below live) error {
+func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below tree.Live) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below live) e
 	}
 	src := os.NewFile(uintptr(fd), name)
 	defer src.Close()
-	st, err := statFile(src)
+	st, err := tree.StatFile(src)
 	if err != nil {
 		return err
 	}
@@ -91,11 +92,11 @@ func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below live) e
 }
 
 // make creates the copy of src, which is open with O_PATH only, so that looking at it sets nothing off.
-func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, below live) error {
+func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, below tree.Live) error {
 	to, kind := int(dstDir.Fd()), st.Mode&unix.S_IFMT
 	c.meter.add(1, 0)
 	switch {
-	case isWhiteout(st):
+	case tree.IsWhiteout(st):
 		return unix.Mknodat(to, name, unix.S_IFCHR, 0)
 	case kind == unix.S_IFSOCK:
 		c.skipped = append(c.skipped, "/"+path)
@@ -112,14 +113,14 @@ func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, 
 	if st.Nlink > 1 {
 		c.links[st.Ino] = path
 	}
-	return c.attributes(fdPath(int(src.Fd())), under(dstDir, name), path, st)
+	return c.attributes(tree.FDPath(int(src.Fd())), tree.Under(dstDir, name), path, st)
 }
 
-func (c *copier) subdir(src, dstDir *os.File, name, path string, below live) error {
+func (c *copier) subdir(src, dstDir *os.File, name, path string, below tree.Live) error {
 	if err := unix.Mkdirat(int(dstDir.Fd()), name, 0o700); err != nil {
 		return err
 	}
-	from, err := child(src, ".", c.dev)
+	from, err := tree.Child(src, ".", c.dev)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (c *copier) node(src, dstDir *os.File, name string, st *unix.Stat_t) error 
 }
 
 func (c *copier) file(src, dstDir *os.File, name string) error {
-	from, err := os.OpenFile(fdPath(int(src.Fd())), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	from, err := os.OpenFile(tree.FDPath(int(src.Fd())), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (c *copier) file(src, dstDir *os.File, name string) error {
 // attributes carries owner, mode, times and xattrs over. Of overlayfs's own xattrs only the opaque mark means anything
 // away from its upper directory; what would make the directory not self-contained is refused.
 func (c *copier) attributes(src, dst, path string, st *unix.Stat_t) error {
-	xs, err := readXattrs(src)
+	xs, err := tree.ReadXattrs(src)
 	if err != nil {
 		return err
 	}
@@ -176,21 +177,21 @@ func (c *copier) attributes(src, dst, path string, st *unix.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	a := attr{st: *st, xattrs: kept}
-	return a.apply(dst)
+	a := tree.Attr{Stat: *st, Xattrs: kept}
+	return a.Apply(dst)
 }
 
 const overlayPrefix = "trusted.overlay."
 
-func keptXattrs(xs []xattr, path string) ([]xattr, error) {
+func keptXattrs(xs []tree.Xattr, path string) ([]tree.Xattr, error) {
 	for _, x := range xs {
-		if rest, ok := strings.CutPrefix(x.name, overlayPrefix); ok && !overlayHarmless(rest, x.value) {
-			return nil, errs.New(errs.Conflict, "/%s carries %s%s=%q, so its content cannot be told from the upper directory alone", path, overlayPrefix, rest, x.value).
+		if rest, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && !overlayHarmless(rest, x.Value) {
+			return nil, errs.New(errs.Conflict, "/%s carries %s%s=%q, so its content cannot be told from the upper directory alone", path, overlayPrefix, rest, x.Value).
 				With("mount overlays on this host with redirect_dir=off and metacopy=off, and start the session anew")
 		}
 	}
-	return slices.DeleteFunc(xs, func(x xattr) bool {
-		return strings.HasPrefix(x.name, overlayPrefix) && x.name != overlayPrefix+"opaque"
+	return slices.DeleteFunc(xs, func(x tree.Xattr) bool {
+		return strings.HasPrefix(x.Name, overlayPrefix) && x.Name != overlayPrefix+"opaque"
 	}), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -43,7 +44,7 @@ func (p packer) pack(ctx context.Context, root *os.File, out string, progress fu
 	cmd := exec.CommandContext(ctx, program, ".", out, "-offset", strconv.Itoa(partitionOffset),
 		"-comp", "zstd", "-Xcompression-level", "1", "-noappend", "-no-recovery", "-xattrs", "-exit-on-error",
 		"-mem", "1G", "-mkfs-time", strconv.FormatInt(generatedAt().Unix(), 10), "-progress")
-	cmd.Dir = fdPath(int(root.Fd()))
+	cmd.Dir = tree.FDPath(int(root.Fd()))
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var complaints tail

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/images/tree"
 )
 
 // lines describes every entry below root: what must be equal in two equal trees. ACLs and fractions of seconds, which
@@ -42,7 +44,7 @@ func describe(path, rel string, groups map[string]string) (string, error) {
 		return "", err
 	}
 	line := fmt.Sprintf("mode %o owner %d:%d mtime %d", st.Mode, st.Uid, st.Gid, st.Mtim.Sec)
-	if !isDir(&st) {
+	if !tree.IsDir(&st) {
 		inode := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 		if _, seen := groups[inode]; !seen {
 			groups[inode] = rel
@@ -70,13 +72,12 @@ func describe(path, rel string, groups map[string]string) (string, error) {
 }
 
 func describeXattrs(path string) string {
-	buf := make([]byte, 64<<10)
-	n, err := unix.Llistxattr(path, buf)
+	list, err := tree.XattrNames(path)
 	if err != nil {
 		return ""
 	}
 	var out string
-	for _, name := range splitNames(buf[:n]) {
+	for _, name := range list {
 		if strings.HasPrefix(name, "system.") {
 			continue
 		}

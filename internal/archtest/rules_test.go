@@ -97,7 +97,19 @@ func rules() map[string]rule {
 		},
 
 		// Environments stand alone.
-		"images": {own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}},
+		"images": {
+			own: []string{
+				"images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship", "images/sif", "images/squash",
+				"images/squashfs", "images/tree", "internal/errs",
+			},
+			outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"},
+		},
+		"images/tree":          {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"images/tree/treetest": {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
+		"images/graft": {
+			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"},
+			tests: []string{"images/tree/treetest"},
+		},
 
 		// What is spoken over HTTP. hubapi itself is what others would import to speak it.
 		"hubapi": {own: []string{"internal/errs"}},

@@ -1,4 +1,4 @@
-package images
+package tree
 
 import (
 	"path"
@@ -10,7 +10,7 @@ import (
 
 // DefaultStrip is what never travels in an environment: what only interactive work needs, what only this host needs, and
 // where secrets are kept. A rule is a path from the root, with the wildcards of path.Match in each of its parts; a match
-// on a directory takes all below it. A site adds its own in Config.Strip; none can be taken away.
+// on a directory takes all below it. A site adds its own; none can be taken away.
 func DefaultStrip() []string {
 	return []string{
 		// Home directories are mounted in a job, and hold what is private.
@@ -28,14 +28,15 @@ func DefaultStrip() []string {
 	}
 }
 
-// stripper matches paths against strip rules on the way down a tree.
-type stripper struct {
+// Strip matches paths against strip rules on the way down a tree.
+type Strip struct {
 	rules []string // sorted, without duplicates
 	parts [][]string
 }
 
-func newStripper(extra []string) (*stripper, error) {
-	s := &stripper{rules: append(DefaultStrip(), extra...)}
+// NewStrip makes a Strip of the default rules and extra ones.
+func NewStrip(extra []string) (*Strip, error) {
+	s := &Strip{rules: append(DefaultStrip(), extra...)}
 	slices.Sort(s.rules)
 	s.rules = slices.Compact(s.rules)
 	for _, rule := range s.rules {
@@ -60,13 +61,17 @@ func checkRule(rule string) error {
 	return nil
 }
 
-// live holds the rest of each rule that can still match below a directory.
-type live [][]string
+// Rules lists every rule, sorted.
+func (s *Strip) Rules() []string { return slices.Clone(s.rules) }
 
-func (s *stripper) top() live { return s.parts }
+// Live holds the rest of each rule that can still match below a directory.
+type Live [][]string
 
-// enter says whether the child called name is stripped, and which rules live on below it.
-func (l live) enter(name string) (stripped bool, below live) {
+// Top gives what can match below the root.
+func (s *Strip) Top() Live { return s.parts }
+
+// Enter says whether the child called name is stripped, and which rules live on below it.
+func (l Live) Enter(name string) (stripped bool, below Live) {
 	for _, parts := range l {
 		if ok, err := path.Match(parts[0], name); err != nil || !ok {
 			continue

@@ -235,6 +235,9 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 			return Launch{}, err
 		}
 	}
+	if e.Kind != Job && e.Spec.Environment != "" && m.cfg.Thaw != nil {
+		l.Thaw = func(ctx context.Context) (Thaw, error) { return m.cfg.Thaw(ctx, e.Hub, e.Owner, e.Spec.Environment) }
+	}
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err
 	}

@@ -57,6 +57,9 @@ func newService(t *testing.T) *service {
 			}
 			return "sha256:1234", "/envs/1234.sif", nil
 		},
+		Thaw: func(_ context.Context, _ string, u spawner.User, digest string) (spawner.Thaw, error) {
+			return spawner.Thaw{Digest: string(u) + " thaws " + digest}, nil
+		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(),
 	}
@@ -235,6 +238,55 @@ func TestOtherImageIsAnotherSession(t *testing.T) {
 		s.reach(b.ID, spawner.Running)
 		if a.ID == b.ID || s.look(a.ID) != spawner.Exited {
 			t.Errorf("the changes over the first image are %s, want kept", s.look(a.ID))
+		}
+	})(t)
+}
+
+func TestOtherEnvironmentIsAnotherSession(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		plain := s.startSession(request("alice", "", "one"))
+		s.reach(plain.ID, spawner.Running)
+		from := func(digest, launch string) spawner.Workload {
+			r := request("alice", "", launch)
+			r.Spec.Environment = digest
+			w := s.startSession(r)
+			return s.reach(w.ID, spawner.Running)
+		}
+		first, second := from("sha256:1", "two"), from("sha256:2", "three")
+		if again := from("sha256:1", "four"); again.ID != first.ID || first.ID == second.ID || first.ID == plain.ID {
+			t.Errorf("sessions %s, %s, %s and again %s, want three and the second again", plain.ID, first.ID, second.ID, again.ID)
+		}
+		for id, want := range map[spawner.ID]string{plain.ID: "", first.ID: "alice thaws sha256:1", second.ID: "alice thaws sha256:2"} {
+			l, _ := s.sessions.Launched(id)
+			if got := thawed(t, l); got != want {
+				t.Errorf("%s: %q, want %q", id, got, want)
+			}
+		}
+	})(t)
+}
+
+// thawed says what a launch starts from.
+func thawed(t *testing.T, l spawner.Launch) string {
+	t.Helper()
+	if l.Thaw == nil {
+		return ""
+	}
+	from, err := l.Thaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from.Digest
+}
+
+func TestNoEnvironmentsHere(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.kill()
+		s.config.Thaw = nil
+		s.start()
+		r := request("alice", "", "one")
+		r.Spec.Environment = "sha256:1"
+		if _, err := s.StartSession(t.Context(), hub, r); !errs.Is(err, errs.Missing) {
+			t.Errorf("StartSession = %v, want missing", err)
 		}
 	})(t)
 }

@@ -19,14 +19,14 @@ type SessionRequest struct {
 	Kind    Kind
 	Spec    Spec
 	Launch  string      // names this start; repeating the request with the same one is harmless
-	Fresh   bool        // discard the changes that a session of this name and image keeps, and start without them
+	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
 	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
 }
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
 //
-// A session stays the same one over its stops and starts: when this user's session of that name and image was stopped before, it
-// is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
+// A session stays the same one over its stops and starts: when this user's session of that name, image and environment was stopped
+// before, it is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
 // and its credentials with it.
 func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) (Workload, error) {
 	if !c.mayStart() {
@@ -66,6 +66,8 @@ func (m *Manager) checkSession(r SessionRequest) error {
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
+	case r.Spec.Environment != "" && m.cfg.Thaw == nil:
+		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
 	if why := m.ledger.neverFits(m.cfg.Sessions, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
@@ -122,7 +124,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 	}
 	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Kind == r.Kind && e.Phase.Active() })
 	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
-		return e.Kind == r.Kind && e.Phase == Stopped && e.Want != WantGone && e.Spec.Image == r.Spec.Image
+		return e.Kind == r.Kind && e.Phase == Stopped && e.Want != WantGone && e.Spec.over() == r.Spec.over()
 	})
 	switch {
 	case active != nil && active.Launch == r.Launch:
@@ -143,6 +145,11 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 	w, err = m.enterLocked(ctx, hub, r, kept)
 	return w, nil, err
 }
+
+// foundation is what a session's changes lie over. Over another one they would be another tree.
+type foundation struct{ image, environment string }
+
+func (s Spec) over() foundation { return foundation{s.Image, s.Environment} }
 
 // makeWayLocked asks the session of an earlier launch to stop.
 func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w Workload, before *Workload, err error) {

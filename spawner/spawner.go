@@ -69,7 +69,7 @@ type Resources struct {
 type Spec struct {
 	Profile     string            `json:"profile,omitempty"`
 	Image       string            `json:"image,omitempty"`       // sessions: the engine's reference
-	Environment string            `json:"environment,omitempty"` // jobs: the digest
+	Environment string            `json:"environment,omitempty"` // its digest. Jobs run in it; a session starts from it, over Image; empty: from Image alone
 	Argv        []string          `json:"argv"`
 	Env         map[string]string `json:"env,omitempty"` // public variables; secrets travel in Secrets
 	Resources   Resources         `json:"resources"`
@@ -156,10 +156,22 @@ type Launch struct {
 	Dir      string
 	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
 	SIF      string // jobs: the environment's image file
+	// Thaw gives what a session is to start from, when its container is made anew: one that is kept has it already. It is nil for
+	// one that starts from its image alone.
+	Thaw func(ctx context.Context) (Thaw, error)
 	// GPU is what makes its slice of a GPU usable inside; nil: it must see none, whatever its image asks for.
 	GPU *gpu.Binding
 	// Report tells the user of a step that takes time (percent < 0: unknown). Never nil.
 	Report func(message string, percent int)
+}
+
+// Thaw is an environment from which a session starts: changes over an image.
+type Thaw struct {
+	Digest string // Spec.Environment
+	Image  string // the engine's ID of the image that Fill's changes are over; empty: whatever Spec.Image names now
+	// Fill writes the changes into upper, an empty directory that becomes an overlay's upper one. After an error it holds nothing
+	// that may be used.
+	Fill func(ctx context.Context, upper string) error
 }
 
 // Existence is what a backend sees of a workload.

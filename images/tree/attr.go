@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -23,14 +24,21 @@ type Xattr struct {
 
 // ReadXattrs reads every xattr of path, sorted by name; path must not end in a symbolic link, but may be an FDPath. It
 // asks for sizes first: none is lost because it is long.
-func ReadXattrs(path string) ([]Xattr, error) {
-	list, err := xattrNames(path, unix.Listxattr)
+func ReadXattrs(path string) ([]Xattr, error) { return readXattrs(path, unix.Listxattr, unix.Getxattr) }
+
+// EntryXattrs reads every xattr of the entry called name in dir, of a link itself, sorted by name.
+func EntryXattrs(dir *os.File, name string) ([]Xattr, error) {
+	return readXattrs(Under(dir, name), unix.Llistxattr, unix.Lgetxattr)
+}
+
+func readXattrs(path string, list func(string, []byte) (int, error), get func(string, string, []byte) (int, error)) ([]Xattr, error) {
+	names, err := xattrNames(path, list)
 	if err != nil {
 		return nil, err
 	}
 	var out []Xattr
-	for _, name := range list {
-		value, err := grow(func(b []byte) (int, error) { return unix.Getxattr(path, name, b) })
+	for _, name := range names {
+		value, err := grow(func(b []byte) (int, error) { return get(path, name, b) })
 		if err != nil {
 			return nil, fmt.Errorf("read xattr %s: %w", name, err)
 		}

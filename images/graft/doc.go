@@ -1,0 +1,29 @@
+// Package graft merges an overlay's upper directory into the tree of a base squashfs and writes the tail that makes one
+// ordinary squashfs of both.
+//
+//	upper directory -> running passes -> pause -> last pass -> resume -> tables
+//	                   (store contents)          (decides the tree, stores what differs)
+//
+// What it promises: the new tree is what the overlay showed at the pause, less the strip rules, plus what the result lists
+// as added; what squashfs cannot hold is counted. Whoever is paused is resumed once, on every way out. The base's tree is
+// shared and never changed: only the directories on the way to a change are copied. Equal bases and equal upper
+// directories give equal tails, unless somebody wrote meanwhile: contents that were stored and then changed stay in the
+// tail as dead bytes. The upper directory may belong to an attacker who changes it all the time.
+//
+// What it must not do: guess. An upper directory that does not tell the whole tree is refused by [ErrNotSelfContained].
+// It knows no containers, no SIF files and no environments.
+//
+// # Which files need no second look
+//
+// A file's content is taken to be what a running pass stored when inode number, size, mtime and ctime are the same in the
+// pause. That has two blind spots, and both are closed by when a file may be read. A file that changes twice within one
+// tick of the clock keeps its times: so none is read before its times are older than a tick. A page that is dirty in a
+// shared mapping is written again without new times, until it has been written out: so every running pass begins with
+// syncfs, and leaves a file that changed since then to the next. What the pause itself has read is written out before the
+// source goes on, so that the fingerprint of the upper directory tells the next change from no change at all.
+//
+// # Memory
+//
+// For each file of the change there are about 60 bytes of notes while the graft runs, 200 bytes of node, name and place of
+// its content, and its path twice at most. At most 32 files of up to 1 MiB are read ahead.
+package graft

@@ -1,0 +1,189 @@
+package graft
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/squashfs"
+	"slipway/images/tree"
+)
+
+const (
+	readers  = 4       // goroutines that read small files ahead: a cold disk answers several at once
+	ahead    = 32      // files that are open and read, or being read, before their turn
+	smallMax = 1 << 20 // bytes of a file that is read ahead whole
+)
+
+// job is one file to store.
+type job struct {
+	file  *os.File
+	path  string
+	stat  unix.Stat_t
+	node  *squashfs.Node
+	small []byte // the content of a small file
+	err   error  // why the content is not what stat says
+	ready chan struct{}
+}
+
+// intake stores the files of one pass in the order in which they were added, while several are read at once.
+type intake struct {
+	g       *grafter
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	stage   Stage
+	order   chan *job // to the one that stores
+	queue   chan *job // to those that read ahead
+	done    sync.WaitGroup
+	buffers sync.Pool
+	files   int   // stored
+	bytes   int64 // read
+}
+
+func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
+	in := &intake{g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
+	in.ctx, in.cancel = context.WithCancelCause(ctx)
+	g.cfg.Progress(stage, 0, 0)
+	in.buffers.New = func() any { return new([smallMax]byte) }
+	for range readers {
+		in.done.Go(in.read)
+	}
+	in.done.Go(in.store)
+	return in
+}
+
+// add hands over a job, and its file.
+func (in *intake) add(j *job) error {
+	select {
+	case in.order <- j:
+		in.queue <- j // has room for whatever order holds, and for the one that is waited for
+		return nil
+	case <-in.ctx.Done():
+		return errors.Join(context.Cause(in.ctx), j.file.Close())
+	}
+}
+
+// close waits until every job is done, and gives the first error: of the walk, which is err, or of the intake.
+func (in *intake) close(err error) error {
+	close(in.order)
+	close(in.queue)
+	if err != nil {
+		in.cancel(err) // what is left to do is of no use; an earlier cause stays
+	}
+	in.done.Wait()
+	err = context.Cause(in.ctx)
+	in.cancel(nil)
+	return err
+}
+
+func (in *intake) read() {
+	for j := range in.queue {
+		if j.stat.Size <= smallMax && in.ctx.Err() == nil {
+			in.readSmall(j)
+		}
+		close(j.ready)
+	}
+}
+
+func (in *intake) readSmall(j *job) {
+	j.small = in.buffers.Get().(*[smallMax]byte)[:j.stat.Size]
+	n, err := j.file.ReadAt(j.small, 0)
+	if n < len(j.small) && (err == nil || errors.Is(err, io.EOF)) {
+		err = errMoved
+	}
+	if n == len(j.small) {
+		err = j.verify()
+	}
+	if j.err = err; err == nil && in.g.cfg.Look != nil {
+		in.g.cfg.Look("/"+j.path, j.small)
+	}
+}
+
+// verify says whether the file is still what it was before it was read.
+func (j *job) verify() error {
+	now, err := tree.StatFile(j.file)
+	if err == nil && !unchanged(&now, &j.stat) {
+		err = errMoved
+	}
+	return err
+}
+
+func (in *intake) store() {
+	for j := range in.order {
+		<-j.ready
+		err := in.ctx.Err()
+		if err == nil {
+			err = in.one(j)
+		}
+		if closeErr := j.file.Close(); err == nil {
+			err = closeErr
+		}
+		if j.small != nil {
+			in.buffers.Put((*[smallMax]byte)(j.small[:smallMax]))
+		}
+		if err != nil {
+			in.cancel(err)
+		}
+	}
+}
+
+// one stores a file. That it cannot be read as it was is an error only when nothing should have changed it.
+func (in *intake) one(j *job) error {
+	data, err := in.put(j)
+	if err != nil {
+		return err
+	}
+	if err := in.flushPages(j); err != nil {
+		return err
+	}
+	if j.err != nil {
+		if in.stage == Reading {
+			return nil
+		}
+		return named(j.path, j.err)
+	}
+	j.node.Data = data
+	in.g.notes.add(&j.stat, data)
+	in.files++
+	in.bytes += j.stat.Size
+	in.g.cfg.Progress(in.stage, int64(in.files), in.bytes)
+	return nil
+}
+
+// put gives the content to the writer. An error of the file goes to the job, one of the writer is returned.
+func (in *intake) put(j *job) (*squashfs.Data, error) {
+	if j.err != nil {
+		return nil, nil
+	}
+	if j.small != nil {
+		return in.g.writer.Put(in.ctx, memory(j.small), j.stat.Size, nil)
+	}
+	parts, err := extents(j.file, j.stat.Size)
+	if err != nil {
+		j.err = err
+		return nil, nil
+	}
+	src := &patient{from: j.file}
+	data, err := in.g.writer.Put(in.ctx, src, j.stat.Size, parts)
+	if j.err = src.err; j.err == nil {
+		j.err = j.verify()
+	}
+	return data, err
+}
+
+// flushPages writes out what the pause has read: see the package's comment on dirty pages.
+func (in *intake) flushPages(j *job) error {
+	if in.stage == Reading || in.g.cfg.Pause == nil || j.err != nil {
+		return nil
+	}
+	// A page is clean from when its writing begins. Nobody needs to wait for the end of it.
+	const begin = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
+	if err := unix.SyncFileRange(int(j.file.Fd()), 0, 0, begin); err != nil {
+		return named(j.path, &os.PathError{Op: "write out", Path: j.file.Name(), Err: err})
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package graft
+
+import (
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/squashfs"
+)
+
+// Losses counts what squashfs cannot hold.
+type Losses struct {
+	ACLs        Loss // POSIX access lists
+	Xattrs      Loss // of other namespaces than user, trusted and security
+	Nanoseconds Loss // fractions of seconds in modification times
+	Times       Loss // modification times before 1970 or after 2106, which become the nearest that can be held
+}
+
+// Loss is one kind of loss.
+type Loss struct {
+	Count int64
+	Paths []string // the first of them
+}
+
+// maxLossPaths is how many paths a Loss names.
+const maxLossPaths = 100
+
+func (l *Loss) add(path string) {
+	l.Count++
+	if len(l.Paths) < maxLossPaths {
+		l.Paths = append(l.Paths, "/"+path)
+	}
+}
+
+// node makes the node of an entry, without what lies in it.
+func (p *pass) node(path string, st *unix.Stat_t, xattrs *squashfs.Xattrs) *squashfs.Node {
+	n := &squashfs.Node{Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Xattrs: xattrs}
+	if n.Kind == squashfs.CharDevice || n.Kind == squashfs.BlockDevice {
+		n.Rdev = device(st.Rdev)
+	}
+	return n
+}
+
+func kind(st *unix.Stat_t) squashfs.Kind {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return squashfs.Dir
+	case unix.S_IFLNK:
+		return squashfs.Symlink
+	case unix.S_IFBLK:
+		return squashfs.BlockDevice
+	case unix.S_IFCHR:
+		return squashfs.CharDevice
+	case unix.S_IFIFO:
+		return squashfs.Fifo
+	case unix.S_IFSOCK:
+		return squashfs.Socket
+	default:
+		return squashfs.File
+	}
+}
+
+// device encodes a device's number as squashfs does.
+func device(dev uint64) uint32 {
+	minor := unix.Minor(dev)
+	return unix.Major(dev)<<8 | minor&0xff | minor&^0xff<<12
+}
+
+func (p *pass) seconds(path string, at unix.Timespec) uint32 {
+	if at.Nsec != 0 {
+		p.losses.Nanoseconds.add(path)
+	}
+	if at.Sec < 0 || at.Sec > math.MaxUint32 {
+		p.losses.Times.add(path)
+	}
+	return uint32(min(max(at.Sec, 0), math.MaxUint32))
+}

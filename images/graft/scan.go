@@ -1,0 +1,159 @@
+package graft
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/tree"
+	"slipway/internal/errs"
+)
+
+// runtimeDir belongs to the base: what a source has there is neither compared nor taken.
+const runtimeDir = ".singularity.d"
+
+// tick is longer than the clock that file times come from ever stands still.
+const tick = 20 * time.Millisecond
+
+// Scan walks the upper directory without reading a file. Equal states: nothing has changed in between. What vanishes
+// meanwhile counts as never seen.
+func Scan(ctx context.Context, upper string, strip *tree.Strip) (state string, files, bytes int64, err error) {
+	root, err := tree.OpenDir(upper)
+	if err != nil {
+		return "", 0, 0, err
+	}
+	defer root.Close()
+	st, err := tree.StatFile(root)
+	if err != nil {
+		return "", 0, 0, err
+	}
+	s := &scanner{ctx: ctx, dev: st.Dev, print: newPrint()}
+	s.print.note("", &st)
+	if err := s.dir(root, "", strip.Top()); err != nil {
+		return "", 0, 0, err
+	}
+	files, bytes, state = s.print.sums()
+	return state, files, bytes, nil
+}
+
+type scanner struct {
+	ctx   context.Context
+	dev   uint64
+	print *print
+}
+
+func (s *scanner) dir(dir *os.File, rel string, rules tree.Live) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	list, err := tree.Names(dir)
+	if err != nil {
+		return fmt.Errorf("list /%s: %w", rel, err)
+	}
+	for _, name := range list {
+		stripped, below := rules.Enter(name)
+		if stripped || rel == "" && name == runtimeDir {
+			continue
+		}
+		if err := s.entry(dir, name, tree.Join(rel, name), below); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) entry(dir *os.File, name, path string, below tree.Live) error {
+	st, err := look(dir, name, path, s.dev)
+	if err != nil {
+		return err
+	}
+	s.print.note(path, &st)
+	if !tree.IsDir(&st) {
+		return nil
+	}
+	sub, err := tree.Child(dir, name, s.dev)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil // replaced by something else since: a changed fingerprint is all that follows
+	}
+	if err != nil {
+		return fmt.Errorf("scan /%s: %w", path, err)
+	}
+	defer sub.Close()
+	return s.dir(sub, path, below)
+}
+
+// look looks at an entry that must lie on dev.
+func look(dir *os.File, name, path string, dev uint64) (unix.Stat_t, error) {
+	if len(path) > tree.MaxPath {
+		return unix.Stat_t{}, errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath).
+			With("shorten or remove it and freeze again")
+	}
+	st, err := tree.StatAt(dir, name)
+	if err == nil && st.Dev != dev {
+		err = errs.New(errs.Conflict, "/%s lies on another file system than the upper directory", path)
+	}
+	return st, err
+}
+
+// print is the fingerprint of a walk.
+type print struct {
+	hash         hash.Hash
+	buf          []byte
+	files, bytes int64
+	newest       time.Time // ctime
+}
+
+func newPrint() *print { return &print{hash: sha256.New()} }
+
+// note adds what tells a changed entry from an unchanged one.
+func (p *print) note(path string, st *unix.Stat_t) {
+	p.buf = binary.LittleEndian.AppendUint64(p.buf[:0], uint64(len(path)))
+	p.buf = append(p.buf, path...)
+	for _, v := range [...]uint64{
+		st.Ino, uint64(st.Mode), uint64(st.Uid)<<32 | uint64(st.Gid), uint64(st.Nlink), st.Rdev, uint64(st.Size),
+		uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec),
+	} {
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, v)
+	}
+	p.hash.Write(p.buf)
+	p.files++
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		p.bytes += min(st.Size, st.Blocks*512)
+	}
+	if at := time.Unix(st.Ctim.Sec, st.Ctim.Nsec); at.After(p.newest) {
+		p.newest = at
+	}
+}
+
+func (p *print) sums() (files, bytes int64, state string) {
+	return p.files, p.bytes, hex.EncodeToString(p.hash.Sum(nil))
+}
+
+// ripen waits until a change of the newest entry would show in its times.
+func (p *print) ripen(ctx context.Context) error {
+	age := time.Since(p.newest)
+	if age < 0 || age >= tick {
+		return nil
+	}
+	return wait(ctx, tick-age)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

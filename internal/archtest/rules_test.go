@@ -105,6 +105,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"},
 		},
 		"images/squashfs":      {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress"}, tests: []string{"golang.org/x/sys"}},
+		"images/inside":        {own: []string{"images/squashfs", "internal/errs"}},
 		"images/tree":          {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"images/tree/treetest": {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
 		"images/graft": {

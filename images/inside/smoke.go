@@ -1,0 +1,126 @@
+package inside
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+//go:embed smoke.py
+var smokeScript string
+
+// Smoke is a command that imports modules within an environment.
+type Smoke struct {
+	Argv    []string      // to be run in the environment, without the user's home
+	Modules []string      // that it imports, those of Python's own library aside
+	Skipped []string      // names that are no module's, or too many; bounded
+	Limit   time.Duration // by which it ends; give it some seconds more to start
+}
+
+// The bounds of a smoke run.
+const (
+	maxModules  = 300
+	smokeEach   = time.Minute
+	smokeTotal  = 5 * time.Minute
+	smokeMarker = "slipway-smoke: "
+)
+
+var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]{0,99}(\.[\pL_][\pL\pN_]{0,99}){0,20}$`)
+
+// SmokePlan makes the command that imports what a session's kernels had imported, by the environment's own interpreter.
+// Of a name with dots the first part is imported: kernels load thousands of the others.
+func SmokePlan(i Inventory, imported []string) (Smoke, error) {
+	own, ok := i.Default()
+	if !ok {
+		return Smoke{}, errs.New(errs.Conflict, "plan the smoke run: the environment has no Python").With("nothing that a kernel imports can be tried")
+	}
+	s := Smoke{Limit: smokeTotal}
+	for _, name := range imported {
+		top, _, _ := strings.Cut(name, ".")
+		switch {
+		case !moduleName.MatchString(name):
+			s.Skipped = append(s.Skipped, word(name))
+		case !strings.HasPrefix(top, "_"):
+			s.Modules = append(s.Modules, top)
+		}
+	}
+	slices.Sort(s.Modules)
+	s.Modules = slices.Compact(s.Modules)
+	if n := min(len(s.Modules), maxModules); n < len(s.Modules) {
+		s.Skipped, s.Modules = append(s.Skipped, s.Modules[n:]...), s.Modules[:n]
+	}
+	slices.Sort(s.Skipped)
+	s.Skipped = slices.Compact(s.Skipped)
+	s.Skipped = s.Skipped[:min(len(s.Skipped), maxFirst)]
+	s.Argv = append([]string{own.Path, "-s", "-c", smokeScript, seconds(smokeEach), seconds(smokeTotal)}, s.Modules...)
+	return s, nil
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
+
+// SmokeResult is what a smoke run found.
+type SmokeResult struct {
+	Python   string         `json:"python"`             // version that ran
+	Modules  int            `json:"modules"`            // that were tried
+	Failures []SmokeFailure `json:"failures,omitempty"` // in the order of the plan
+}
+
+// SmokeFailure is a module that could not be imported.
+type SmokeFailure struct {
+	Module  string      `json:"module"`
+	Kind    FailureKind `json:"kind"`
+	Message string      `json:"message,omitempty"`
+}
+
+// FailureKind says why a module could not be imported.
+type FailureKind string
+
+// The kinds. A driver that is missing is no fault of the environment: only hosts with a GPU have it.
+const (
+	FailMissing   FailureKind = "missing"   // there is no such module
+	FailError     FailureKind = "error"     // importing it raised an error
+	FailDriver    FailureKind = "driver"    // it needs the GPU's driver
+	FailCrash     FailureKind = "crash"     // the interpreter died
+	FailTimeout   FailureKind = "timeout"   // it took too long
+	FailUnchecked FailureKind = "unchecked" // the run's time was over before it was tried
+)
+
+// Broken gives the failures that say the environment lacks something.
+func (r SmokeResult) Broken() []SmokeFailure {
+	var out []SmokeFailure
+	for _, f := range r.Failures {
+		if f.Kind != FailDriver && f.Kind != FailUnchecked {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// ParseSmoke reads what the command printed. Other programs may have written around its line; the environment may lie.
+func ParseSmoke(output []byte) (SmokeResult, error) {
+	at := bytes.LastIndex(output, []byte(smokeMarker))
+	if at < 0 {
+		return SmokeResult{}, errs.New(errs.Unavailable, "read the smoke run's answer: there is none")
+	}
+	l, _, _ := bytes.Cut(output[at+len(smokeMarker):], []byte("\n"))
+	var r SmokeResult
+	if err := json.Unmarshal(l, &r); err != nil {
+		return SmokeResult{}, errs.New(errs.Unavailable, "read the smoke run's answer: %w", err)
+	}
+	r.Python, r.Failures = word(r.Python), r.Failures[:min(len(r.Failures), maxModules)]
+	for i := range r.Failures {
+		f := &r.Failures[i]
+		f.Module, f.Message = word(f.Module), word(f.Message)
+		if !slices.Contains([]FailureKind{FailMissing, FailError, FailDriver, FailCrash, FailTimeout, FailUnchecked}, f.Kind) {
+			f.Kind = FailError
+		}
+	}
+	return r, nil
+}

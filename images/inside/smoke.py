@@ -1,0 +1,60 @@
+"""Import each module named on the command line in a process of its own and print what fails as one line of JSON."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+
+
+def attempt(module, seconds, deadline):
+    """Import one module and return None, or what went wrong."""
+    seconds = min(seconds, deadline - time.monotonic())
+    if seconds <= 0:
+        return {"module": module, "kind": "unchecked", "message": "no time was left"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-s", "-c", IMPORT, module],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return {"module": module, "kind": "timeout", "message": "took more than %d s" % seconds}
+    if done.returncode == 0:
+        return None
+    if done.returncode < 0:
+        return {"module": module, "kind": "crash", "message": "ended by signal %d" % -done.returncode}
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["exit status %d" % done.returncode]
+    return {"module": module, "kind": kind(lines[-1], module), "message": lines[-1][:500]}
+
+
+def kind(message, module):
+    """Tell a module that is not there, and a driver that only a GPU's host has, from all else."""
+    if message == "ModuleNotFoundError: No module named %r" % module:
+        return "missing"
+    if "libcuda.so" in message or "libnvidia-ml.so" in message:
+        return "driver"
+    return "error"
+
+
+def main(each, total, *modules):
+    """Import every module, a few at once, none for longer than each seconds and all within total."""
+    own = set(getattr(sys, "stdlib_module_names", ())) | set(sys.builtin_module_names)
+    names = [m for m in modules if m not in own]
+    deadline = time.monotonic() + float(total)
+    with tempfile.TemporaryDirectory() as empty:
+        os.chdir(empty)
+        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+            failures = [f for f in pool.map(lambda m: attempt(m, float(each), deadline), names) if f]
+        os.chdir("/")
+    version = ".".join(str(n) for n in sys.version_info[:3])
+    print("slipway-smoke: " + json.dumps({"python": version, "modules": len(names), "failures": failures}))
+
+
+main(*sys.argv[1:])

@@ -80,3 +80,6 @@ func ParseSuperblock(b []byte) (Superblock, error) {
 func corrupt(format string, args ...any) error {
 	return errs.New(errs.Invalid, "damaged squashfs: "+format, args...)
 }
+
+// invalid makes the error of a tree that the format cannot hold.
+func invalid(format string, args ...any) error { return errs.New(errs.Invalid, format, args...) }

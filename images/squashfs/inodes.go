@@ -1,0 +1,415 @@
+package squashfs
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// extended is what the number of an extended inode is larger by than that of its basic form.
+const extended = 7
+
+// maxName is the longest name that the format holds.
+const maxName = 256
+
+// walk turns the tables into a tree. Nodes, data and children are cut from slabs: one allocation for each would cost
+// more than all else. An inode is made once, at its place in the table, which bounds the tree by the table's size.
+type walk struct {
+	super    Superblock
+	ids      []uint32
+	xattrs   []*Xattrs
+	inodes   *table
+	listings *table
+
+	text    string  // the listings, of which all names are parts
+	cells   []int32 // which node begins in each 16 bytes of the inode table, by its place in made, + 1. No inode is shorter
+	made    []madeNode
+	pending []pendingDir
+	entries int
+
+	nodes    slab[Node]
+	data     slab[Data]
+	words    slab[uint32]
+	children slab[Entry]
+	scratch  []Entry
+	targets  int
+}
+
+type madeNode struct {
+	at   int
+	node *Node
+}
+
+// pendingDir is a directory whose listing has not been read.
+type pendingDir struct {
+	node   *Node
+	block  uint32
+	offset uint16
+	length int
+	depth  int
+}
+
+// tree reads all directories from the root down.
+func (w *walk) tree() (*Node, error) {
+	w.text = string(w.listings.data)
+	w.cells = make([]int32, len(w.inodes.data)/16+1)
+	at, err := w.inodes.reference(w.super.RootInode)
+	if err != nil {
+		return nil, err
+	}
+	root, err := w.node(at, Dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	for len(w.pending) > 0 {
+		d := w.pending[len(w.pending)-1]
+		w.pending = w.pending[:len(w.pending)-1]
+		if err := w.list(d); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
+// list reads the listing of a directory: runs of entries whose inodes lie in one metadata block.
+func (w *walk) list(d pendingDir) error {
+	if d.length == 0 {
+		return nil
+	}
+	at, err := w.listings.position(d.block, d.offset)
+	if err != nil {
+		return err
+	}
+	if d.length > len(w.text)-at {
+		return corrupt("a listing of %d bytes where %d are left", d.length, len(w.text)-at)
+	}
+	w.scratch = w.scratch[:0]
+	for end := at + d.length; at < end; {
+		if at, err = w.run(d, at, end); err != nil {
+			return err
+		}
+	}
+	if !slices.IsSortedFunc(w.scratch, byName) {
+		slices.SortFunc(w.scratch, byName)
+	}
+	for i := 1; i < len(w.scratch); i++ {
+		if w.scratch[i].Name == w.scratch[i-1].Name {
+			return corrupt("the name %q stands twice in a directory", w.scratch[i].Name)
+		}
+	}
+	d.node.Children = w.children.copy(w.scratch)
+	return nil
+}
+
+func byName(a, b Entry) int { return cmp.Compare(a.Name, b.Name) }
+
+// run reads one run of a listing and gives where the next begins.
+func (w *walk) run(d pendingDir, at, end int) (int, error) {
+	if end-at < 12 {
+		return 0, corrupt("a listing ends within a head")
+	}
+	head := w.listings.data[at:]
+	count, block := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
+	if count >= 256 {
+		return 0, corrupt("a run of %d entries", count)
+	}
+	at += 12
+	for range count + 1 {
+		if end-at < 8 {
+			return 0, corrupt("a listing ends within an entry")
+		}
+		b := w.listings.data[at : at+8]
+		at += 8
+		length := int(binary.LittleEndian.Uint16(b[6:])) + 1
+		if length > end-at {
+			return 0, corrupt("a listing ends within a name")
+		}
+		if err := w.entry(d, w.text[at:at+length], block, binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[4:])); err != nil {
+			return 0, err
+		}
+		at += length
+	}
+	return at, nil
+}
+
+func (w *walk) entry(d pendingDir, name string, block uint32, offset, kind uint16) error {
+	if err := CheckName(name); err != nil {
+		return corrupt("%w", err)
+	}
+	// Listings that overlap could name a few inodes without end.
+	if w.entries++; w.entries > len(w.text)/9 {
+		return corrupt("more entries than the directory table can hold")
+	}
+	at, err := w.inodes.position(block, offset)
+	if err != nil {
+		return err
+	}
+	n, err := w.node(at, Kind(min(kind, 255)), d.depth+1)
+	w.scratch = append(w.scratch, Entry{Name: name, Node: n})
+	return err
+}
+
+// CheckName says why a name cannot stand in a directory.
+func CheckName(name string) error {
+	switch {
+	case name == "" || name == "." || name == "..":
+		return invalid("a file cannot have the name %q", name)
+	case len(name) > maxName:
+		return invalid("the name %q... has %d bytes, %d are the limit", name[:32], len(name), maxName)
+	case strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0:
+		return invalid("the name %q holds a slash or a zero byte", name)
+	}
+	return nil
+}
+
+// node gives the inode at a place in the table, the same one each time: that is how hard links are kept.
+func (w *walk) node(at int, kind Kind, depth int) (*Node, error) {
+	if i := w.cells[at/16]; i != 0 {
+		m := w.made[i-1]
+		if m.at != at {
+			return nil, corrupt("inodes overlap at %d and %d", m.at, at)
+		}
+		if kind == Dir || m.node.Kind != kind {
+			return nil, corrupt("the inode at %d stands under two names", at)
+		}
+		return m.node, nil
+	}
+	n := w.nodes.one()
+	if err := w.decode(n, at, kind, depth); err != nil {
+		return nil, err
+	}
+	w.made = append(w.made, madeNode{at: at, node: n})
+	w.cells[at/16] = int32(len(w.made))
+	return n, nil
+}
+
+// decode reads an inode.
+func (w *walk) decode(n *Node, at int, kind Kind, depth int) error {
+	c := cursor{b: w.inodes.data[at:]}
+	typ := c.u16()
+	n.Mode = c.u16() & 0o7777
+	uid, gid := int(c.u16()), int(c.u16())
+	n.MTime = c.u32()
+	c.u32() // its number, which a tree has no use for
+	n.Kind = Kind(typ)
+	ext := typ > uint16(Socket)
+	if ext {
+		n.Kind = Kind(typ - extended)
+	}
+	if typ == 0 || typ > uint16(Socket)+extended || n.Kind != kind {
+		return corrupt("the inode at %d is of type %d, its entry says %d", at, typ, kind)
+	}
+	if uid >= len(w.ids) || gid >= len(w.ids) {
+		return corrupt("the inode at %d has owner %d:%d of %d", at, uid, gid, len(w.ids))
+	}
+	n.UID, n.GID = w.ids[uid], w.ids[gid]
+	xattr, err := w.body(n, &c, ext, depth)
+	if err != nil {
+		return err
+	}
+	if c.short {
+		return corrupt("the inode at %d is cut off", at)
+	}
+	if xattr != noXattr {
+		if uint64(xattr) >= uint64(len(w.xattrs)) {
+			return corrupt("the inode at %d has xattr set %d of %d", at, xattr, len(w.xattrs))
+		}
+		n.Xattrs = w.xattrs[xattr]
+	}
+	return nil
+}
+
+const noXattr = 0xffffffff
+
+// body reads what the kinds of inode have each for themselves, and gives the index of the xattrs.
+func (w *walk) body(n *Node, c *cursor, ext bool, depth int) (uint32, error) {
+	xattr := uint32(noXattr)
+	switch n.Kind {
+	case Dir:
+		return w.directory(n, c, ext, depth)
+	case File:
+		return w.file(n, c, ext)
+	case Symlink:
+		c.u32()
+		target := c.take(uint64(c.u32()))
+		if slices.Contains(target, 0) {
+			return 0, corrupt("a link's target holds a zero byte")
+		}
+		n.Target = string(target)
+		w.targets += len(target)
+	case BlockDevice, CharDevice:
+		c.u32()
+		n.Rdev = c.u32()
+	default:
+		c.u32()
+	}
+	if ext {
+		xattr = c.u32()
+	}
+	return xattr, nil
+}
+
+func (w *walk) directory(n *Node, c *cursor, ext bool, depth int) (uint32, error) {
+	d := pendingDir{node: n, depth: depth}
+	xattr := uint32(noXattr)
+	if ext {
+		c.u32()
+		d.length = int(c.u32())
+		d.block = c.u32()
+		c.u32()
+		c.u16() // the index is of use only to who looks up a name in the listing
+		d.offset = c.u16()
+		xattr = c.u32()
+	} else {
+		d.block = c.u32()
+		c.u32()
+		d.length = int(c.u16())
+		d.offset = c.u16()
+		c.u32()
+	}
+	if depth > maxDepth {
+		return 0, corrupt("directories are more than %d deep", maxDepth)
+	}
+	d.length = max(d.length-3, 0) // for "." and "..", which are not there
+	w.pending = append(w.pending, d)
+	return xattr, nil
+}
+
+func (w *walk) file(n *Node, c *cursor, ext bool) (uint32, error) {
+	var d Data
+	xattr := uint32(noXattr)
+	if ext {
+		d.Start, d.Size, d.Sparse = c.u64(), c.u64(), c.u64()
+		c.u32()
+		d.Fragment, d.Offset = c.u32(), c.u32()
+		xattr = c.u32()
+	} else {
+		d.Start, d.Fragment, d.Offset, d.Size = uint64(c.u32()), c.u32(), c.u32(), uint64(c.u32())
+	}
+	if c.short || d.Size == 0 {
+		return xattr, nil
+	}
+	stored := c.take(4 * min(d.blocks(w.super.BlockSize), 1<<40))
+	if c.short || d.Size > 1<<62 {
+		return 0, corrupt("a file of %d bytes lists too few blocks", d.Size)
+	}
+	d.Blocks = w.words.many(len(stored) / 4)
+	for i := range d.Blocks {
+		d.Blocks[i] = binary.LittleEndian.Uint32(stored[4*i:])
+	}
+	n.Data = w.data.one()
+	*n.Data = d
+	return xattr, d.check(w.super)
+}
+
+// check says whether all of the content lies where data can lie.
+func (d *Data) check(s Superblock) error {
+	var stored uint64
+	for _, word := range d.Blocks {
+		if err := checkBlock(word, s.BlockSize); err != nil {
+			return err
+		}
+		stored += uint64(word & lengthMask)
+	}
+	if stored > 0 && (d.Start < SuperblockSize || d.Start > s.InodeTable || stored > s.InodeTable-d.Start) {
+		return corrupt("a file's data is at %d with %d bytes, behind the data", d.Start, stored)
+	}
+	if d.Fragment == NoFragment {
+		return nil
+	}
+	if rest := d.Size % uint64(s.BlockSize); d.Fragment >= s.Fragments || uint64(d.Offset)+rest > uint64(s.BlockSize) {
+		return corrupt("a file's end is in fragment %d of %d at %d", d.Fragment, s.Fragments, d.Offset)
+	}
+	return nil
+}
+
+// blocks counts the block words: a rest that lies in a fragment has none.
+func (d *Data) blocks(blockSize uint32) uint64 {
+	n := d.Size / uint64(blockSize)
+	if d.Fragment == NoFragment && d.Size%uint64(blockSize) != 0 {
+		n++
+	}
+	return n
+}
+
+func (w *walk) memory() int64 {
+	return w.nodes.bytes + w.data.bytes + w.words.bytes + w.children.bytes + int64(len(w.text)+w.targets)
+}
+
+// slab cuts values from large pieces.
+type slab[T any] struct {
+	free  []T
+	bytes int64
+}
+
+const slabLength = 1024
+
+func (s *slab[T]) one() *T { return &s.many(1)[0] }
+
+func (s *slab[T]) many(n int) []T {
+	if n == 0 {
+		return nil
+	}
+	if n > len(s.free) {
+		size := slabLength
+		if n > slabLength/8 {
+			size = n // by itself, so that what is left of the piece stays of use
+		}
+		var zero T
+		s.bytes += int64(size) * int64(unsafe.Sizeof(zero))
+		fresh := make([]T, size)
+		if size == n {
+			return fresh
+		}
+		s.free = fresh
+	}
+	out := s.free[:n:n]
+	s.free = s.free[n:]
+	return out
+}
+
+func (s *slab[T]) copy(from []T) []T {
+	to := s.many(len(from))
+	copy(to, from)
+	return to
+}
+
+// cursor reads fields. Behind the end it gives zeros and remembers it.
+type cursor struct {
+	b     []byte
+	short bool
+}
+
+func (c *cursor) take(n uint64) []byte {
+	if n > uint64(len(c.b)) {
+		c.short = true
+		c.b = nil
+		return nil
+	}
+	out := c.b[:n]
+	c.b = c.b[n:]
+	return out
+}
+
+func (c *cursor) u16() uint16 {
+	if b := c.take(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (c *cursor) u32() uint32 {
+	if b := c.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) u64() uint64 {
+	if b := c.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}

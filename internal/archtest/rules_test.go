@@ -111,10 +111,20 @@ func rules() map[string]rule {
 			tests: []string{"images/registry/registrytest"},
 		},
 		"images/registry/registrytest": {own: []string{"images/blob", "images/oci", "images/registry", "internal/errs", "internal/testenv"}},
-		"images/squashfs":              {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress"}, tests: []string{"golang.org/x/sys"}},
+		"images/squashfs":              {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress"}, tests: []string{"images/tree/treetest", "golang.org/x/sys"}},
+		"images/secrets":               {own: []string{"internal/errs"}},
 		"images/inside":                {own: []string{"images/squashfs", "internal/errs"}},
-		"images/tree":                  {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
-		"images/tree/treetest":         {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
+		"images/render": {
+			own:     []string{"images/squashfs", "images/tree", "internal/errs"},
+			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
+			tests:   []string{"images/graft", "images/sif", "images/tree/treetest"},
+		},
+		"images/tree":          {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"images/tree/treetest": {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
+		"images/seal":          {own: []string{"internal/errs"}},
+		"images/sif": {
+			own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/seal"},
+		},
 		"images/graft": {
 			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"},
 			tests: []string{"images/tree/treetest"},

@@ -24,7 +24,7 @@ type candidate struct {
 // owner sorts the files of a change by whether a package has them.
 type owner struct {
 	l      *looker
-	claims map[string]bool // directories whose whole content belongs to something
+	claims map[string]bool // files, and directories with all that they hold, that belong to something
 	left   map[string]candidate
 	alias  map[string]string // "/lib" -> "/usr/lib": where dpkg's lists name what the tree has elsewhere
 }
@@ -44,16 +44,19 @@ func (l *looker) outside(found finds, roots []string) {
 	o.report(altered)
 }
 
-// claim notes the directories that belong to something as a whole.
+// claim notes what belongs to something as a whole.
 func (o *owner) claim(found finds) {
 	for _, d := range found.dists {
-		o.claims[d.path] = d.node.Kind == squashfs.Dir
+		o.claims[d.path] = true
 	}
 	for _, d := range found.condaDirs {
 		o.claims[d.path] = true
 		o.claims[path.Join(path.Dir(d.path), "pkgs")] = true // conda's cache
 	}
-	for _, s := range slices.Concat(found.spack, found.r) {
+	for _, s := range found.spackDBs {
+		o.claims[path.Dir(s.path)] = true
+	}
+	for _, s := range slices.Concat(found.spack, found.r, found.kernels) {
 		o.claims[ownDir(s.path)] = true
 	}
 	for _, g := range found.gits {
@@ -83,7 +86,7 @@ func (o *owner) collect(root string) {
 }
 
 func (o *owner) note(at string, old, now *squashfs.Node) error {
-	if now == nil || now.Kind == squashfs.Dir || sameFile(old, now) || o.made(at, now) {
+	if now == nil || now.Kind == squashfs.Dir || o.claims[at] || sameFile(old, now) || o.made(at, now) {
 		return nil
 	}
 	if old != nil && old.Kind == squashfs.Symlink && now.Kind == squashfs.Symlink && old.Target == now.Target {

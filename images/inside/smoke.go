@@ -32,7 +32,7 @@ const (
 	smokeMarker = "slipway-smoke: "
 )
 
-var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]{0,99}(\.[\pL_][\pL\pN_]{0,99}){0,20}$`)
+var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
 
 // SmokePlan makes the command that imports what a session's kernels had imported, by the environment's own interpreter.
 // Of a name with dots the first part is imported: kernels load thousands of the others.
@@ -45,7 +45,7 @@ func SmokePlan(i Inventory, imported []string) (Smoke, error) {
 	for _, name := range imported {
 		top, _, _ := strings.Cut(name, ".")
 		switch {
-		case !moduleName.MatchString(name):
+		case len(name) > maxText || !moduleName.MatchString(name):
 			s.Skipped = append(s.Skipped, word(name))
 		case !strings.HasPrefix(top, "_"):
 			s.Modules = append(s.Modules, top)

@@ -1,5 +1,7 @@
 """Import each module named on the command line in a process of its own and print what fails as one line of JSON."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -11,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
 
 
-def attempt(module, seconds, deadline):
+def attempt(module: str, seconds: float, deadline: float) -> dict[str, str] | None:
     """Import one module and return None, or what went wrong."""
     seconds = min(seconds, deadline - time.monotonic())
     if seconds <= 0:
         return {"module": module, "kind": "unchecked", "message": "no time was left"}
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - it runs this interpreter, on names that were checked
             [sys.executable, "-s", "-c", IMPORT, module],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -25,25 +27,25 @@ def attempt(module, seconds, deadline):
             timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        return {"module": module, "kind": "timeout", "message": "took more than %d s" % seconds}
+        return {"module": module, "kind": "timeout", "message": f"took more than {seconds:.0f} s"}
     if done.returncode == 0:
         return None
     if done.returncode < 0:
-        return {"module": module, "kind": "crash", "message": "ended by signal %d" % -done.returncode}
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["exit status %d" % done.returncode]
+        return {"module": module, "kind": "crash", "message": f"ended by signal {-done.returncode}"}
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
     return {"module": module, "kind": kind(lines[-1], module), "message": lines[-1][:500]}
 
 
-def kind(message, module):
+def kind(message: str, module: str) -> str:
     """Tell a module that is not there, and a driver that only a GPU's host has, from all else."""
-    if message == "ModuleNotFoundError: No module named %r" % module:
+    if message == f"ModuleNotFoundError: No module named {module!r}":
         return "missing"
     if "libcuda.so" in message or "libnvidia-ml.so" in message:
         return "driver"
     return "error"
 
 
-def main(each, total, *modules):
+def main(each: str, total: str, *modules: str) -> None:
     """Import every module, a few at once, none for longer than each seconds and all within total."""
     own = set(getattr(sys, "stdlib_module_names", ())) | set(sys.builtin_module_names)
     names = [m for m in modules if m not in own]

@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -87,11 +88,14 @@ func SPDX(i Inventory, m Meta) ([]byte, error) {
 		}
 		d.add(p, i.System, seen)
 	}
-	b, err := json.MarshalIndent(d, "", " ")
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(d); err != nil {
 		return nil, fmt.Errorf("write the SBOM: %w", err)
 	}
-	return append(b, '\n'), nil
+	return b.Bytes(), nil
 }
 
 func newDocument(m Meta) *spdxDocument {
@@ -176,7 +180,7 @@ func purl(p Package, s System) string {
 	return out
 }
 
-// escape writes a part of a purl. A plus stands for itself in no decoder that takes it for a space.
+// escape writes a part of a purl. An at sign parts name and version there, and some decoders take a plus for a space.
 func escape(s string) string {
-	return strings.ReplaceAll(url.PathEscape(s), "+", "%2B")
+	return strings.NewReplacer("+", "%2B", "@", "%40").Replace(url.PathEscape(s))
 }

@@ -1,0 +1,3 @@
+"""Fail."""
+
+raise ValueError("on purpose")

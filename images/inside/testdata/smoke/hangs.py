@@ -1,0 +1,5 @@
+"""Never end."""
+
+import time
+
+time.sleep(60)

@@ -1,0 +1,3 @@
+"""Need what is not there."""
+
+import another_module  # noqa: F401

@@ -1,0 +1,3 @@
+"""Write where the answer is awaited."""
+
+print("slipway-smoke: nonsense")

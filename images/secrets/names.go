@@ -30,8 +30,9 @@ func nameRules() []nameRule {
 		{".condarc", "", condarc(url)}, {"condarc", "", condarc(url)}, {".mambarc", "", condarc(url)},
 		{".pypirc", "", pattern(Password, `(?m)^\s*password\s*[=:]\s*(\S+)`)},
 		{"auth.toml", "/pypoetry/", pattern(Password, `(?m)^\s*password\s*=\s*"([^"]+)"`)},
-		// npm, ".npmrc"; Cargo, "Credentials"; apt_auth.conf(5) (a netrc).
+		// npm, ".npmrc"; Yarn, ".yarnrc.yml"; Cargo, "Credentials"; apt_auth.conf(5) (a netrc).
 		{".npmrc", "", pattern(NPM, `(?m)^[^#;\n]*:_(?:authToken|password|auth)\s*=\s*(\S+)`)},
+		{".yarnrc.yml", "", pattern(NPM, `(?m)^\s*npmAuthToken:\s*"?([^"\s]+)`)},
 		{"credentials.toml", "/.cargo/", pattern(ServiceKey, `(?m)^\s*token\s*=\s*"([^"]+)"`)},
 		{"auth.conf", "/apt/", netrc}, {"*.conf", "/apt/auth.conf.d/", netrc}, {"*.list", "/apt/", url},
 		// HashiCorp, Vault's token helper; htgettoken(1) writes vt_uUID.

@@ -155,6 +155,34 @@ func TestCompiledFilesAreJudgedByTheirSource(t *testing.T) {
 	}
 }
 
+// A package as pip installs it, with its tests' keys and manuals' tokens in every place: an environment that has it is clean, and is
+// not when one file was changed.
+func TestGeneratedPackage(t *testing.T) {
+	site := "/usr/local/lib/python3.12/site-packages/"
+	files, list := map[string]string{}, ""
+	for name, c := range anywhere() {
+		p := "pkg/tests/" + strings.ReplaceAll(name, " ", "_") + ".txt"
+		files[site+p] = c.text
+		list += record(p, c.text)
+	}
+	files[site+"pkg/code.py"] = string(source(50_000))
+	files[site+"pkg-1.dist-info/RECORD"] = list + "pkg/code.py,,\n"
+	s := newScanner(t)
+	for p, text := range files {
+		s.Look(p, []byte(text))
+	}
+	if r, err := s.Report(t.Context(), treeOf(files)); err != nil || r.Err() != nil {
+		t.Error(err, r.Err())
+	}
+	changed := site + "pkg/tests/jwt.txt"
+	files[changed] += "\n"
+	s.Look(changed, []byte(files[changed]))
+	r, err := s.Report(t.Context(), treeOf(files))
+	if d := cmp.Diff([]Finding{{changed, JWT, 1}}, r.Findings); err != nil || d != "" {
+		t.Error(err, d)
+	}
+}
+
 func TestSourceOf(t *testing.T) {
 	for p, want := range map[string]string{
 		"/a/__pycache__/b.cpython-312.pyc": "/a/b.py", "/a/__pycache__/b.cpython-312.opt-1.pyc": "/a/b.py", "/__pycache__/b.x.pyc": "/b.py",

@@ -8,26 +8,6 @@ import (
 	"slipway/internal/errs"
 )
 
-// DefaultStrip is what never travels in an environment: what only interactive work needs, what only this host needs, and
-// where secrets are kept. A rule is a path from the root, with the wildcards of path.Match in each of its parts; a match
-// on a directory takes all below it. A site adds its own; none can be taken away.
-func DefaultStrip() []string {
-	return []string{
-		// Home directories are mounted in a job, and hold what is private.
-		"/home/*",
-		"/root/.aws", "/root/.azure", "/root/.bash_history", "/root/.cache", "/root/.config/gcloud", "/root/.config/gh",
-		"/root/.condor", "/root/.docker", "/root/.git-credentials", "/root/.globus", "/root/.gnupg", "/root/.huggingface",
-		"/root/.ipython/profile_*/history.sqlite*", "/root/.jupyter", "/root/.kube", "/root/.lesshst",
-		"/root/.local/share/jupyter/runtime", "/root/.netrc", "/root/.node_repl_history", "/root/.npmrc", "/root/.pypirc",
-		"/root/.python_history", "/root/.ssh", "/root/.vault-token", "/root/.viminfo", "/root/.wget-hsts", "/root/.zsh_history",
-		// Run-time state, temporary files (proxies among them) and caches.
-		"/run/*", "/tmp/*", "/var/tmp/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*", "/var/lib/apt/lists/*",
-		"/var/log/*.log", "/var/log/apt/*", "/var/log/journal/*",
-		// This host's identity.
-		"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/grid-security/hostkey.pem", "/etc/condor/passwords.d/*", "/etc/condor/tokens.d/*",
-	}
-}
-
 // Strip matches paths against strip rules on the way down a tree.
 type Strip struct {
 	rules []string // sorted, without duplicates

@@ -1,8 +1,11 @@
 package tree
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
 )
@@ -26,6 +29,62 @@ func TestStripRules(t *testing.T) {
 		if stripped != want {
 			t.Errorf("%q stripped: %v", path, stripped)
 		}
+	}
+}
+
+func TestDefaultRulesAreExplainedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range DefaultRules() {
+		if err := checkRule(r.Pattern); err != nil || r.Why == "" || seen[r.Pattern] {
+			t.Errorf("rule %+v: %v", r, err)
+		}
+		seen[r.Pattern] = true
+	}
+	if n := len(DefaultStrip()); n != len(seen) {
+		t.Errorf("%d patterns of %d rules", n, len(seen))
+	}
+}
+
+// What earlier environments were stripped of stays stripped.
+func TestRulesOfTheBeginningStay(t *testing.T) {
+	for _, pattern := range []string{
+		"/home/*", "/root/.aws", "/root/.azure", "/root/.bash_history", "/root/.cache", "/root/.config/gcloud", "/root/.config/gh", "/root/.condor",
+		"/root/.docker", "/root/.git-credentials", "/root/.globus", "/root/.gnupg", "/root/.huggingface", "/root/.ipython/profile_*/history.sqlite*",
+		"/root/.jupyter", "/root/.kube", "/root/.lesshst", "/root/.local/share/jupyter/runtime", "/root/.netrc", "/root/.node_repl_history",
+		"/root/.npmrc", "/root/.pypirc", "/root/.python_history", "/root/.ssh", "/root/.vault-token", "/root/.viminfo", "/root/.wget-hsts",
+		"/root/.zsh_history", "/run/*", "/tmp/*", "/var/tmp/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*", "/var/lib/apt/lists/*",
+		"/var/log/*.log", "/var/log/apt/*", "/var/log/journal/*", "/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/grid-security/hostkey.pem",
+		"/etc/condor/passwords.d/*", "/etc/condor/tokens.d/*",
+	} {
+		if !slices.Contains(DefaultStrip(), pattern) {
+			t.Errorf("%s is not stripped any more", pattern)
+		}
+	}
+}
+
+func TestInstalledSoftwareInAHomeTravels(t *testing.T) {
+	s, err := NewStrip(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"root/.local/lib/python3.12/site-packages/x.py", "root/.local/bin/x", "root/.config/matplotlib/matplotlibrc", "root/.bashrc", "root/.julia/packages/x",
+		"root/.local/share/jupyter/kernels/x/kernel.json", "root/.local/share/jupyter/nbextensions/x", "opt/conda/pkgs/x-1/lib/x", "etc/ssl/certs/x.pem",
+	} {
+		rules, stripped := s.Top(), false
+		for part := range strings.SplitSeq(path, "/") {
+			if stripped, rules = rules.Enter(part); stripped {
+				t.Errorf("%q is stripped", path)
+				break
+			}
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	want := []Rule{{"/home/*", whyMounted}, {"/data", "a rule of the site"}, {"/root/.ssh", whyKey}}
+	if d := cmp.Diff(want, Explain([]string{"/home/*", "/data", "/root/.ssh"})); d != "" {
+		t.Error(d)
 	}
 }
 

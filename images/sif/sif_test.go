@@ -399,13 +399,18 @@ func TestSigningStops(t *testing.T) {
 	}
 }
 
+// FuzzOpen changes two places of the head, and the file's size.
 func FuzzOpen(f *testing.F) {
 	k := keys(f)
 	good := content(f, signedFile(f, noise(Block), k))
-	f.Add(good[:PartitionOffset], int64(len(good)))
-	f.Add(content(f, finished(f, noise(Block)))[:PartitionOffset], int64(PartitionOffset+Block+len(about)))
-	f.Fuzz(func(t *testing.T, head []byte, size int64) {
-		i, err := Open(bytes.NewReader(head), size)
+	f.Add(uint16(geometryAt), []byte{1, 2}, uint16(descriptorsAt+17), []byte{3}, int64(len(good)))
+	f.Add(uint16(descriptorsAt), []byte{4, 0x40}, uint16(descriptorsAt+descriptorSize), []byte{4, 0x40}, int64(len(good)))
+	f.Add(uint16(descriptorsAt+2*descriptorSize), []byte{0, 0, 0, 0, 0}, uint16(0), []byte{}, int64(len(good)))
+	f.Fuzz(func(t *testing.T, at1 uint16, change1 []byte, at2 uint16, change2 []byte, size int64) {
+		b := bytes.Clone(good)
+		copy(b[at1%PartitionOffset:PartitionOffset], change1)
+		copy(b[at2%PartitionOffset:PartitionOffset], change2)
+		i, err := Open(bytes.NewReader(b), size)
 		if err != nil {
 			return
 		}
@@ -416,6 +421,7 @@ func FuzzOpen(f *testing.F) {
 		if i.Partition.Offset != PartitionOffset || i.Partition.end() != i.Manifest.Offset || end != size {
 			t.Errorf("accepted: %+v of %d bytes", i, size)
 		}
+		_, _ = i.ReadManifest()
 		_, _ = i.Verify(t.Context(), k.Unseal, nil)
 	})
 }

@@ -51,7 +51,7 @@ func fixtureIn(t testing.TB, dir string, fill ...func(root string) error) *fixtu
 	}
 	f.pack()
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,redirect_dir=off,metacopy=off,index=off", f.lower, f.upper, f.at("work"))
-	must(t, unix.Mount("test", f.merged, "overlay", 0, options))
+	must(t, unix.Mount("test", f.merged, "overlay", unix.MS_NODEV, options))
 	t.Cleanup(func() { must(t, unix.Unmount(f.merged, 0)) })
 	return f
 }

@@ -87,7 +87,7 @@ func rules() map[string]rule {
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
-			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers"},
+			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/local": {
@@ -106,6 +106,13 @@ func rules() map[string]rule {
 		},
 		"images/blob": {own: []string{"internal/errs"}},
 		"images/oci":  {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
+		"images/ship": {
+			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
+			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
+		},
+		"images/depot": {
+			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
+		},
 		"images/registry": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},

@@ -111,37 +111,52 @@ func (b *Backend) accountsOf(ctx context.Context, image string) (accounts, error
 	return a, nil
 }
 
-// kindProbe is the kind label of a container that never runs and has no ID label.
-const kindProbe = "probe"
+// The kind labels of containers that never run and have no ID label. There is one of a kind at a time.
+const (
+	kindProbe = "probe" // for the accounts of an image; made under Backend.mu
+	kindTree  = "tree"  // for a whole tree; made under Backend.trees
+)
 
 // probe reads files of an image through a container that is never started. It runs under b.mu.
-func (b *Backend) probe(ctx context.Context, image string) (accounts, error) {
-	var a accounts
-	if err := b.sweep(ctx); err != nil {
-		return a, err
-	}
+func (b *Backend) probe(ctx context.Context, image string) (a accounts, err error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
-	made, err := b.client.ContainerCreate(whole, client.ContainerCreateOptions{Config: &container.Config{
-		Image: image, Entrypoint: []string{"/none"}, Labels: map[string]string{labelInstance: b.cfg.Instance, labelKind: kindProbe},
-	}, HostConfig: &container.HostConfig{NetworkMode: "none"}})
-	if err != nil {
-		return a, b.explain(err, "read the accounts of image %s", image)
-	}
-	a, err = b.read(whole, made.ID)
-	if _, failed := b.client.ContainerRemove(whole, made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); failed != nil {
-		b.log.Warn("a probe container stays until the next one", "container", made.ID, "error", failed)
-	}
+	err = b.still(whole, kindProbe, image, func(container string) error {
+		a, err = b.read(whole, container)
+		return err
+	})
 	if err != nil {
 		return a, b.explain(err, "read the accounts of image %s", image)
 	}
 	return a, nil
 }
 
-// sweep removes probes that a killed service left. It runs under b.mu.
-func (b *Backend) sweep(ctx context.Context) error {
-	probes := b.ours().Add("label", labelKind+"="+kindProbe)
-	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: probes})
+// still calls do with a container of an image that is never started, and removes it. What a killed service left of the kind goes first.
+func (b *Backend) still(ctx context.Context, kind, image string, do func(container string) error) error {
+	if err := b.sweep(ctx, kind); err != nil {
+		return err
+	}
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
+	defer cancel()
+	made, err := b.client.ContainerCreate(whole, client.ContainerCreateOptions{Config: &container.Config{
+		Image: image, WorkingDir: "/", Entrypoint: []string{"/none"}, Labels: map[string]string{labelInstance: b.cfg.Instance, labelKind: kind, labelID: ""},
+	}, HostConfig: &container.HostConfig{NetworkMode: "none"}})
+	if err != nil {
+		return b.explain(err, "make a container of image %s to look into it", image)
+	}
+	err = do(made.ID)
+	whole, cancel = context.WithTimeout(context.WithoutCancel(ctx), hurry)
+	defer cancel()
+	if _, failed := b.client.ContainerRemove(whole, made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); failed != nil {
+		b.log.Warn("a container that was to look into an image stays until the next one", "container", made.ID, "error", failed)
+	}
+	return err
+}
+
+// sweep removes what a killed service left of a kind.
+func (b *Backend) sweep(ctx context.Context, kind string) error {
+	left := b.ours().Add("label", labelKind+"="+kind)
+	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: left})
 	if err != nil {
 		return b.explain(err, "look for leftovers")
 	}

@@ -13,126 +13,114 @@ import (
 	"slipway/spawner"
 )
 
-// Capture says where a session's file tree lies on this host, for a freeze.
-type Capture struct {
-	Upper  string   // the directory of its changes
-	Layers []string // the directories of its image, topmost first, without the engine's own
-	Mounts []string // paths inside at which something else is mounted: nothing below them is in Upper
-	Base   string   // the image's reference, as the session was started with
-	// ImageID and the rest are of the image that the container really has.
+// Image is an image as the engine has it.
+type Image struct {
 	ImageID         string
+	Layers          []string // the directories of its tree, topmost first, without the engine's own
 	Env             []string
 	Entrypoint, Cmd []string
 	WorkingDir      string
 	Architecture    string
 	Labels          map[string]string
+}
+
+// Capture says where a session's file tree lies on this host, for a freeze. The image is the one that the container really has.
+type Capture struct {
+	Image
+	Upper       string   // the directory of its changes
+	Mounts      []string // paths inside at which something else is mounted: nothing below them is in Upper
+	Base        string   // the image's reference, as the session was started with
+	Environment string   // the digest of the environment that the session was started from: Upper holds its changes too; empty: none
+	// Fetch is nil when Upper and Layers are there to be read. Otherwise they are empty, and Fetch gets the tree through the engine's
+	// API: it makes both directories below dir, which is the caller's to remove, and keeps a copy of the image. See fetch for its
+	// price. Pause and Resume do nothing then: what was fetched stays still.
+	Fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
+	// Why says in words why Fetch is there.
+	Why string
 	// Pause holds all processes still, Resume lets them go on. Both are harmless when there is nothing to do. Resume must be
-	// called with a context that has not ended.
+	// called with a context that has not ended. It is an error of kind Conflict when they were not still all the time; they are
+	// let go at the latest after 30 seconds.
 	Pause, Resume func(context.Context) error
 }
 
-// storageDriver is the one that has layers in directories, as Capture needs them.
+// storageDriver is the one of the engine's own store that has layers in directories.
 const storageDriver = "overlay2"
 
-// Capture looks where a session's file tree lies.
+// Capture looks where a session's file tree lies. It copies nothing.
 func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	if err := b.settle(ctx, id); err != nil {
 		return Capture{}, err
 	}
 	c, found, err := b.find(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Capture{}, err
-	}
-	if !found {
+	case !found:
 		return Capture{}, errs.New(errs.NotFound, "capture %s: it has no container", id)
-	}
-	out, err := tree(c)
-	if err != nil {
-		return Capture{}, err
+	case half(c):
+		return Capture{}, errs.New(errs.Conflict, "capture %s: it is still being filled with its environment", id).With("wait until it runs")
 	}
 	image, err := b.client.ImageInspect(ctx, c.Image)
 	if err != nil {
 		return Capture{}, b.explain(err, "capture %s: look at its image %s", id, c.Image)
 	}
-	out.Architecture = image.Architecture
-	if cfg := image.Config; cfg != nil {
+	out := Capture{Image: imageOf(image), Base: referenceOf(c), Environment: c.Config.Labels[labelEnvironment], Mounts: mountsOf(c)}
+	h := &holding{b: b, id: id, limit: mostStill}
+	where, err := b.locate(ctx, c, len(image.RootFS.Layers))
+	switch {
+	case errs.Is(err, errs.Missing):
+		out.Why, out.Fetch = err.Error(), h.fetch
+		out.Pause, out.Resume = nothing, nothing
+	case err != nil:
+		return Capture{}, err
+	default:
+		out.Upper, out.Layers, out.Pause, out.Resume = where.upper, where.layers, h.pause, h.resume
+	}
+	return out, nil
+}
+
+func nothing(context.Context) error { return nil }
+
+// imageOf reads the engine's account of an image.
+func imageOf(i client.ImageInspectResult) Image {
+	out := Image{ImageID: i.ID, Architecture: i.Architecture}
+	if cfg := i.Config; cfg != nil {
 		out.Env, out.Entrypoint, out.Cmd, out.WorkingDir, out.Labels = cfg.Env, cfg.Entrypoint, cfg.Cmd, cfg.WorkingDir, cfg.Labels
 	}
-	h := &holding{b: b, id: id}
-	out.Pause, out.Resume = h.pause, h.resume
-	return out, nil
+	return out
 }
 
-// tree reads the engine's account of a container's layers.
-func tree(c container.InspectResponse) (Capture, error) {
-	if c.GraphDriver == nil || c.GraphDriver.Name != storageDriver {
-		name := "one that it does not name"
-		if c.GraphDriver != nil {
-			name = c.GraphDriver.Name
-		}
-		return Capture{}, errs.New(errs.Missing, "capture %s: the engine's storage driver is %s", strings.TrimPrefix(c.Name, "/"), name).With(driverRemedy)
-	}
-	out := Capture{Upper: c.GraphDriver.Data["UpperDir"], Base: referenceOf(c), ImageID: c.Image}
-	for _, dir := range strings.Split(c.GraphDriver.Data["LowerDir"], ":") {
-		if dir != "" && !strings.HasSuffix(dir, "-init/diff") {
-			out.Layers = append(out.Layers, dir)
-		}
-	}
-	if out.Upper == "" || len(out.Layers) == 0 {
-		return Capture{}, errs.New(errs.Unavailable, "capture %s: the engine does not say where its layers lie", strings.TrimPrefix(c.Name, "/"))
-	}
+// mountsOf gives the paths inside a container at which something is mounted, but for those of the driver of GPUs.
+func mountsOf(c container.InspectResponse) []string {
+	var all []string
 	for _, m := range c.Mounts {
 		if !ofDriver(m.Destination) {
-			out.Mounts = append(out.Mounts, m.Destination)
+			all = append(all, m.Destination)
 		}
 	}
-	out.Mounts = append(out.Mounts, slices.Collect(maps.Keys(c.HostConfig.Tmpfs))...)
-	slices.Sort(out.Mounts)
-	out.Mounts = slices.Compact(out.Mounts)
+	all = append(all, slices.Collect(maps.Keys(c.HostConfig.Tmpfs))...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// tree reads the engine's account of a container's layers. Only an engine with its own store gives one.
+func tree(c container.InspectResponse) (stack, error) {
+	name := strings.TrimPrefix(c.Name, "/")
+	if c.GraphDriver == nil || c.GraphDriver.Name != storageDriver {
+		driver := "one that it does not name"
+		if c.GraphDriver != nil {
+			driver = c.GraphDriver.Name
+		}
+		return stack{}, errs.New(errs.Missing, "look where the tree of %s lies: the engine's storage driver is %s", name, driver).With(driverRemedy)
+	}
+	out := stack{upper: c.GraphDriver.Data["UpperDir"]}
+	for dir := range strings.SplitSeq(c.GraphDriver.Data["LowerDir"], ":") {
+		if dir != "" && !strings.HasSuffix(dir, "-init/diff") {
+			out.layers = append(out.layers, dir)
+		}
+	}
+	if out.upper == "" || len(out.layers) == 0 {
+		return stack{}, errs.New(errs.Unavailable, "look where the tree of %s lies: the engine does not say", name)
+	}
 	return out, nil
-}
-
-// holding is one container that is being kept still while its changes are copied.
-type holding struct {
-	b     *Backend
-	id    spawner.ID
-	held  bool
-	began string // when the container's present run began
-	ran   bool   // whether it ran at all: a stopped one is still by itself
-}
-
-// pause holds the container still.
-func (h *holding) pause(ctx context.Context) error {
-	c, found, err := h.b.find(ctx, h.id)
-	if err != nil || !found {
-		return err
-	}
-	h.held, h.began, h.ran = true, c.State.StartedAt, c.State.Running
-	if !c.State.Running || c.State.Paused {
-		return nil
-	}
-	if _, err := h.b.client.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{}); err != nil {
-		return h.b.explain(err, "pause %s", h.id)
-	}
-	return nil
-}
-
-// resume lets the container go on. It is an error when the container was not still all the time since pause: what was copied
-// meanwhile may be half of one state and half of another.
-func (h *holding) resume(ctx context.Context) error {
-	c, found, err := h.b.find(ctx, h.id)
-	if err != nil {
-		return err
-	}
-	still := found && c.State.StartedAt == h.began && c.State.Running == h.ran && c.State.Paused == h.ran
-	if found && c.State.Running && c.State.Paused {
-		if err := h.b.unpause(ctx, h.id, c.ID); err != nil {
-			return err
-		}
-	}
-	if h.held && !still {
-		err = errs.New(errs.Conflict, "session %s was stopped, started or removed while it was being frozen", h.id).With("freeze it again")
-	}
-	h.held = false
-	return err
 }

@@ -159,14 +159,8 @@ func bequeath(old, heir container.InspectResponse) error {
 		return err
 	}
 	// What the engine has put there for the container's making, such as its working directory, is in the other as well.
-	entries, err := os.ReadDir(to)
-	if err != nil {
+	if err := empty(to); err != nil {
 		return fmt.Errorf("move the changes of %s: %w", old.Name, err)
-	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(to, e.Name())); err != nil {
-			return fmt.Errorf("move the changes of %s: %w", old.Name, err)
-		}
 	}
 	switch err := syscall.Rename(from, to); { // os.Rename puts no directory in place of an empty one
 	case errors.Is(err, syscall.EXDEV):
@@ -190,12 +184,12 @@ func estate(old, heir container.InspectResponse) (from, to string, err error) {
 		return "", "", err
 	case old.State.Running || heir.State.Status != container.StateCreated:
 		return "", "", errs.New(errs.Conflict, "move the changes of %s: it is being started outside Slipway", old.Name).With("stop it, and start it again")
-	case !slices.Equal(has.Layers, gets.Layers):
+	case !slices.Equal(has.layers, gets.layers):
 		return "", "", errs.New(errs.Conflict, "move the changes of %s: they were made on another image", old.Name)
-	case has.Upper == gets.Upper || filepath.Dir(filepath.Dir(has.Upper)) != filepath.Dir(filepath.Dir(gets.Upper)):
-		return "", "", errs.New(errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name, has.Upper, gets.Upper)
+	case has.upper == gets.upper || filepath.Dir(filepath.Dir(has.upper)) != filepath.Dir(filepath.Dir(gets.upper)):
+		return "", "", errs.New(errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name, has.upper, gets.upper)
 	}
-	return has.Upper, gets.Upper, nil
+	return has.upper, gets.upper, nil
 }
 
 // flush has the entries of a directory on the disk.

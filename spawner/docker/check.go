@@ -42,7 +42,6 @@ func lacks(info system.Info) error {
 		}
 	}
 	need(info.OSType == "linux", "runs "+info.OSType+" containers", "use an engine for Linux containers")
-	need(info.Driver == storageDriver, "stores layers with "+info.Driver+", not with "+storageDriver, driverRemedy)
 	need(info.MemoryLimit, "cannot limit memory", cgroups)
 	need(info.PidsLimit, "cannot limit the number of processes", cgroups)
 	need(info.CPUCfsQuota, "cannot limit the use of CPUs", cgroups)

@@ -41,6 +41,9 @@ func (b *Backend) config(l plan) *container.Config {
 		labelVersion:  b.cfg.Version,
 		labelGPU:      l.how(),
 	}
+	if l.Spec.Environment != "" {
+		labels[labelEnvironment] = l.Spec.Environment
+	}
 	maps.Copy(labels, l.labels)
 	return &container.Config{
 		Hostname:    string(l.ID),

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,15 +29,17 @@ import (
 
 // Config is what a Backend needs to know.
 type Config struct {
-	Host      string // path of the engine's unix socket; empty: /var/run/docker.sock
+	Host      string // path of the engine's unix socket; empty: /var/run/docker.sock. Or tcp://..., for an engine that mounts the same directories
 	Instance  string // tells the containers of two services on one engine apart; empty: "slipway"
 	Network   string // the engine's network of all workloads; empty: "bridge"
 	Version   string // of this service; a label
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
 	Mounts    []Mount
-	Pull      bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
-	Logger    *slog.Logger
+	// Scratch keeps the unpacked trees of images when the engine's directories cannot be read; empty: then no image can be had whole.
+	Scratch string
+	Pull    bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
+	Logger  *slog.Logger
 }
 
 // Mount is a directory of this host that every workload sees.
@@ -53,12 +56,15 @@ type Backend struct {
 	cfg    Config
 	host   string
 	client *client.Client
+	remote bool // the engine's directories are not looked for on this host
 	log    *slog.Logger
 	away   atomic.Pointer[absence] // the engine's latest; nil: there was none. Watch writes it
 	pulls  pulls
 
 	mu       sync.Mutex          // guards the field below, and that one probe container is there at a time
 	accounts map[string]accounts // by image ID
+
+	trees sync.Mutex // held while a tree is fetched through the engine's API
 
 	owned  sync.Mutex            // guards the fields below
 	whose  map[string]spawner.ID // workloads by container ID; empty: a stranger's. An ID is never used again
@@ -85,11 +91,15 @@ func New(cfg Config) (*Backend, error) {
 			return nil, err
 		}
 	}
-	c, err := client.New(client.WithHost("unix://" + cfg.Host))
+	address, remote := "unix://"+cfg.Host, strings.HasPrefix(cfg.Host, "tcp://")
+	if remote {
+		address = cfg.Host
+	}
+	c, err := client.New(client.WithHost(address))
 	if err != nil {
 		return nil, errs.New(errs.Invalid, "docker socket %q: %w", cfg.Host, err)
 	}
-	return &Backend{cfg: cfg, host: cfg.Host, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{}}, nil
+	return &Backend{cfg: cfg, host: cfg.Host, remote: remote, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{}}, nil
 }
 
 // Close gives the connections to the engine back. What runs stays.
@@ -112,7 +122,7 @@ func (b *Backend) find(ctx context.Context, id spawner.ID) (c container.InspectR
 
 // named looks for the container of the workload's name, whosever it is; or else for one that was to take that name.
 func (b *Backend) named(ctx context.Context, id spawner.ID) (c container.InspectResponse, found bool, err error) {
-	for _, name := range []string{nameOf(id), heirName(id), nameOf(id)} { // again the first: it may have been renamed meanwhile
+	for _, name := range []string{nameOf(id), heirName(id), fillingName(id), nameOf(id)} { // again the first: it may have been renamed meanwhile
 		if c, found, err = b.inspect(ctx, name); found || err != nil {
 			break
 		}

@@ -201,11 +201,11 @@ func TestLacks(t *testing.T) {
 	if err := lacks(good); err != nil {
 		t.Errorf("lacks(good) = %v", err)
 	}
-	err := lacks(system.Info{OSType: "windows", Driver: "vfs"})
+	err := lacks(system.Info{OSType: "windows"})
 	if err == nil {
 		t.Fatal("lacks(nothing) = nil")
 	}
-	for _, word := range []string{"windows", "vfs", "memory", "processes", "CPUs"} {
+	for _, word := range []string{"windows", "memory", "processes", "CPUs"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q lacks %q", err, word)
 		}

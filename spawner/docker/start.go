@@ -27,6 +27,11 @@ func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 		return err
 	case found && !b.owns(c, l.ID):
 		return stranger(l.ID)
+	case found && half(c):
+		if err := b.discardHalf(ctx, c); err != nil {
+			return err
+		}
+		found = false
 	case found && c.State.Paused:
 		return b.unpause(ctx, l.ID, c.ID)
 	case found && c.State.Running:
@@ -85,14 +90,11 @@ func (b *Backend) unpause(ctx context.Context, id spawner.ID, container string) 
 func (b *Backend) create(ctx context.Context, p plan) (container.InspectResponse, error) {
 	var none container.InspectResponse
 	l := p.Launch
-	image, err := b.image(ctx, l)
-	if err != nil {
-		return none, err
+	do := b.plain
+	if l.Spec.Environment != "" {
+		do = b.thaw
 	}
-	if err := b.ready(ctx, l, image); err != nil {
-		return none, err
-	}
-	if err := b.order(ctx, nameOf(l.ID), p); err != nil {
+	if err := do(ctx, p); err != nil {
 		return none, err
 	}
 	c, found, err := b.named(ctx, l.ID)
@@ -105,6 +107,18 @@ func (b *Backend) create(ctx context.Context, p plan) (container.InspectResponse
 		return none, stranger(l.ID)
 	}
 	return c, nil
+}
+
+// plain makes a container that has nothing but its image.
+func (b *Backend) plain(ctx context.Context, p plan) error {
+	image, err := b.image(ctx, p.Launch)
+	if err != nil {
+		return err
+	}
+	if err := b.ready(ctx, p.Launch, image); err != nil {
+		return err
+	}
+	return b.order(ctx, nameOf(p.ID), p)
 }
 
 // ready sees to it that what a new container binds is there: the engine wants it at once.
@@ -136,7 +150,7 @@ func (b *Backend) order(ctx context.Context, name string, p plan) error {
 // renew prepares a kept container for another run: with the limits and the GPU of this launch. Its image stays, for the changes
 // lie on it.
 func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
-	same := referenceOf(c) == p.Spec.Image
+	same := referenceOf(c) == p.Spec.Image && c.Config.Labels[labelEnvironment] == p.Spec.Environment
 	if !same || !p.suits(c) && pristine(c) {
 		return b.exchange(ctx, p, c)
 	}
@@ -154,13 +168,25 @@ func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse
 // exchange replaces a container of another image or with another GPU, if it never ran: then it holds no changes.
 func (b *Backend) exchange(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
 	if !pristine(c) {
-		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on image %s, not on %s", p.ID, referenceOf(c), p.Spec.Image).
-			With("start it with image " + referenceOf(c) + ", or discard the changes first")
+		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on %s, not on %s", p.ID, groundOf(c), ground(p.Spec.Image, p.Spec.Environment)).
+			With("start it with " + groundOf(c) + ", or discard the changes first")
 	}
 	if err := b.Remove(ctx, p.ID); err != nil {
 		return c, err
 	}
 	return b.create(ctx, p)
+}
+
+// ground says in words what changes lie over.
+func ground(image, environment string) string {
+	if environment == "" {
+		return "image " + image
+	}
+	return "environment " + environment + " of image " + image
+}
+
+func groundOf(c container.InspectResponse) string {
+	return ground(referenceOf(c), c.Config.Labels[labelEnvironment])
 }
 
 // compare tells the user when the image's name has come to mean a newer one. That the image is gone does not matter here.

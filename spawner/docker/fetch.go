@@ -1,0 +1,261 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"slipway/internal/errs"
+)
+
+// kindFreeze is the kind label of an image that holds a session as it was at one moment.
+const kindFreeze = "freeze"
+
+// fetch gets a session's tree through the engine's API. A stopped one is exported as it is. Of a running one the engine makes an image
+// first, while it is held still: a few seconds for some hundred megabytes of changes, and as much of the engine's disk until this is
+// done. The export is the whole tree: 13 s for 2.5 GB, where reading the directories of the changes takes a quarter of a second. It is
+// compared with the image's tree, which is exported once and kept unpacked in Config.Scratch.
+func (h *holding) fetch(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error) {
+	b := h.b
+	b.trees.Lock()
+	defer b.trees.Unlock()
+	c, found, err := b.find(ctx, h.id)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case !found:
+		return "", nil, errs.New(errs.NotFound, "fetch the tree of %s: it has no container", h.id)
+	}
+	base, created, err := b.unpacked(ctx, c.Image, tell)
+	if err != nil {
+		return "", nil, err
+	}
+	upper = filepath.Join(dir, "upper")
+	if err := os.Mkdir(upper, 0o755); err != nil {
+		return "", nil, fmt.Errorf("fetch the tree of %s: %w", h.id, err)
+	}
+	u := &unpacking{dir: upper, base: base, time: created, told: telling(tell, "Fetching all files of the session through the engine's API")}
+	if c.State.Running {
+		err = h.fetchRunning(ctx, c, u, tell)
+	} else {
+		err = b.export(ctx, c.ID, u)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("fetch the tree of %s: %w", h.id, err)
+	}
+	return upper, []string{base}, nil
+}
+
+// telling tells of an export, every 64 MiB.
+func telling(tell func(string, int), message string) func(int64) {
+	last := int64(0)
+	return func(bytes int64) {
+		if bytes-last >= 64<<20 {
+			last = bytes
+			tell(fmt.Sprintf("%s (%d MB so far; this engine's directories cannot be read, which would be quicker)", message, bytes/1e6), -1)
+		}
+	}
+}
+
+// fetchRunning fetches a running container by way of an image of this moment.
+func (h *holding) fetchRunning(ctx context.Context, c container.InspectResponse, u *unpacking, tell func(string, int)) error {
+	b := h.b
+	if err := b.sweepImages(ctx); err != nil {
+		return err
+	}
+	tell("The engine makes a copy of the session's changes", -1)
+	image, err := h.snapshot(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = b.unhidden(ctx, c.ID)
+	if err == nil {
+		err = b.still(ctx, kindTree, image, func(container string) error { return b.export(ctx, container, u) })
+	}
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
+	defer cancel()
+	return errors.Join(err, b.sweepImages(whole))
+}
+
+// snapshot makes an image of a container, which is held still meanwhile.
+func (h *holding) snapshot(ctx context.Context, c container.InspectResponse) (image string, err error) {
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
+	defer cancel()
+	err = h.pause(whole)
+	if err == nil {
+		var made client.ContainerCommitResult
+		made, err = h.b.client.ContainerCommit(whole, c.ID, client.ContainerCommitOptions{NoPause: true, Config: &container.Config{
+			Labels: map[string]string{labelInstance: h.b.cfg.Instance, labelKind: kindFreeze, labelID: ""},
+		}})
+		image = made.ID
+		if err != nil {
+			err = h.b.explain(err, "make an image of it")
+		}
+	}
+	return image, errors.Join(err, h.resume(whole))
+}
+
+// unhidden refuses a container with a file whose name says in an image that another one is deleted: the image is another tree then.
+func (b *Backend) unhidden(ctx context.Context, container string) error {
+	changes, err := b.client.ContainerDiff(ctx, container, client.ContainerDiffOptions{})
+	if err != nil {
+		return b.explain(err, "ask what has changed")
+	}
+	for _, c := range changes.Changes {
+		if strings.HasPrefix(path.Base(c.Path), ".wh.") {
+			return errs.New(errs.Conflict, "the name of %q has a meaning of its own in images, and this engine gives out a running session as an image", c.Path).
+				With("rename it, or stop the session before you freeze it")
+		}
+	}
+	return nil
+}
+
+// sweepImages removes what fetches made, of a killed service too.
+func (b *Backend) sweepImages(ctx context.Context) error {
+	if err := b.sweep(ctx, kindTree); err != nil {
+		return err
+	}
+	list, err := b.client.ImageList(ctx, client.ImageListOptions{All: true, Filters: b.ours().Add("label", labelKind+"="+kindFreeze)})
+	if err != nil {
+		return b.explain(err, "look for leftovers")
+	}
+	for _, i := range list.Items {
+		if _, err := b.client.ImageRemove(ctx, i.ID, client.ImageRemoveOptions{Force: true, PruneChildren: false}); err != nil && !gone(err) {
+			return b.explain(err, "remove the leftover %s", i.ID)
+		}
+	}
+	return nil
+}
+
+// export unpacks the tree of a container that does not run.
+func (b *Backend) export(ctx context.Context, container string, u *unpacking) error {
+	r, err := b.client.ContainerExport(ctx, container, client.ContainerExportOptions{})
+	if err != nil {
+		return b.explain(err, "export %s", container)
+	}
+	err = u.unpack(r)
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	return errors.Join(err, r.Close())
+}
+
+// unpacked gives the directory of an image's whole tree, and when the image was made. It runs under b.trees.
+func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, int)) (dir string, created time.Time, err error) {
+	has, err := b.client.ImageInspect(ctx, image)
+	if err != nil {
+		return "", created, b.explain(err, "look for image %s", image)
+	}
+	created = moment(has.Created)
+	_, hex, _ := strings.Cut(has.ID, ":")
+	if b.cfg.Scratch == "" || hex == "" || strings.ContainsAny(hex, "/.") {
+		return "", created, errs.New(errs.Missing, "the tree of image %s can only be had through the engine's API, and there is no place to keep it", image).
+			With("run the service on the engine's host, as root")
+	}
+	dir = filepath.Join(b.cfg.Scratch, hex)
+	if err := b.prune(ctx); err != nil {
+		return "", created, err
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return dir, created, err
+	}
+	half := dir + unfinished
+	if err := os.MkdirAll(half, 0o700); err != nil {
+		return "", created, fmt.Errorf("unpack image %s: %w", image, err)
+	}
+	u := &unpacking{dir: half, time: created, told: telling(tell, "Fetching the image once through the engine's API")}
+	err = b.still(ctx, kindTree, has.ID, func(container string) error { return b.export(ctx, container, u) })
+	if err == nil {
+		err = flushAll(half)
+	}
+	if err == nil {
+		err = os.Rename(half, dir)
+	}
+	if err != nil {
+		return "", created, fmt.Errorf("unpack image %s: %w", image, errors.Join(err, os.RemoveAll(half)))
+	}
+	return dir, created, nil
+}
+
+// unfinished ends the name of a tree that is not whole.
+const unfinished = ".part"
+
+// prune removes the trees of images that the engine has no more, and what a killed service left half done.
+func (b *Backend) prune(ctx context.Context) error {
+	entries, err := os.ReadDir(b.cfg.Scratch)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		_, err := b.client.ImageInspect(ctx, "sha256:"+strings.TrimSuffix(e.Name(), unfinished))
+		if err != nil && !gone(err) {
+			return b.explain(err, "look for the image of the tree %s", e.Name())
+		}
+		if err == nil && !strings.HasSuffix(e.Name(), unfinished) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(b.cfg.Scratch, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Layers gives an image of the engine with the directories of its layers, so that it can be converted before anybody freezes. An engine
+// with its own store just says where they lie. For containerd's store a container is made of the image, looked at and removed; it never
+// runs. When the directories cannot be read, the image is exported once, which takes as long as reading all of it; tell is told.
+func (b *Backend) Layers(ctx context.Context, ref string, tell func(message string, percent int)) (Image, error) {
+	b.trees.Lock()
+	defer b.trees.Unlock()
+	has, err := b.client.ImageInspect(ctx, ref)
+	if err != nil {
+		return Image{}, b.explain(err, "look for image %s", ref)
+	}
+	out := imageOf(has)
+	out.Layers, err = b.layers(ctx, has)
+	if errs.Is(err, errs.Missing) {
+		var dir string
+		dir, _, err = b.unpacked(ctx, has.ID, tell)
+		out.Layers = []string{dir}
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	return out, nil
+}
+
+// layers finds the directories of an image. An error of kind Missing says that they cannot be read.
+func (b *Backend) layers(ctx context.Context, image client.ImageInspectResult) ([]string, error) {
+	if all := layersOf(image.GraphDriver); len(all) > 0 {
+		if err := b.near(ctx); err != nil {
+			return nil, err
+		}
+		s, err := visible(stack{upper: all[0], layers: all})
+		return s.layers, err
+	}
+	var s stack
+	err := b.still(ctx, kindTree, image.ID, func(id string) error {
+		c, found, err := b.inspect(ctx, id)
+		if err == nil && !found {
+			err = errs.New(errs.Unavailable, "look where image %s lies: its container vanished", image.ID)
+		}
+		if err == nil {
+			s, err = b.locate(ctx, c, len(image.RootFS.Layers))
+		}
+		return err
+	})
+	return s.layers, err
+}

@@ -1,0 +1,126 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// stack is where a tree lies on this host: the directory of the changes over those of the image, topmost first.
+type stack struct {
+	upper  string
+	layers []string
+}
+
+// overlay is a mounted overlay as a file /proc/<pid>/mountinfo tells of it.
+type overlay struct {
+	target string // where it is mounted
+	upper  string // empty: it is read-only
+	lowers []string
+	alien  string // an option by which lower directories do not hold all; empty: none
+}
+
+// overlayOf finds the mounted overlay whose target has a directory of the given name on its way: engines mount a container's tree at a
+// path that bears its ID. Of two the later one counts, for it is on top.
+//
+// It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may have mounted
+// what she likes.
+func overlayOf(mountinfo, name string) (o overlay, found bool) {
+	for line := range strings.Lines(mountinfo) {
+		one, ok := parseOverlay(line)
+		if ok && slices.Contains(strings.Split(one.target, "/"), name) {
+			o, found = one, true
+		}
+	}
+	return o, found
+}
+
+// parseOverlay reads a line of mountinfo:
+//
+//	36 35 98:0 / /target rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d
+func parseOverlay(line string) (overlay, bool) {
+	mount, fs, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
+	before, after := strings.Split(mount, " "), strings.Split(fs, " ")
+	if !ok || len(before) < 6 || len(after) < 3 || after[0] != "overlay" {
+		return overlay{}, false
+	}
+	o := overlay{target: unescape(before[4])}
+	for option := range strings.SplitSeq(after[2], ",") {
+		key, value, _ := strings.Cut(option, "=")
+		switch value = unescape(value); key {
+		case "upperdir":
+			o.upper = value
+		case "lowerdir":
+			o.lowers = append(o.lowers, splitLowers(value)...)
+		case "lowerdir+":
+			o.lowers = append(o.lowers, value)
+		case "datadir+", "userxattr":
+			o.alien = key
+		}
+	}
+	return o, true
+}
+
+// splitLowers takes the overlay's own list of lower directories apart: a backslash takes a character for itself. Behind two colons
+// there would be data that no name leads to; they give an empty part.
+func splitLowers(list string) []string {
+	var all []string
+	var part strings.Builder
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case c == '\\' && i+1 < len(list):
+			i++
+			part.WriteByte(list[i])
+		case c == ':':
+			all = append(all, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(c)
+		}
+	}
+	return append(all, part.String())
+}
+
+// resolve turns an overlay's directories into whole paths without links. Relative ones are where they are found: engines mount from
+// within the directory that holds all of theirs when the options would be too long, and that is one in which the upper one lies.
+func (o overlay) resolve() (stack, error) {
+	if o.alien != "" || o.upper == "" || len(o.lowers) == 0 || slices.Contains(o.lowers, "") {
+		return stack{}, errs.New(errs.Missing, "the overlay at %s is not made of directories alone", o.target)
+	}
+	var all []string
+	for _, dir := range append([]string{o.upper}, o.lowers...) {
+		whole, err := o.whole(dir)
+		if err != nil {
+			return stack{}, err
+		}
+		all = append(all, whole)
+	}
+	return stack{upper: all[0], layers: all[1:]}, nil
+}
+
+// rootsAbove is how far above an upper directory those lie that an engine mounts from: snapshots/7/fs, overlay2/<id>/diff.
+const rootsAbove = 3
+
+func (o overlay) whole(dir string) (string, error) {
+	candidates := []string{dir}
+	if !filepath.IsAbs(dir) {
+		candidates = nil
+		for root, n := o.upper, 0; filepath.IsAbs(root) && n < rootsAbove; n++ {
+			root = filepath.Dir(root)
+			candidates = append(candidates, filepath.Join(root, dir))
+		}
+	}
+	for _, c := range candidates {
+		real, err := filepath.EvalSymlinks(c)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(real); err == nil && info.IsDir() {
+			return real, nil
+		}
+	}
+	return "", errs.New(errs.Missing, "the directory %s of the overlay at %s cannot be seen", dir, o.target)
+}

@@ -1,0 +1,485 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
+)
+
+// unpacking writes an archive of a whole tree, as an engine exports it, below an empty directory of this process's own. Over a base it
+// writes only what differs from it, as an overlay's upper directory: contents are compared to the last byte, and what is missing
+// becomes a whiteout.
+//
+// What the archive cannot tell is lost: extended attributes other than those that engines export (capabilities), fractions of seconds,
+// sockets. What the engine itself puts into every container is left out on both sides.
+//
+// An archive is not trusted. An entry lies below a directory that this unpacking has met as one, or it is refused; so no link is ever
+// followed, and nothing is written elsewhere.
+type unpacking struct {
+	dir  string    // where it is written
+	base string    // what is there already; empty: nothing
+	time time.Time // of the directories that the engine changes in every container
+
+	dirs map[string]*tar.Header // directories of the archive by path; "." is the root
+	seen map[string]bool        // all its paths
+	made map[string]bool        // the paths that are below dir
+	told func(bytes int64)      // how much of the archive was read; may be nil
+	read int64
+}
+
+// unpack writes the whole archive.
+func (u *unpacking) unpack(r io.Reader) error {
+	u.dirs = map[string]*tar.Header{".": {Typeflag: tar.TypeDir, Mode: 0o755, ModTime: u.time}}
+	u.seen, u.made = map[string]bool{".": true}, map[string]bool{".": true}
+	t := tar.NewReader(r)
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the engine's archive: %w", err)
+		}
+		if err := u.entry(h, t); err != nil {
+			return err
+		}
+	}
+	if err := u.delete(); err != nil {
+		return err
+	}
+	return u.times()
+}
+
+func (u *unpacking) entry(h *tar.Header, r io.Reader) error {
+	name, err := u.place(h.Name)
+	if err != nil || name == "." || ofEngine(name) {
+		if name == "." && h.Typeflag == tar.TypeDir {
+			u.dirs["."] = h
+		}
+		return err
+	}
+	u.seen[name] = true
+	if h.Typeflag == tar.TypeDir {
+		if isBusy(name) {
+			h.ModTime = u.time
+		}
+		u.dirs[name] = h
+	}
+	if err := u.put(name, h, r); err != nil {
+		return fmt.Errorf("unpack %q: %w", name, err)
+	}
+	if u.read += h.Size; u.told != nil {
+		u.told(u.read)
+	}
+	return nil
+}
+
+// place gives where an entry belongs: below a directory that is known to be one, and nothing else of the name.
+func (u *unpacking) place(raw string) (string, error) {
+	name := path.Clean(strings.TrimSuffix(raw, "/"))
+	if raw == "" || path.IsAbs(raw) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(raw, 0) {
+		return "", hostile(raw)
+	}
+	if ofEngine(name) {
+		return name, nil
+	}
+	if name != "." && (u.seen[name] || u.dirs[path.Dir(name)] == nil) {
+		return "", hostile(raw)
+	}
+	return name, nil
+}
+
+func hostile(name string) error {
+	return errs.New(errs.Unavailable, "the engine's archive has %q, which no tree has at that place", name)
+}
+
+// ofEngine are the paths that an engine fills in every container by itself.
+func ofEngine(name string) bool {
+	switch name {
+	case ".dockerenv", "dev/console", "dev/pts", "dev/shm", "etc/hosts", "etc/hostname", "etc/mtab", "etc/resolv.conf":
+		return true
+	}
+	return strings.HasPrefix(name, "dev/pts/") || strings.HasPrefix(name, "dev/shm/")
+}
+
+// isBusy reports the directories that get a new time whenever an engine does so.
+func isBusy(name string) bool { return name == "." || name == "dev" || name == "etc" }
+
+// put makes one entry, unless the base has the same.
+func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
+	switch h.Typeflag {
+	case tar.TypeLink:
+		return u.link(name, h)
+	case tar.TypeReg:
+		return u.file(name, h, r)
+	case tar.TypeDir, tar.TypeSymlink, tar.TypeFifo, tar.TypeChar, tar.TypeBlock:
+		if u.base != "" && u.alike(name, h) {
+			return nil
+		}
+		return u.make(name, h)
+	case tar.TypeXGlobalHeader:
+		return nil
+	default:
+		return errs.New(errs.Unavailable, "the engine's archive has an entry of type %q", h.Typeflag)
+	}
+}
+
+// link makes a hard link, unless the base has it and its target is the base's. The base's file comes along where it gets a new name.
+func (u *unpacking) link(name string, h *tar.Header) error {
+	target := path.Clean(h.Linkname)
+	if !u.seen[target] || target == name || u.dirs[target] != nil {
+		return hostile(h.Linkname)
+	}
+	if !u.made[target] {
+		if u.sameFile(name, target) {
+			return nil
+		}
+		if err := u.adopt(target); err != nil {
+			return err
+		}
+	}
+	if err := u.parents(name); err != nil {
+		return err
+	}
+	u.made[name] = true
+	return os.Link(u.at(target), u.at(name))
+}
+
+func (u *unpacking) sameFile(a, b string) bool {
+	one, err := os.Lstat(filepath.Join(u.base, a))
+	if err != nil {
+		return false
+	}
+	other, err := os.Lstat(filepath.Join(u.base, b))
+	return err == nil && os.SameFile(one, other)
+}
+
+// adopt copies a file of the base.
+func (u *unpacking) adopt(name string) error {
+	from := filepath.Join(u.base, name)
+	h, err := headerOf(from)
+	if err != nil {
+		return err
+	}
+	if h.Typeflag != tar.TypeReg {
+		return u.make(name, h)
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return u.write(name, h, f)
+}
+
+// file writes a regular file, from where on it differs from the base's: what was equal until then is read from there.
+func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
+	if u.base == "" || !u.alike(name, h) {
+		return u.write(name, h, r)
+	}
+	f, err := os.Open(filepath.Join(u.base, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	equal, rest, err := compare(f, r)
+	if err != nil || rest == nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return u.write(name, h, io.MultiReader(io.LimitReader(f, equal), bytes.NewReader(rest), r))
+}
+
+// compareSize is how much of two files is compared at once.
+const compareSize = 64 << 10
+
+// compare reads both as long as they are equal. It gives how much that was, and what it has read of b behind that; nil when all was
+// equal.
+func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
+	left, right := make([]byte, compareSize), make([]byte, compareSize)
+	for {
+		n, err := io.ReadFull(b, right)
+		if err == io.EOF {
+			return equal, nil, nil
+		}
+		if err != nil && err != io.ErrUnexpectedEOF {
+			return equal, nil, err
+		}
+		m, _ := io.ReadFull(a, left[:n])
+		if !bytes.Equal(left[:m], right[:n]) {
+			return equal, right[:n], nil
+		}
+		equal += int64(n)
+	}
+}
+
+// write makes a regular file, with holes for zeros.
+func (u *unpacking) write(name string, h *tar.Header, r io.Reader) error {
+	if err := u.parents(name); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(u.at(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := copyHoles(f, r)
+	if err == nil && n != h.Size {
+		err = fmt.Errorf("%w: %d of %d bytes", io.ErrUnexpectedEOF, n, h.Size)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	u.made[name] = true
+	return u.attributes(name, h)
+}
+
+// copyHoles copies r, and leaves out what is only zeros.
+func copyHoles(f *os.File, r io.Reader) (size int64, err error) {
+	buf, zeros := make([]byte, compareSize), make([]byte, compareSize)
+	for {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 && !bytes.Equal(buf[:n], zeros[:n]) {
+			if _, err := f.WriteAt(buf[:n], size); err != nil {
+				return size, err
+			}
+		}
+		size += int64(n)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return size, f.Truncate(size)
+		}
+		if err != nil {
+			return size, err
+		}
+	}
+}
+
+// make makes what has no content.
+func (u *unpacking) make(name string, h *tar.Header) error {
+	if err := u.parents(name); err != nil {
+		return err
+	}
+	device := unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))
+	var err error
+	switch h.Typeflag {
+	case tar.TypeDir:
+		err = os.Mkdir(u.at(name), 0o700)
+	case tar.TypeSymlink:
+		err = os.Symlink(h.Linkname, u.at(name))
+	case tar.TypeFifo:
+		err = unix.Mknod(u.at(name), unix.S_IFIFO|0o600, 0)
+	case tar.TypeBlock:
+		err = unix.Mknod(u.at(name), unix.S_IFBLK|0o600, int(device))
+	case tar.TypeChar:
+		if device == 0 { // it would be a whiteout
+			return hostile(name)
+		}
+		err = unix.Mknod(u.at(name), unix.S_IFCHR|0o600, int(device))
+	}
+	if err != nil {
+		return err
+	}
+	u.made[name] = true
+	return u.attributes(name, h)
+}
+
+// parents makes the directories on the way to a path that are the base's so far, as the archive has them.
+func (u *unpacking) parents(name string) error {
+	dir := path.Dir(name)
+	if u.made[dir] {
+		return nil
+	}
+	return u.make(dir, u.dirs[dir])
+}
+
+// attributes sets all that is not content. Owners come first: a new one takes away rights.
+func (u *unpacking) attributes(name string, h *tar.Header) error {
+	at := u.at(name)
+	if err := os.Lchown(at, h.Uid, h.Gid); err != nil {
+		return err
+	}
+	if h.Typeflag != tar.TypeSymlink {
+		if err := unix.Chmod(at, uint32(h.Mode)&0o7777); err != nil {
+			return err
+		}
+	}
+	attributes := attributesOf(h)
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		if err := unix.Lsetxattr(at, key, []byte(attributes[key]), 0); err != nil {
+			return fmt.Errorf("set attribute %s: %w", key, err)
+		}
+	}
+	return setTime(at, h.ModTime)
+}
+
+func setTime(at string, when time.Time) error {
+	stamp, err := unix.TimeToTimespec(when.Truncate(time.Second))
+	if err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// attributePrefix is that of a tar record which has an extended attribute.
+const attributePrefix = "SCHILY.xattr."
+
+// attributesOf reads those extended attributes of an entry that are a tree's own. The overlay's would make it another tree.
+func attributesOf(h *tar.Header) map[string]string {
+	all := map[string]string{}
+	for key, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(key, attributePrefix); ok && isOwn(name) {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+func isOwn(attribute string) bool {
+	return attribute == "security.capability" || strings.HasPrefix(attribute, "user.") && !strings.HasPrefix(attribute, "user.overlay.")
+}
+
+// alike reports whether the base has an entry with the same attributes at a path; the content of files is not looked at.
+func (u *unpacking) alike(name string, h *tar.Header) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // a link there would lead out of the base
+		if info, err := os.Lstat(filepath.Join(u.base, dir)); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	has, err := headerOf(filepath.Join(u.base, name))
+	return err == nil && has.Typeflag == h.Typeflag && has.Mode&0o7777 == h.Mode&0o7777 && has.Uid == h.Uid && has.Gid == h.Gid &&
+		has.Linkname == h.Linkname && has.Size == h.Size && has.Devmajor == h.Devmajor && has.Devminor == h.Devminor &&
+		has.ModTime.Unix() == h.ModTime.Unix() && maps.Equal(attributesOf(has), attributesOf(h))
+}
+
+// headerOf reads the attributes of what lies at a path.
+func headerOf(at string) (*tar.Header, error) {
+	var s unix.Stat_t
+	if err := unix.Lstat(at, &s); err != nil {
+		return nil, err
+	}
+	h := &tar.Header{Mode: int64(s.Mode & 0o7777), Uid: int(s.Uid), Gid: int(s.Gid), ModTime: time.Unix(s.Mtim.Sec, 0), PAXRecords: map[string]string{}}
+	switch s.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		h.Typeflag, h.Size = tar.TypeReg, s.Size
+	case unix.S_IFDIR:
+		h.Typeflag = tar.TypeDir
+	case unix.S_IFLNK:
+		to, err := os.Readlink(at)
+		if err != nil {
+			return nil, err
+		}
+		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, to, 0o777
+	case unix.S_IFIFO:
+		h.Typeflag = tar.TypeFifo
+	case unix.S_IFCHR, unix.S_IFBLK:
+		h.Typeflag = tar.TypeChar
+		if s.Mode&unix.S_IFMT == unix.S_IFBLK {
+			h.Typeflag = tar.TypeBlock
+		}
+		h.Devmajor, h.Devminor = int64(unix.Major(s.Rdev)), int64(unix.Minor(s.Rdev))
+	}
+	return h, readAttributes(at, h)
+}
+
+// readAttributes adds the extended attributes that lie on a path.
+func readAttributes(at string, h *tar.Header) error {
+	names := make([]byte, 64<<10) // the kernel's own bound
+	n, err := unix.Llistxattr(at, names)
+	if err != nil || n == 0 {
+		return ignoreUnsupported(err)
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
+		if !isOwn(name) {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Lgetxattr(at, name, value)
+		if err != nil {
+			return err
+		}
+		h.PAXRecords[attributePrefix+name] = string(value[:n])
+	}
+	return nil
+}
+
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	return err
+}
+
+// delete writes a whiteout for all that the base has and the archive has not.
+func (u *unpacking) delete() error {
+	if u.base == "" {
+		return nil
+	}
+	return filepath.WalkDir(u.base, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(u.base, at)
+		if err != nil {
+			return err
+		}
+		switch {
+		case u.dirs[name] != nil:
+			return nil
+		case !u.seen[name]:
+			if err := u.whiteout(name); err != nil {
+				return err
+			}
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+func (u *unpacking) whiteout(name string) error {
+	if err := u.parents(name); err != nil {
+		return err
+	}
+	if err := unix.Mknod(u.at(name), unix.S_IFCHR, 0); err != nil {
+		return fmt.Errorf("delete %q: %w", name, err)
+	}
+	return nil
+}
+
+// times gives the directories theirs again, which have changed with what was made in them.
+func (u *unpacking) times() error {
+	if err := u.attributes(".", u.dirs["."]); err != nil {
+		return err
+	}
+	for name, h := range u.dirs {
+		if !u.made[name] {
+			continue
+		}
+		when := h.ModTime
+		if isBusy(name) {
+			when = u.time
+		}
+		if err := setTime(u.at(name), when); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *unpacking) at(name string) string { return filepath.Join(u.dir, name) }

@@ -146,12 +146,49 @@ func TestFilesKnowsWhatABaseShares(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	// A file of the base that the tail has again, as long and as old: only its bytes tell.
+	tail := newStore()
+	tail.next = 1 << 20
+	got, err := Files(context.Background(), newStore().tree(fstest.MapFS{"a": at("old", 1)}), tail.tree(fstest.MapFS{"a": at("new", 1)}),
+		&squashfs.Superblock{InodeTable: 1 << 20})
+	must(t, err)
+	if got.Changed != 1 {
+		t.Errorf("base and tail: %+v", got)
+	}
 	fragment := func(tree Tree) { *tree.lookup("/a").Data = squashfs.Data{Size: 3, Fragment: 3} }
 	fragment(old)
 	fragment(now)
 	c := &fileComparer{shared: &squashfs.Superblock{InodeTable: 1 << 20, Fragments: 3}}
 	if c.inShared(old.lookup("/a").Data) {
 		t.Error("the fourth fragment is not one of three")
+	}
+}
+
+func TestFilesSeesAttributes(t *testing.T) {
+	set := func(value string) *squashfs.Xattrs {
+		return &squashfs.Xattrs{List: []squashfs.Xattr{{Name: "security.capability", Value: []byte(value)}}}
+	}
+	for name, c := range map[string]struct {
+		change func(*squashfs.Node)
+		want   int
+	}{
+		"nothing":        {func(n *squashfs.Node) { n.Xattrs = set("a") }, 0},
+		"another value":  {func(n *squashfs.Node) { n.Xattrs = set("b") }, 1},
+		"no xattr":       {func(n *squashfs.Node) {}, 1},
+		"another owner":  {func(n *squashfs.Node) { n.Xattrs, n.UID = set("a"), 1 }, 1},
+		"another group":  {func(n *squashfs.Node) { n.Xattrs, n.GID = set("a"), 1 }, 1},
+		"a setuid bit":   {func(n *squashfs.Node) { n.Xattrs, n.Mode = set("a"), 0o4755 }, 1},
+		"another device": {func(n *squashfs.Node) { n.Kind, n.Data, n.Rdev, n.Xattrs = squashfs.CharDevice, nil, 1, set("a") }, 1},
+	} {
+		old, now := trees(fstest.MapFS{"d/f": at("x", 1)}, fstest.MapFS{"d/f": at("x", 1)})
+		old.lookup("/d/f").Xattrs = set("a")
+		now.lookup("/d").MTime = 9
+		c.change(now.lookup("/d/f"))
+		got, err := Files(context.Background(), old, now, nil)
+		must(t, err)
+		if got.Changed != c.want || got.Added+got.Removed+got.Touched != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

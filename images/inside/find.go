@@ -2,6 +2,7 @@ package inside
 
 import (
 	"context"
+	"errors"
 	"path"
 	"strings"
 
@@ -29,19 +30,28 @@ type finds struct {
 	r         []place // DESCRIPTION
 }
 
-// maxFinds bounds each list: what has more is no environment.
-const maxFinds = 50_000
+// The bounds of the lists: what has more is no environment.
+const (
+	maxFinds = 50_000 // metadata files of packages, of each manager
+	maxFew   = 1000   // of what an environment has a handful
+)
 
 type finder struct {
-	ctx context.Context
-	out finds
+	ctx  context.Context
+	out  finds
+	over bool // a list was full
 }
 
 // find walks a tree once.
-func find(ctx context.Context, root *squashfs.Node) (finds, error) {
-	f := &finder{ctx: ctx}
-	err := f.dir("", "", root)
-	return f.out, err
+func (l *looker) find() (finds, error) {
+	f := &finder{ctx: l.ctx}
+	if err := f.dir("", "", l.tree.Root); err != nil {
+		return finds{}, err
+	}
+	if f.over {
+		l.trouble("/", errors.New("it has more packages, interpreters, checkouts, kernels or libraries than are looked at"))
+	}
+	return f.out, nil
 }
 
 // dir looks at a directory: its path ("" is the root), the name of its parent, and itself.
@@ -69,12 +79,12 @@ func (f *finder) dir(at, parent string, n *squashfs.Node) error {
 func (f *finder) anywhere(at string, e squashfs.Entry) {
 	switch {
 	case e.Name == ".git":
-		add(&f.out.gits, at, e)
+		f.few(&f.out.gits, at, e)
 	case e.Node.Kind == squashfs.Dir:
 	case e.Name == "pyvenv.cfg":
-		add(&f.out.venvs, at, e)
+		f.few(&f.out.venvs, at, e)
 	case strings.HasPrefix(e.Name, "libcudart"):
-		add(&f.out.libraries, at, e)
+		f.few(&f.out.libraries, at, e)
 	}
 }
 
@@ -85,20 +95,20 @@ func (f *finder) note(at, parent, name string) func(squashfs.Entry) {
 		return func(e squashfs.Entry) {
 			switch path.Ext(e.Name) {
 			case ".dist-info", ".egg-info", ".egg-link":
-				add(&f.out.dists, at, e)
+				f.add(&f.out.dists, at, e)
 			}
 		}
 	case "bin":
 		return func(e squashfs.Entry) {
 			if e.Node.Kind == squashfs.File && strings.HasPrefix(e.Name, "python") && pythonProgram.MatchString(e.Name) {
-				add(&f.out.pythons, at, e)
+				f.few(&f.out.pythons, at, e)
 			}
 		}
 	case "conda-meta":
-		f.out.condaDirs = append(f.out.condaDirs, place{at, nil})
+		f.few(&f.out.condaDirs, path.Dir(at), squashfs.Entry{Name: name})
 		return func(e squashfs.Entry) {
 			if path.Ext(e.Name) == ".json" {
-				add(&f.out.conda, at, e)
+				f.add(&f.out.conda, at, e)
 			}
 		}
 	case ".spack":
@@ -121,7 +131,7 @@ func (f *finder) note(at, parent, name string) func(squashfs.Entry) {
 func (f *finder) named(file, at string, list *[]place) func(squashfs.Entry) {
 	return func(e squashfs.Entry) {
 		if e.Name == file {
-			add(list, at, e)
+			f.add(list, at, e)
 		}
 	}
 }
@@ -130,13 +140,21 @@ func (f *finder) named(file, at string, list *[]place) func(squashfs.Entry) {
 func (f *finder) inside(file, at string, list *[]place) func(squashfs.Entry) {
 	return func(e squashfs.Entry) {
 		if n := e.Node.Child(file); n != nil {
-			add(list, at+"/"+e.Name, squashfs.Entry{Name: file, Node: n})
+			f.add(list, at+"/"+e.Name, squashfs.Entry{Name: file, Node: n})
 		}
 	}
 }
 
-func add(list *[]place, at string, e squashfs.Entry) {
-	if len(*list) < maxFinds {
-		*list = append(*list, place{at + "/" + e.Name, e.Node})
+// add notes a file, one of many.
+func (f *finder) add(list *[]place, at string, e squashfs.Entry) { f.bounded(list, at, e, maxFinds) }
+
+// few notes what there are few of.
+func (f *finder) few(list *[]place, at string, e squashfs.Entry) { f.bounded(list, at, e, maxFew) }
+
+func (f *finder) bounded(list *[]place, at string, e squashfs.Entry, limit int) {
+	if len(*list) == limit {
+		f.over = true
+		return
 	}
+	*list = append(*list, place{at + "/" + e.Name, e.Node})
 }

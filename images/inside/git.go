@@ -21,6 +21,7 @@ var objectName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 func (l *looker) checkout(at place) {
 	c := Checkout{Path: text(path.Dir(at.path)), State: Unknown}
 	dir := l.gitDir(at)
+	common := l.commonDir(dir)
 	head := l.small(dir + "/HEAD")
 	if dir == "" || head == "" {
 		return // a .git without a HEAD is no repository
@@ -28,13 +29,13 @@ func (l *looker) checkout(at place) {
 	name, symbolic := strings.CutPrefix(head, "ref: ")
 	if symbolic {
 		c.Branch = word(strings.TrimPrefix(name, "refs/heads/"))
-		c.Commit = l.ref(dir, name)
+		c.Commit = first(l.ref(dir, name), l.ref(common, name))
 	} else if objectName.MatchString(head) {
 		c.Commit = head
 	}
-	conf := parseGitConfig([]byte(l.text(dir + "/config")))
+	conf := parseGitConfig([]byte(l.text(common + "/config")))
 	c.Remote = cleanURL(conf.remote)
-	work := checkoutState{l: l, root: path.Dir(at.path), dir: dir, conf: conf, commit: c.Commit}
+	work := checkoutState{l: l, root: path.Dir(at.path), dir: dir, common: common, conf: conf, commit: c.Commit}
 	work.tell(&c)
 	l.out.Git = append(l.out.Git, c)
 }
@@ -52,6 +53,18 @@ func (l *looker) gitDir(at place) string {
 		to = path.Join(path.Dir(at.path), to)
 	}
 	return path.Clean(to)
+}
+
+// commonDir gives the directory of the objects, references and configuration: another than dir in a further working tree.
+func (l *looker) commonDir(dir string) string {
+	common := l.small(dir + "/commondir")
+	switch {
+	case common == "":
+		return dir
+	case path.IsAbs(common):
+		return path.Clean(common)
+	}
+	return path.Join(dir, common)
 }
 
 // text gives the beginning of a file, "" when it cannot be read.
@@ -133,6 +146,7 @@ type checkoutState struct {
 	l      *looker
 	root   string // of the working tree
 	dir    string // of the repository
+	common string // of what it shares with other working trees
 	conf   gitConfig
 	commit string
 	hashed int64
@@ -159,6 +173,9 @@ func (s *checkoutState) tell(c *Checkout) {
 	unsure := s.conf.filtered
 	tracked := make(map[string]bool, len(x.entries))
 	for _, e := range x.entries {
+		if tracked[e.path] {
+			continue // another side of a conflict
+		}
 		tracked[e.path] = true
 		same, why := s.same(e, node.MTime)
 		switch {
@@ -256,7 +273,7 @@ func (s *checkoutState) staged(x gitIndex) (staged bool, why string) {
 	if x.tree == "" {
 		return false, "its index does not say which tree it is"
 	}
-	tree, err := s.l.treeOfCommit(s.dir, s.commit)
+	tree, err := s.l.treeOfCommit(s.common, s.commit)
 	if err != nil {
 		return false, err.Error()
 	}

@@ -2,6 +2,7 @@ package inside
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -68,6 +69,32 @@ func TestCheckouts(t *testing.T) {
 	}
 }
 
+// Where git itself would look into a file, equal times say nothing.
+func TestCheckoutsThatGitItselfIsNotSureOf(t *testing.T) {
+	whole := unpack(t, "testdata/checkout-loose.tar.gz", "opt")
+	fit, index := *whole["opt/repo/fit.py"], *whole["opt/repo/.git/index"]
+	fit.Data = []byte("print(2)\n")
+	unsure := index
+	x, err := parseGitIndex(index.Data)
+	must(t, err)
+	at := 12 // the first entry's size lies behind nine words
+	if x.entries[0].path != "fit.py" {
+		t.Fatal(x.entries)
+	}
+	unsure.Data = slices.Concat(index.Data[:at+36], make([]byte, 4), index.Data[at+40:])
+	young := index
+	young.ModTime = fit.ModTime
+	for name, c := range map[string]struct {
+		index fstest.MapFile
+		want  State
+	}{"an older file": {index, Clean}, "a file as young as the index": {young, Modified}, "an index without the size": {unsure, Modified}} {
+		list := look(t, Config{Tree: newStore().tree(with(whole, fstest.MapFS{"opt/repo/fit.py": &fit, "opt/repo/.git/index": &c.index}))}).Git
+		if len(list) != 1 || list[0].State != c.want {
+			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}
+
 func TestCheckoutsOfOtherKinds(t *testing.T) {
 	whole := unpack(t, "testdata/checkout-packed.tar.gz", "opt")
 	detached := with(whole, fstest.MapFS{"opt/repo/.git/HEAD": file(head + "\n")})
@@ -78,15 +105,29 @@ func TestCheckoutsOfOtherKinds(t *testing.T) {
 	}
 	sub["opt/repo/.git"] = file("gitdir: ../super/.git/modules/repo\n")
 	maps.DeleteFunc(sub, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, "opt/repo/.git/") })
+	further := fstest.MapFS{"opt/repo/.git": file("gitdir: /opt/main/.git/worktrees/w\n")}
+	for name, f := range whole {
+		inRepo, ok := strings.CutPrefix(name, "opt/repo/.git/")
+		switch {
+		case !ok:
+			further[name] = f
+		case inRepo == "HEAD" || inRepo == "index":
+			further["opt/main/.git/worktrees/w/"+inRepo] = f
+		default:
+			further["opt/main/.git/"+inRepo] = f
+		}
+	}
+	further["opt/main/.git/worktrees/w/commondir"] = file("../..\n")
 	for name, c := range map[string]struct {
-		files        fstest.MapFS
-		branch       string
-		state        State
-		why          string
-		none, hidden bool
+		files  fstest.MapFS
+		branch string
+		state  State
+		why    string
+		none   bool
 	}{
 		"detached":                {files: detached, state: Clean},
 		"a submodule":             {files: sub, branch: "main", state: Clean},
+		"a further working tree":  {files: further, branch: "main", state: Clean},
 		"a commit that is absent": {files: staged, branch: "main", state: Unknown, why: "its commit could not be read"},
 		"an empty .git":           {files: fstest.MapFS{"opt/repo/.git/config": file("")}, none: true},
 		"a link":                  {files: fstest.MapFS{"opt/repo/.git": link("/elsewhere")}, none: true},

@@ -147,17 +147,6 @@ func (i Inventory) Default() (Interpreter, bool) {
 	return i.Python[at], true
 }
 
-// Of gives the packages of one manager.
-func (i Inventory) Of(m Manager) []Package {
-	var out []Package
-	for _, p := range i.Packages {
-		if p.Manager == m {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 func comparePackages(a, b Package) int {
 	return cmp.Or(strings.Compare(string(a.Manager), string(b.Manager)), strings.Compare(normal(a), normal(b)),
 		strings.Compare(a.Path, b.Path), strings.Compare(a.Architecture, b.Architecture), strings.Compare(a.Version, b.Version),

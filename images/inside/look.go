@@ -20,7 +20,9 @@ type Config struct {
 	Roots []string // where files outside packages are looked for; nil: /usr, /opt and /etc
 }
 
-// Known is an environment that was looked at before, commonly a base. What is the same in both is taken from it.
+// Known is a base that was looked at before. A file that lies at one place in it and in what was grafted on it has one
+// content, so what the base's inventory says of such files is taken over. Another environment grafted on the same base is no
+// base: its own content and that of this one lie at the same places.
 type Known struct {
 	Tree      Tree
 	Inventory Inventory
@@ -49,7 +51,7 @@ type looker struct {
 func Look(ctx context.Context, cfg Config) (Inventory, error) {
 	l := &looker{ctx: ctx, tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, out: &Inventory{Base: cfg.Name}}
 	l.remember()
-	found, err := find(ctx, cfg.Tree.Root)
+	found, err := l.find()
 	if err != nil {
 		return Inventory{}, fmt.Errorf("look into the tree: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -73,6 +74,43 @@ func TestLookReadsOnlyWhatTheChangeTouches(t *testing.T) {
 	}
 }
 
+// A package whose files say other than the base's do is told of as they say, whichever file it is.
+func TestLookBelievesNoBaseThatIsOutdated(t *testing.T) {
+	s, files := newStore(), disk(t, "testdata/env")
+	base := s.tree(files)
+	known := &Known{Tree: base, Inventory: look(t, Config{Tree: base, Path: venvPath})}
+	six := site + "six-1.17.0.dist-info/"
+	for name, c := range map[string]struct {
+		change fstest.MapFS
+		want   string
+	}{
+		"metadata":    {fstest.MapFS{six + "METADATA": file("Name: six\nVersion: 1.18\n")}, "~ six 1.17.0 -> 1.18"},
+		"installer":   {fstest.MapFS{six + "INSTALLER": file("conda")}, "- six 1.17.0"},
+		"direct url":  {fstest.MapFS{six + "direct_url.json": file(`{"url": "file:///s", "dir_info": {"editable": true}}`)}, "~ six 1.17.0 -> 1.17.0 in /s"},
+		"gone":        {fstest.MapFS{six + "METADATA": nil}, "- six 1.17.0"},
+		"dpkg":        {fstest.MapFS{"var/lib/dpkg/status": file("Package: libc6\nStatus: install ok installed\nVersion: 3\nArchitecture: i386\n")}, "~ libc6 2.41-12 -> 3 (apt)"},
+		"R":           {fstest.MapFS{"usr/local/lib/R/site-library/Rcpp/DESCRIPTION": file("Package: Rcpp\nVersion: 2\n")}, "~ Rcpp 1.1.0 -> 2 (r)"},
+		"conda":       {fstest.MapFS{"opt/conda/conda-meta/conda-25.3.1-py312h7900ff3_0.json": file(`{"name": "conda", "version": "26", "build": "0", "subdir": "linux-64"}`)}, "~ conda 25.3.1 -> 26 (conda)"},
+		"interpreter": {fstest.MapFS{"opt/venv/pyvenv.cfg": file("home = /usr/bin\nversion = 3.14.0\n")}, "~ python 3.11.7 -> 3.14.0"},
+	} {
+		got := Compare(known.Inventory, look(t, Config{Tree: s.tree(with(files, c.change)), Base: known, Path: venvPath})).Lines()
+		if !slices.Contains(got, c.want) || name != "dpkg" && len(got) != 1 {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTooManyOfAKind(t *testing.T) {
+	files := fstest.MapFS{}
+	for n := range maxFew + 1 {
+		files[fmt.Sprintf("r/%d/.git/HEAD", n)] = file("ref: refs/heads/main")
+	}
+	i := look(t, Config{Tree: newStore().tree(files)})
+	if len(i.Git) != maxFew || len(i.Trouble) != 1 {
+		t.Errorf("%d checkouts, %v", len(i.Git), i.Trouble)
+	}
+}
+
 const site = "opt/venv/lib/python3.11/site-packages/"
 
 func TestOutsideAndAltered(t *testing.T) {
@@ -108,14 +146,14 @@ func TestOutsideAndAltered(t *testing.T) {
 		"opt/venv/lib/python3.11/site-packages/wheel/x.p": file("mine"),
 	}))
 	i := look(t, Config{Tree: now, Base: known})
-	want := Listing{Files: 7, First: []string{
-		"/etc/motd", "/opt/venv/bin/mine", "/" + site + "__pycache__/gone.cpython-311.pyc", "/" + site + "wheel/x.p",
+	want := Listing{Files: 8, First: []string{
+		"/etc/motd", "/opt/venv/bin/mine", "/" + site + "__pycache__/gone.cpython-311.pyc", "/" + site + "wheel/six.pyc", "/" + site + "wheel/x.p",
 		"/usr/local/lib/a\nb", "/usr/local/lib/libbig.so", `"/usr/local/lib/\xff"`,
 	}}
 	if d := cmp.Diff(want, i.Outside.Listing); d != "" {
 		t.Errorf("outside: %s", d)
 	}
-	if i.Outside.Largest[0] != (File{"/usr/local/lib/libbig.so", 1000}) || i.Outside.Bytes != 1000+12+4+21+4+3+3 {
+	if i.Outside.Largest[0] != (File{"/usr/local/lib/libbig.so", 1000}) || i.Outside.Bytes != 1000+12+4+21+21+4+3+3 {
 		t.Errorf("%+v", i.Outside)
 	}
 	altered := Listing{Files: 3, First: []string{"/opt/conda/envs/ana/lib/python3.12/site-packages/numpy/__init__.py", "/" + site + "six.py", "/" + zlib}}

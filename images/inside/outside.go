@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"bytes"
 	"cmp"
 	"path"
 	"slices"
@@ -184,16 +185,34 @@ func (o *owner) file(at place, fn func(b []byte)) {
 }
 
 func (o *owner) conda(at place, fn func(file []byte)) {
+	prefix := path.Dir(path.Dir(at.path)) + "/"
 	files, ok := o.l.files[at.path]
 	if !ok {
-		o.file(at, func(b []byte) { _, files, _ = parseConda(b) }) // what does not parse is trouble already
+		o.file(at, func(b []byte) {
+			if o.mayList(b, prefix) {
+				_, files, _ = parseConda(b) // what does not parse is trouble already
+			}
+		})
 	}
-	prefix := path.Dir(path.Dir(at.path)) + "/"
 	var buf []byte
 	for _, f := range files {
 		buf = append(append(buf[:0], prefix...), f...)
 		fn(buf)
 	}
+}
+
+// mayList reports whether a list may hold a file that is left. It is many times quicker than to parse it, while few are left.
+func (o *owner) mayList(b []byte, prefix string) bool {
+	const few = 64
+	if len(o.left) > few {
+		return true
+	}
+	for at := range o.left {
+		if name, below := strings.CutPrefix(at, prefix); below && bytes.Contains(b, []byte(name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // aliases gives the directories of the root that are links to others, as "/lib" is to "/usr/lib".

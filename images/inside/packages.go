@@ -48,8 +48,8 @@ func (l *looker) apt() {
 	sources := []place{{dpkgStatus, l.tree.lookup(dpkgStatus)}}
 	if dir := l.tree.lookup(dpkgParts); dir != nil {
 		for _, e := range dir.Children {
-			if path.Ext(e.Name) != ".md5sums" {
-				add(&sources, dpkgParts, e)
+			if path.Ext(e.Name) != ".md5sums" && len(sources) < maxFinds {
+				sources = append(sources, place{dpkgParts + "/" + e.Name, e.Node})
 			}
 		}
 	}

@@ -67,10 +67,12 @@ func (l *looker) python(at place) {
 
 // pythonVersion asks the headers, then the package managers, and is content with the program's own name.
 func (l *looker) pythonVersion(prefix, short string) string {
-	header := l.tree.lookup(path.Join(prefix, "include/python"+short, "patchlevel.h"))
-	if b, err := l.read(place{prefix, header}, headLimit); err == nil {
-		if m := patchVersion.FindSubmatch(b); m != nil {
-			return word(string(m[1]))
+	for _, dir := range []string{"python" + short, "python" + short + "m"} { // the latter until 3.7
+		header := l.tree.lookup(path.Join(prefix, "include", dir, "patchlevel.h"))
+		if b, err := l.read(place{prefix, header}, headLimit); err == nil {
+			if m := patchVersion.FindSubmatch(b); m != nil {
+				return word(string(m[1]))
+			}
 		}
 	}
 	for _, p := range l.out.Packages {

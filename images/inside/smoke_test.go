@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 func python(path string) Inventory {
@@ -35,10 +36,9 @@ func TestSmokePlan(t *testing.T) {
 
 // The script is run by a real Python; modules that fail in every way lie in a directory of the test's.
 func TestSmokeScript(t *testing.T) {
-	program, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is missing")
-	}
+	testenv.Need(t, testenv.Hub6)
+	t.Parallel()
+	program := filepath.Join(testenv.Cache(), "hubs/6/bin/python3")
 	s, err := SmokePlan(python(program), []string{"json", "broken", "absent_module", "needs_driver", "crashes", "talks", "hangs", "misses_other"})
 	must(t, err)
 	s.Argv[4] = "4"

@@ -88,14 +88,6 @@ func (t Tree) head(n *squashfs.Node, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// whole reads a file of up to limit bytes.
-func (t Tree) whole(n *squashfs.Node, limit int64) ([]byte, error) {
-	if n != nil && size(n) > limit {
-		return nil, errTooLarge
-	}
-	return t.head(n, limit)
-}
-
 // size is a file's length. What no file can have counts as the largest that it can.
 func size(n *squashfs.Node) int64 {
 	if n == nil || n.Data == nil {

@@ -17,10 +17,11 @@
 //
 // A file's content is taken to be what a running pass stored when inode number, size, mtime and ctime are the same in the
 // pause. That has two blind spots, and both are closed by when a file may be read. A file that changes twice within one
-// tick of the clock keeps its times: so none is read before its times are older than a tick. A page that is dirty in a
-// shared mapping is written again without new times, until it has been written out: so every running pass begins with
-// syncfs, and leaves a file that changed since then to the next. What the pause itself has read is written out before the
-// source goes on, so that the fingerprint of the upper directory tells the next change from no change at all.
+// tick of the clock keeps its times: so none is read while it runs before its times are older than a tick. A page that is
+// dirty in a shared mapping is written again without new times, until its writing out begins: so that is begun for each
+// file before it is read, in the pause too, where it makes the fingerprint of the upper directory tell the next change from
+// none at all. (syncfs would wait for what all others on the host have written.) A file system in memory never writes out,
+// so there everything is read in the pause.
 //
 // # Memory
 //

@@ -82,11 +82,29 @@ func (in *intake) close(err error) error {
 
 func (in *intake) read() {
 	for j := range in.queue {
-		if j.stat.Size <= smallMax && in.ctx.Err() == nil {
-			in.readSmall(j)
+		if in.ctx.Err() == nil {
+			in.prepare(j)
 		}
 		close(j.ready)
 	}
+}
+
+// willNeed is how much of a large file the kernel is asked to fetch before its turn.
+const willNeed = 8 << 20
+
+// prepare makes the file's pages clean, so that writing to them shows from here on, and reads what it can.
+func (in *intake) prepare(j *job) {
+	// A page is clean from when its writing begins: nobody needs to wait for the end of it.
+	const begin = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
+	if err := unix.SyncFileRange(int(j.file.Fd()), 0, 0, begin); err != nil {
+		j.err = &os.PathError{Op: "write out", Path: j.file.Name(), Err: err}
+		return
+	}
+	if j.stat.Size > smallMax {
+		_ = unix.Fadvise(int(j.file.Fd()), 0, willNeed, unix.FADV_WILLNEED) // only a hint
+		return
+	}
+	in.readSmall(j)
 }
 
 func (in *intake) readSmall(j *job) {
@@ -137,9 +155,6 @@ func (in *intake) one(j *job) error {
 	if err != nil {
 		return err
 	}
-	if err := in.flushPages(j); err != nil {
-		return err
-	}
 	if j.err != nil {
 		if in.stage == Reading {
 			return nil
@@ -173,17 +188,4 @@ func (in *intake) put(j *job) (*squashfs.Data, error) {
 		j.err = j.verify()
 	}
 	return data, err
-}
-
-// flushPages writes out what the pause has read: see the package's comment on dirty pages.
-func (in *intake) flushPages(j *job) error {
-	if in.stage == Reading || in.g.cfg.Pause == nil || j.err != nil {
-		return nil
-	}
-	// A page is clean from when its writing begins. Nobody needs to wait for the end of it.
-	const begin = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
-	if err := unix.SyncFileRange(int(j.file.Fd()), 0, 0, begin); err != nil {
-		return named(j.path, &os.PathError{Op: "write out", Path: j.file.Name(), Err: err})
-	}
-	return nil
 }

@@ -22,7 +22,6 @@ type pass struct {
 	running bool
 	in      *intake
 	print   *print
-	since   time.Time // a file with older times has no dirty page that could be written again without new ones
 	waits   int
 	links   map[uint64]*squashfs.Node   // inodes with several names
 	sets    map[string]*squashfs.Xattrs // by content
@@ -44,11 +43,6 @@ func (p *pass) walk() error {
 }
 
 func (p *pass) top() error {
-	if p.running {
-		if err := p.syncAll(); err != nil {
-			return err
-		}
-	}
 	root, err := tree.OpenDir(tree.FDPath(int(p.g.root.Fd()))) // a directory's read position belongs to its descriptor
 	if err != nil {
 		return err
@@ -261,10 +255,10 @@ func (p *pass) content(dir *os.File, name, path string, st *unix.Stat_t, n *squa
 // maxWaits bounds how often one pass stops for files that have just been written.
 const maxWaits = 3
 
-// ripe says whether every later change of a file will show in its times. For one that is merely young it waits; one that
-// is written all the time is left to the next pass.
+// ripe says whether a change of the file from now on will show in its times. For a file that is merely young it waits; one
+// that is written all the time is left to the next pass.
 func (p *pass) ripe(dir *os.File, name string, st *unix.Stat_t) (bool, error) {
-	if p.older(st) {
+	if age(st) >= tick {
 		return true, nil
 	}
 	if p.waits >= maxWaits {
@@ -274,22 +268,8 @@ func (p *pass) ripe(dir *os.File, name string, st *unix.Stat_t) (bool, error) {
 	if err := wait(p.ctx, tick); err != nil {
 		return false, err
 	}
-	if err := p.syncAll(); err != nil {
-		return false, err
-	}
 	now, err := tree.StatAt(dir, name)
-	return err == nil && unchanged(&now, st) && p.older(st), err
+	return err == nil && unchanged(&now, st) && age(st) >= tick, err
 }
 
-func (p *pass) older(st *unix.Stat_t) bool {
-	return time.Unix(st.Ctim.Sec, st.Ctim.Nsec).Before(p.since.Add(-tick))
-}
-
-// syncAll writes out what is dirty: pages that are clean cannot be written again without new times.
-func (p *pass) syncAll() error {
-	p.since = time.Now()
-	if err := unix.Syncfs(int(p.g.root.Fd())); err != nil {
-		return fmt.Errorf("write out %s: %w", p.g.cfg.Upper, err)
-	}
-	return nil
-}
+func age(st *unix.Stat_t) time.Duration { return time.Since(time.Unix(st.Ctim.Sec, st.Ctim.Nsec)) }

@@ -25,6 +25,6 @@
 //
 // # Memory
 //
-// For each file of the change there are about 60 bytes of notes while the graft runs, 200 bytes of node, name and place of
-// its content, and its path twice at most. At most 32 files of up to 1 MiB are read ahead.
+// For each file of the change there are about 180 bytes of notes while the graft runs, and in the result 260 bytes of node,
+// name and path (measured with 100,000 small files). What is read ahead takes 33 MiB at most.
 package graft

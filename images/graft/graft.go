@@ -128,30 +128,35 @@ func (g *grafter) run(ctx context.Context) error {
 	return nil
 }
 
-// The running passes. A second one pays when the first took so long that much can have changed meanwhile, and so on.
+// The running passes.
 const (
 	maxPasses  = 3
 	longPass   = 2 * time.Second
-	manyStored = 64 << 20
+	muchStored = 64 << 20
 )
+
+// worthAnother says whether a further running pass pays: the one before took so long that much can have changed meanwhile.
+// They are bounded, as what changes all the time is stored by each of them.
+func worthAnother(passes int, took time.Duration, stored int64) bool {
+	return passes < maxPasses && took >= longPass && stored >= muchStored
+}
 
 // precopy stores contents while the source runs, so that little is left to do in the pause.
 func (g *grafter) precopy(ctx context.Context) error {
 	if g.cfg.Pause == nil || inMemory(g.root) {
 		return nil
 	}
-	for g.result.Passes < maxPasses {
+	for {
 		start := time.Now()
 		p := g.newPass(ctx, Reading)
 		if err := p.walk(); err != nil {
 			return err
 		}
 		g.result.Passes++
-		if time.Since(start) < longPass || p.in.bytes < manyStored {
+		if !worthAnother(g.result.Passes, time.Since(start), p.in.bytes) {
 			return nil
 		}
 	}
-	return nil
 }
 
 // inMemory says whether a file system keeps its pages dirty for ever, so that a shared mapping is written without new times.

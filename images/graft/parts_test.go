@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,22 @@ func TestNotesKnowWhatHasChanged(t *testing.T) {
 		other := st
 		if change(&other); n.find(&other) != nil {
 			t.Errorf("another %s is not seen", name)
+		}
+	}
+}
+
+func TestWorthAnother(t *testing.T) {
+	for _, tc := range []struct {
+		passes int
+		took   time.Duration
+		stored int64
+		want   bool
+	}{
+		{1, time.Second, 1 << 30, false}, {1, 3 * time.Second, 1 << 20, false}, {1, 3 * time.Second, 1 << 30, true}, {2, 3 * time.Second, 1 << 30, true},
+		{3, time.Hour, 1 << 40, false},
+	} {
+		if got := worthAnother(tc.passes, tc.took, tc.stored); got != tc.want {
+			t.Errorf("after %d passes, %v, %d bytes: %v", tc.passes, tc.took, tc.stored, got)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func rules() map[string]rule {
 				"images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship", "images/sif", "images/squash",
 				"images/squashfs", "images/tree", "internal/errs",
 			},
-			outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"},
+			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/blob": {own: []string{"internal/errs"}},
 		"images/oci":  {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},

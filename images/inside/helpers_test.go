@@ -59,7 +59,7 @@ func (s *store) open(n *squashfs.Node) (io.ReaderAt, error) {
 	return strings.NewReader(content), nil
 }
 
-// tree makes a tree of a file system with no directory of a host behind it. A file named *.link or of mode ModeSymlink is a link.
+// tree makes a tree of a file system with no directory of a host behind it.
 func (s *store) tree(files fstest.MapFS) Tree {
 	root := &squashfs.Node{Kind: squashfs.Dir, Mode: 0o755}
 	dirs := map[string]*squashfs.Node{".": root}

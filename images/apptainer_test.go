@@ -43,9 +43,9 @@ func TestApptainerSeesTheEnvironment(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o711))
 	l := openLibrary(t, Config{Dir: filepath.Join(dir, "library")})
-	image := l.Path(freeze(t, l, f, func(r *Request) {
+	image := l.blob(freeze(t, l, f, func(r *Request) {
 		r.Source.Config.Entrypoint, r.Source.Config.Cmd = []string{"/bin/echo", "it's the"}, []string{"default"}
-	}))
+	}).Digest)
 	for _, who := range []string{"root", "nobody"} {
 		t.Run(who, func(t *testing.T) {
 			script := `echo "${PATH%%:/usr/local*}"; echo "$GREETING"; cat /opt/dir/new; echo; ls /opt /opt/dir; test -e /root/.netrc || echo stripped; echo "$HOME"`

@@ -1,20 +1,24 @@
 // Package images makes environments out of file trees and keeps them.
 //
-// A freeze reads a [Source] (an overlay's upper directory over its layers), takes a snapshot of what changes, strips what
-// must not travel, packs the merged tree into one squashfs inside one SIF and names it by the sha256 of that file:
+// An environment is a base (a squashfs made of an image once, in [Library.Prepare]) and a tail (what a session changed, grafted onto
+// it). A [Document] names both by their digests, and its own digest is the environment's:
 //
-//	Source -> snapshot -> assemble -> pack -> SIF -> Library
+//	Source -> graft onto the base -> SIF -> Document -> Library
 //
-// What it promises: the packed tree equals the source's merged tree, less the strip rules, plus the entries that the
-// manifest lists as added; what squashfs cannot hold is counted there too. Equal trees give equal digests. An
-// environment is visible whole or not at all, whatever instant the service dies at. A paused source is resumed on every
-// way out. No owner sees or names another owner's environments through a [Library].
+// What it promises: the tree that the image shows equals the source's merged tree, less the strip rules, plus the entries that the
+// manifest lists as added; what squashfs cannot hold is counted there too. Equal trees give equal digests, unless files changed
+// while they were read. An environment is visible whole or not at all, whatever instant the service dies at. A paused source is
+// resumed on every way out. Nothing that looks like a secret is published without its owner's word. No owner sees or names another
+// owner's environments through a [Library] but those that are shared with him. All bytes were compared with the digest before a run.
 //
 // What it must not do: know sessions, containers or users (a source is directories and two functions), or put into an
-// image anything that depends on when, by whom or from which session it was frozen. That stands in the library's records.
+// image anything that depends on when, by whom or from which session it was frozen. That stands in signed statements and in the
+// library's records.
 //
-// The one stage that is specific to mksquashfs is [packer]: it writes a squashfs at [partitionOffset] of a file. Whatever
-// else produces one there takes its place.
+// The rooms below, each of which can be understood alone: tree reads directories that their owners change meanwhile; squashfs is
+// the format; graft merges changes into it; squash packs a whole tree with mksquashfs (bases, and what no graft can hold); sif is
+// the file that Apptainer runs; seal signs; secrets finds what must not travel; inside says what is in an environment; render makes
+// other forms of it; blob, oci, ship and registry move it to other places.
 //
 // It runs as root on Linux: overlay mounts, devices and trusted xattrs need it.
 package images

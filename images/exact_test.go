@@ -16,6 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sylabs/sif/v2/pkg/sif"
 	"golang.org/x/sys/unix"
+
+	"slipway/images/tree"
+	"slipway/images/tree/treetest"
 )
 
 func nastyBase(root string) error {
@@ -91,14 +94,12 @@ func sparseFile(path string) error {
 	return errors.Join(err, f.Truncate(64<<20), f.Close())
 }
 
-// leftOut says what the strip rules of this fixture's tree, sockets and additions make differ.
-func leftOut(path string) bool {
-	for _, p := range []string{".singularity.d", "home/alice", "root/.netrc", "root/.ssh", "tmp/x509up_u1", "var/lib/apt/lists/index"} {
-		if path == p || strings.HasPrefix(path, p+"/") {
-			return true
-		}
+// leftOut is what the strip rules of this fixture's tree, sockets and additions make differ.
+func leftOut() []string {
+	return []string{
+		".singularity.d", "home/alice", "root/.netrc", "root/.ssh", "tmp/x509up_u1", "var/lib/apt/lists/index", "opt/socket",
+		"environment", "singularity", "dev", "proc", "sys", "run", "var/tmp", "etc/hosts", "etc/resolv.conf",
 	}
-	return slices.Contains([]string{"opt/socket", "environment", "singularity", "dev", "proc", "sys", "run", "var/tmp", "etc/hosts", "etc/resolv.conf"}, path)
 }
 
 func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
@@ -107,12 +108,12 @@ func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
 	l := newLibrary(t)
 	e := freeze(t, l, f, func(r *Request) { r.Source.Mounts = []string{"/scratch", "/home"} })
 
-	root := mountSIF(t, l.Path(e))
-	want, got := f.lines(leftOut), lines(t, root, leftOut)
+	root := mountSIF(t, l.blob(e.Digest))
+	want, got := f.lines(leftOut()...), treetest.List(t, root, leftOut()...)
 	if len(want) < 50 {
 		t.Fatalf("the fixture has only %d entries", len(want))
 	}
-	for _, d := range differences(want, got) {
+	for _, d := range treetest.Diff(want, got) {
 		t.Error(d)
 	}
 	for _, secret := range []string{"root/.netrc", "root/.ssh", "tmp/x509up_u1", "home/alice", "var/lib/apt/lists/index"} {
@@ -121,7 +122,7 @@ func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
 		}
 	}
 	checkManifest(t, e.Manifest)
-	checkSIF(t, l.Path(e), e.Manifest)
+	checkSIF(t, l.blob(e.Digest), e.Manifest)
 }
 
 func checkManifest(t *testing.T, m Manifest) {
@@ -131,13 +132,9 @@ func checkManifest(t *testing.T, m Manifest) {
 	}
 	want := Manifest{
 		Mounts: []string{"/home", "/scratch"}, Skipped: []string{"/opt/socket"}, Unexported: []string{"HOME"},
-		Python: []Package{
-			{"ana", "0.1", "/opt/venv/lib/python3.11/site-packages"},
-			{"numpy", "1.26", "/usr/lib/python3/dist-packages"},
-		},
-		Added: []string{"/dev", "/proc", "/run", "/sys", "/var/tmp", "/etc/hosts", "/etc/resolv.conf", "/environment", "/singularity", "/.singularity.d"},
+		Added: []string{"/.singularity.d", "/dev", "/environment", "/etc/hosts", "/etc/resolv.conf", "/proc", "/run", "/singularity", "/sys", "/var/tmp"},
 	}
-	got := Manifest{Mounts: m.Mounts, Skipped: m.Skipped, Unexported: m.Unexported, Python: m.Python, Added: m.Added}
+	got := Manifest{Mounts: m.Mounts, Skipped: m.Skipped, Unexported: m.Unexported, Added: m.Added}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("manifest (-want +got):\n%s", d)
 	}
@@ -177,12 +174,12 @@ func TestSameTreeSameDigest(t *testing.T) {
 	}
 }
 
-func TestOverlayThatIsNotSelfContainedIsRefused(t *testing.T) {
-	for _, tc := range []struct{ name, value string }{{"redirect", "/elsewhere"}, {"metacopy", ""}, {"opaque", "x"}, {"future", "1"}} {
+func TestUnknownMarksOfOverlayfsAreRefused(t *testing.T) {
+	for _, tc := range []struct{ name, value string }{{"opaque", "x"}, {"future", "1"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t, nastyBase)
 			must(t, write(filepath.Join(f.upper, "usr/x"), "x"))
-			must(t, unix.Setxattr(filepath.Join(f.upper, "usr"), overlayPrefix+tc.name, []byte(tc.value), 0))
+			must(t, unix.Setxattr(filepath.Join(f.upper, "usr"), "trusted.overlay."+tc.name, []byte(tc.value), 0))
 			l := newLibrary(t)
 			_, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "s1", Source: f.source()})
 			if err == nil || !strings.Contains(err.Error(), "/usr carries") {
@@ -193,13 +190,45 @@ func TestOverlayThatIsNotSelfContainedIsRefused(t *testing.T) {
 	}
 }
 
+// TestUpperThatIsNotSelfContained lets the kernel make the upper directories that no graft can read: renamed directories are
+// redirects to the base, and a changed owner leaves the content there.
+func TestUpperThatIsNotSelfContained(t *testing.T) {
+	f := newFixture(t, nastyBase, nastyTop)
+	f.options = "redirect_dir=on,metacopy=on,"
+	f.change(func(root string) error {
+		at := func(p string) string { return filepath.Join(root, p) }
+		return errors.Join(os.Rename(at("usr/tree"), at("usr/moved")), os.Chown(at("usr/chowned"), 5, 6), write(at("usr/moved/own"), "x"),
+			os.Rename(at("usr/opaque"), at("opaque")), os.RemoveAll(at("opaque/sub")), write(at("root/.netrc"), "x"))
+	})
+	if xs, err := tree.XattrNames(filepath.Join(f.upper, "usr/moved")); err != nil || !slices.Contains(xs, "trusted.overlay.redirect") {
+		t.Fatalf("the kernel made no redirect: %v, %v", xs, err)
+	}
+	l := newLibrary(t)
+	e := freeze(t, l, f, nil)
+	d, err := l.document(e.Digest)
+	if must(t, err); d.Base != nil {
+		t.Error("it stands on a base")
+	}
+	root := mountSIF(t, l.blob(e.Digest))
+	skip := append(leftOut(), "home")
+	for _, d := range treetest.Diff(f.lines(skip...), treetest.List(t, root, skip...)) {
+		t.Error(d)
+	}
+	if _, err := l.Verify(t.Context(), e.Digest); err != nil {
+		t.Error(err)
+	}
+	if again := freeze(t, l, f, nil); !again.Unchanged || again.Digest != e.Digest {
+		t.Errorf("frozen again: %+v", again)
+	}
+}
+
 func TestLinksInTheUpperDirectoryLeadNowhere(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	must(t, os.Symlink("/etc", filepath.Join(f.upper, "opt")))
 	must(t, os.MkdirAll(filepath.Join(f.upper, "srv"), 0o755), os.Symlink("/etc/shadow", filepath.Join(f.upper, "srv/x")))
 	must(t, os.Remove(filepath.Join(f.layers[0], "tmp")), os.Symlink("/", filepath.Join(f.upper, "tmp")))
 	l := newLibrary(t)
-	root := mountSIF(t, l.Path(freeze(t, l, f, nil)))
+	root := mountSIF(t, l.blob(freeze(t, l, f, nil).Digest))
 	for link, want := range map[string]string{"opt": "/etc", "srv/x": "/etc/shadow", "tmp": "/"} {
 		if got, err := os.Readlink(filepath.Join(root, link)); err != nil || got != want {
 			t.Errorf("%s -> %q, %v; want %q", link, got, err, want)
@@ -219,17 +248,17 @@ func TestSocketOfALiveProcessIsSkipped(t *testing.T) {
 
 func TestRuntimeDirectoryIsMadeAnew(t *testing.T) {
 	f := newFixture(t, nastyBase, func(root string) error {
-		return errors.Join(write(filepath.Join(root, runtimeDir, "env/50-old.sh"), "exit 1"), write(filepath.Join(root, "environment/mine"), "a directory of the user's"))
+		return errors.Join(write(filepath.Join(root, ".singularity.d", "env/50-old.sh"), "exit 1"), write(filepath.Join(root, "environment/mine"), "a directory of the user's"))
 	})
-	must(t, write(filepath.Join(f.upper, runtimeDir, "runscript"), "of an earlier freeze"))
+	must(t, write(filepath.Join(f.upper, ".singularity.d", "runscript"), "of an earlier freeze"))
 	l := newLibrary(t)
 	e := freeze(t, l, f, nil)
-	root := mountSIF(t, l.Path(e))
-	files, err := os.ReadDir(filepath.Join(root, runtimeDir, "env"))
+	root := mountSIF(t, l.blob(e.Digest))
+	files, err := os.ReadDir(filepath.Join(root, ".singularity.d", "env"))
 	if err != nil || len(files) != 3 {
 		t.Errorf("env holds %v, %v", files, err)
 	}
-	if data, err := os.ReadFile(filepath.Join(root, runtimeDir, "runscript")); err != nil || strings.Contains(string(data), "earlier") {
+	if data, err := os.ReadFile(filepath.Join(root, ".singularity.d", "runscript")); err != nil || strings.Contains(string(data), "earlier") {
 		t.Errorf("runscript is %q, %v", data, err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "environment/mine")); err != nil || slices.Contains(e.Manifest.Added, "/environment") {

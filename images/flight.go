@@ -8,39 +8,31 @@ import (
 
 const reportEvery = 250 * time.Millisecond
 
-// frozen is what a freeze made, before anybody's record names it.
-type frozen struct {
-	Digest    string
-	Size      int64
-	Base      Base
-	Manifest  Manifest
-	unchanged bool
-}
-
-// flights runs at most one freeze for each key; callers of a key that is in flight join it.
-type flights struct {
+// flights runs at most one piece of work for each key; callers of a key that is in flight join it.
+type flights[T any] struct {
 	mu  sync.Mutex
-	run map[string]*flight
+	run map[string]*flight[T]
 }
 
-type flight struct {
+type flight[T any] struct {
 	meter   meter
 	waiters int // 0: cancelled, on its way out
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when result and err are set
-	result  frozen
+	result  T
 	err     error
 }
 
 // do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work is
 // cancelled when the last of its callers has gone; that last one waits until it has cleaned up.
-func (g *flights) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (frozen, error)) (frozen, error) {
+func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (T, error)) (T, error) {
+	var none T
 	if ctx.Err() != nil {
-		return frozen{}, context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
 	f, err := g.join(ctx, key, work)
 	if err != nil {
-		return frozen{}, err
+		return none, err
 	}
 	sent := 0
 	tell := func() {
@@ -65,13 +57,13 @@ func (g *flights) do(ctx context.Context, key string, report func(Progress), wor
 			if g.leave(f) {
 				<-f.done
 			}
-			return frozen{}, context.Cause(ctx)
+			return none, context.Cause(ctx)
 		}
 	}
 }
 
 // join finds or starts the flight of key. A cancelled one is waited for: two must never work on one source.
-func (g *flights) join(ctx context.Context, key string, work func(context.Context, *meter) (frozen, error)) (*flight, error) {
+func (g *flights[T]) join(ctx context.Context, key string, work func(context.Context, *meter) (T, error)) (*flight[T], error) {
 	for {
 		g.mu.Lock()
 		f := g.run[key]
@@ -95,9 +87,12 @@ func (g *flights) join(ctx context.Context, key string, work func(context.Contex
 }
 
 // start is called with the lock held; its caller is the flight's first waiter.
-func (g *flights) start(ctx context.Context, key string, work func(context.Context, *meter) (frozen, error)) *flight {
+func (g *flights[T]) start(ctx context.Context, key string, work func(context.Context, *meter) (T, error)) *flight[T] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{waiters: 1, cancel: cancel, done: make(chan struct{})}
+	f := &flight[T]{waiters: 1, cancel: cancel, done: make(chan struct{})}
+	if g.run == nil {
+		g.run = map[string]*flight[T]{}
+	}
 	g.run[key] = f
 	go func() {
 		defer cancel()
@@ -111,7 +106,7 @@ func (g *flights) start(ctx context.Context, key string, work func(context.Conte
 }
 
 // leave says whether the caller was the last; the work is cancelled then.
-func (g *flights) leave(f *flight) bool {
+func (g *flights[T]) leave(f *flight[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f.waiters--

@@ -2,20 +2,26 @@ package images
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/tree"
+	"slipway/images/graft"
+	"slipway/images/secrets"
+	"slipway/images/sif"
+	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
-
-// resumeTimeout bounds the resuming of a source whose freeze is over, whatever became of the freeze.
-const resumeTimeout = 30 * time.Second
 
 // Request asks for an environment.
 type Request struct {
@@ -24,8 +30,23 @@ type Request struct {
 	Tag      string // optional, with a name only
 	Note     string // optional, for people
 	Key      string // names the source; two freezes of one key are one while they overlap
+	Kind     string // of the session, for the provenance statement
+	User     string // who asked, as people know her
 	Source   Source
+	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
+}
+
+// frozen is what a freeze made, before anybody's record names it.
+type frozen struct {
+	Digest    string            `json:"digest"`
+	Size      int64             `json:"size"` // of the SIF, unsigned
+	Own       int64             `json:"own"`  // of that what is not the base's
+	Base      Base              `json:"base"`
+	Manifest  Manifest          `json:"manifest"`
+	Allowed   []secrets.Finding `json:"allowed,omitempty"`
+	Paused    time.Duration     `json:"paused"` // how long the source stood still
+	unchanged bool
 }
 
 // Freeze makes an environment out of the source's present state. It comes back only when the source runs again and nothing
@@ -35,14 +56,21 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	if err := req.validate(); err != nil {
 		return Environment{}, fmt.Errorf("freeze: %w", err)
 	}
+	if err := l.roomFor(req.Owner); err != nil {
+		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
+	}
+	started := time.Now()
 	work := func(ctx context.Context, m *meter) (frozen, error) { return l.freeze(ctx, req, m) }
-	f, err := l.flights.do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
+	f, err := l.freezes.do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
 	}
 	e, err := l.enter(req, f)
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+	}
+	if err := l.attest(req, e, started); err != nil {
+		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
 	}
 	if req.Progress != nil {
 		req.Progress(Progress{Stage: Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
@@ -51,210 +79,248 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 }
 
 func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, error) {
-	m.begin(Scanning, 0)
-	before, err := scanUpper(ctx, req.Source.Upper, l.strip, m)
+	m.at(Scanning, 0, 0, 0)
+	state, files, bytes, err := graft.Scan(ctx, req.Source.Upper, l.strip)
 	if err != nil {
 		return frozen{}, err
 	}
-	id, err := identity(before.sum, req.Source, l.strip.Rules())
+	m.at(Scanning, files, bytes, bytes)
+	id, err := l.identity(state, req.Source)
 	if err != nil {
 		return frozen{}, err
 	}
 	if f, ok := l.last(req, id); ok {
 		return f, nil
 	}
-	if _, err := l.packer.find(); err != nil {
+	base, err := l.prepareBase(ctx, req.Source, m.show)
+	if err != nil {
 		return frozen{}, err
 	}
 	work, err := os.MkdirTemp(l.path("work"), "freeze-")
 	if err != nil {
-		return frozen{}, l.explain(err, before.bytes)
+		return frozen{}, l.explain(err, bytes)
 	}
-	f, err := l.build(ctx, req, work, m)
+	defer l.discard(work)
+	f, err := l.build(ctx, req, base, work, m)
 	if err != nil {
-		err = l.explain(err, before.bytes) // before the work is removed: it tells how much is free now
+		return frozen{}, l.explain(err, bytes) // before the work is removed: it tells how much is free now
 	}
-	if rmErr := os.RemoveAll(work); rmErr != nil {
-		l.log.Error("what a freeze left cannot be removed", "path", work, "error", rmErr)
-	}
-	return f, err
+	return f, nil
 }
 
-func (l *Library) build(ctx context.Context, req Request, work string, m *meter) (frozen, error) {
-	for _, dir := range []string{"upper", "skeleton", "mount"} {
-		if err := os.Mkdir(filepath.Join(work, dir), 0o700); err != nil {
-			return frozen{}, err
+// draft is an image in the making: its squashfs is complete, and nothing else of it is.
+type draft struct {
+	file     *os.File
+	document Document // but for the manifest
+	manifest Manifest
+	state    string // fingerprint of the source when it stood still
+	found    secrets.Report
+	paused   time.Duration
+}
+
+func (l *Library) build(ctx context.Context, req Request, base baseRecord, work string, m *meter) (frozen, error) {
+	path := filepath.Join(work, "image.sif")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return frozen{}, err
+	}
+	defer file.Close()
+	d, err := l.graftOnto(ctx, req, base, file, m)
+	if errors.Is(err, graft.ErrNotSelfContained) {
+		l.log.Info("the changes cannot be grafted, the whole tree is packed", "session", req.Key, "why", err)
+		d, err = l.repack(ctx, req, work, file, m)
+	}
+	if err != nil {
+		return frozen{}, err
+	}
+	m.at(Writing, 0, 0, 0)
+	return l.finish(req, d, path)
+}
+
+// graftOnto writes the base and the changes over it into file.
+func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, file *os.File, m *meter) (*draft, error) {
+	b, err := l.openBase(base.Part.Digest)
+	if err != nil {
+		return nil, err
+	}
+	defer b.release()
+	scanner, err := secrets.New(secrets.Config{Allow: req.Allow})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	copied := make(chan error, 1)
+	go func() {
+		_, err := sif.CopyBase(ctx, file, sif.PartitionOffset, b.file, base.Part.Cut, nil)
+		if err != nil {
+			cancel(err)
 		}
+		copied <- err
+	}()
+	tail := newHasher(io.NewOffsetWriter(file, sif.PartitionOffset+base.Part.Cut))
+	made, err := graft.Graft(ctx, graft.Config{
+		Base: b.image, Upper: req.Source.Upper, Strip: l.strip, Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
+		Progress: func(s graft.Stage, files, bytes int64) { m.at(stageOf(s), files, bytes, 0) },
+	})
+	if err != nil {
+		cancel(err)
+		<-copied
+		return nil, err
 	}
-	taken, skipped, err := l.take(ctx, req.Source, filepath.Join(work, "upper"), m)
+	if err := <-copied; err != nil {
+		return nil, fmt.Errorf("copy the base: %w", err)
+	}
+	d := &draft{file: file, state: made.State, paused: made.Paused, manifest: l.manifestOf(req.Source)}
+	d.document.Base = &base.Part
+	d.manifest.Skipped, d.manifest.Losses = texts(made.Skipped), base.Losses.plus(made.Losses)
+	own := texts(made.Changed)
+	d.manifest.Added = slices.DeleteFunc(union(base.Added, texts(made.Added)), func(path string) bool {
+		_, changed := slices.BinarySearch(own, path)
+		return changed && !slices.Contains(made.Added, path)
+	})
+	return d, d.seal(ctx, made.Super, tail, scanner)
+}
+
+func stageOf(s graft.Stage) Stage {
+	switch s {
+	case graft.Paused:
+		return Settling
+	case graft.Tables:
+		return Indexing
+	default:
+		return Reading
+	}
+}
+
+// seal writes the superblock, which makes the file's partition a squashfs, and looks at what it holds.
+func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secrets.Scanner) error {
+	block := super.Bytes()
+	if _, err := d.file.WriteAt(block[:], sif.PartitionOffset); err != nil {
+		return fmt.Errorf("write the superblock: %w", err)
+	}
+	tail.sum.Write(block[:])
+	d.document.Tail = Part{Digest: sumOf(tail.sum), Size: tail.size + superblockSize}
+	d.manifest.Files = int64(super.Inodes)
+	return d.inspect(ctx, scanner)
+}
+
+// inspect stops a freeze that would publish a secret.
+func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
+	report, err := scanner.Report(ctx, &lazyTree{file: d.file, size: d.document.partition()})
+	if err != nil {
+		return err
+	}
+	for _, f := range report.Allowed {
+		d.manifest.Allowed = union(d.manifest.Allowed, []string{text(f.Path)})
+	}
+	d.found = report
+	return report.Err()
+}
+
+// finish makes the draft an environment that can be found by its digest.
+func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
+	about, err := json.Marshal(d.manifest)
+	if err != nil {
+		return frozen{}, fmt.Errorf("encode the manifest: %w", err)
+	}
+	d.document.Manifest = Part{Digest: digestOf(about), Size: int64(len(about))}
+	if err := sif.Finish(d.file, d.manifest.Architecture, d.document.partition(), about); err != nil {
+		return frozen{}, err
+	}
+	document, name, err := d.document.encode()
 	if err != nil {
 		return frozen{}, err
 	}
-	manifest := l.manifest(req.Source, skipped)
-	tree, err := assemble(ctx, req.Source, work, l.strip, &manifest)
+	size, err := l.admit(d.file, path, document, name)
 	if err != nil {
 		return frozen{}, err
 	}
-	image := filepath.Join(work, "image.sif")
-	err = l.packAndInspect(ctx, tree, image, &manifest, m)
-	if err := errors.Join(err, tree.Close()); err != nil {
-		return frozen{}, err
+	f := frozen{
+		Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest, Allowed: d.found.Allowed, Paused: d.paused,
 	}
-	digest, size, err := finishSIF(ctx, image, manifest.Architecture, &manifest, m)
-	if err != nil {
-		return frozen{}, err
-	}
-	f := frozen{Digest: digest, Size: size, Base: req.Source.Base, Manifest: manifest}
-	if err := l.publish(image, digest); err != nil {
-		return frozen{}, err
-	}
-	id, err := identity(taken.sum, req.Source, l.strip.Rules())
+	id, err := l.identity(d.state, req.Source)
 	if err != nil {
 		return frozen{}, err
 	}
 	return f, l.saveLast(req, id, f)
 }
 
-func (l *Library) manifest(src Source, skipped []string) Manifest {
-	return Manifest{
-		Format: manifestFormat, Base: src.Base, Architecture: src.architecture(),
-		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
-		Strip: l.strip.Rules(), Mounts: texts(src.Mounts), Skipped: texts(skipped), Unexported: unexported(src.Config.Env),
-	}
-}
-
-// take pauses the source, notes its state, copies it into dst and resumes it, whatever happens.
-func (l *Library) take(ctx context.Context, src Source, dst string, m *meter) (taken scan, skipped []string, err error) {
-	m.begin(Copying, 0)
-	// Most of the writing out is done while the source still runs.
-	if err := syncUpper(src.Upper); err != nil {
-		return scan{}, nil, err
-	}
-	if src.Pause != nil {
-		defer func() { err = errors.Join(err, resume(ctx, src)) }()
-		if err := src.Pause(ctx); err != nil {
-			return scan{}, nil, fmt.Errorf("pause: %w", err)
-		}
-	}
-	// A page that stays dirty in a shared mapping can be written again without a new time. Once it is clean, it cannot.
-	if err := syncUpper(src.Upper); err != nil {
-		return scan{}, nil, err
-	}
-	if taken, err = scanUpper(ctx, src.Upper, l.strip, &meter{}); err != nil {
-		return scan{}, nil, err
-	}
-	m.total(taken.bytes)
-	to, err := tree.OpenDir(dst)
+// admit gives a finished, unsigned image its place: the file first, then the document that makes it known.
+func (l *Library) admit(file *os.File, path string, document []byte, name string) (size int64, err error) {
+	st, err := file.Stat()
 	if err != nil {
-		return scan{}, nil, err
+		return 0, err
 	}
-	defer to.Close()
-	skipped, err = snapshot(ctx, src.Upper, to, l.strip, m)
-	return taken, skipped, err
+	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
+		return 0, fmt.Errorf("flush: %w", err)
+	}
+	if err := l.publish(path, l.blob(name)); err != nil {
+		return 0, err
+	}
+	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
+		return 0, err
+	}
+	l.trust(name)
+	l.later(name)
+	return st.Size(), nil
 }
 
-func resume(ctx context.Context, src Source) error {
-	if src.Resume == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
-	defer cancel()
-	if err := src.Resume(ctx); err != nil {
-		return fmt.Errorf("resume: %w", err)
-	}
-	return nil
-}
-
-func syncUpper(upper string) error {
-	f, err := tree.OpenDir(upper)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("syncfs %s: %w", upper, err)
-	}
-	return nil
-}
-
-// assemble gives the root of the tree to pack: the snapshot over the source's layers, with what strip rules match hidden
-// and what Apptainer needs added.
-func assemble(ctx context.Context, src Source, work string, strip *tree.Strip, m *Manifest) (*os.File, error) {
-	upper, bottom, point := filepath.Join(work, "upper"), filepath.Join(work, "skeleton"), filepath.Join(work, "mount")
-	layers := append([]string{upper}, src.Layers...)
-	hide, absent, err := survey(ctx, layers, point, strip)
-	if err != nil {
-		return nil, err
-	}
-	if err := hide.coverIn(upper); err != nil {
-		return nil, err
-	}
-	if err := writeRuntime(upper, src.Config); err != nil {
-		return nil, err
-	}
-	if err := writeSkeleton(bottom); err != nil {
-		return nil, err
-	}
-	tree, err := mountLayers(append(layers, bottom), point)
-	if err == nil {
-		m.Added = append(present(tree, absent), "/"+runtimeDir)
-	}
-	return tree, err
-}
-
-// survey looks at the merged tree before anything is hidden in it or added to it.
-func survey(ctx context.Context, layers []string, point string, strip *tree.Strip) (hide *hidden, absent []string, err error) {
-	plain, err := mountLayers(layers, point)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer plain.Close()
-	if hide, err = findHidden(ctx, plain, strip); err != nil {
-		return nil, nil, err
-	}
-	for _, e := range skeleton() {
-		if !exists(plain, e.path) {
-			absent = append(absent, "/"+e.path)
-		}
-	}
-	return hide, absent, nil
-}
-
-// packAndInspect packs the tree while it walks it for the manifest.
-func (l *Library) packAndInspect(ctx context.Context, tree *os.File, out string, manifest *Manifest, m *meter) error {
-	m.begin(Packing, 0)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	inspected := make(chan error, 1)
-	go func() {
-		err := inspect(ctx, tree, manifest)
-		if err != nil {
-			cancel()
-		}
-		inspected <- err
-	}()
-	err := l.packer.pack(ctx, tree, out, func(percent float64) {
-		var st unix.Stat_t
-		if unix.Stat(out, &st) == nil {
-			m.set(max(0, st.Size-partitionOffset), percent)
-		}
-	})
-	if err != nil {
-		cancel()
-	}
-	return errors.Join(err, <-inspected)
-}
-
-// publish gives a finished image its place. One that is there already stays: it has the same bytes.
-func (l *Library) publish(image, digest string) error {
-	place := l.blob(digest)
+// publish gives a file its place, named by its content. One that is there already stays: it has the same bytes.
+func (l *Library) publish(file, place string) error {
 	if _, err := os.Lstat(place); err == nil {
 		return nil
 	}
-	if err := os.Rename(image, place); err != nil {
+	if err := os.Rename(file, place); err != nil {
 		return err
 	}
-	return syncDir(l.path("blobs"))
+	return syncDir(filepath.Dir(place))
+}
+
+// discard removes a directory of unfinished work.
+func (l *Library) discard(work string) {
+	if err := os.RemoveAll(work); err != nil {
+		l.log.Error("unfinished work cannot be removed", "path", work, "error", err)
+	}
+}
+
+// identity joins the fingerprint of a source's changes with all else that an environment's content follows from.
+func (l *Library) identity(state string, src Source) (string, error) {
+	key, err := l.baseKey(src)
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(struct {
+		Format       int
+		State, Base  string
+		Reference    string
+		Architecture string
+		Mounts       []string
+	}{manifestFormat, state, key, src.Base.Reference, src.architecture(), src.Mounts})
+	if err != nil {
+		return "", fmt.Errorf("encode identity: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// allows says whether what an earlier freeze let pass may pass now.
+func allows(list []string, found []secrets.Finding) bool {
+	for _, f := range found {
+		if !slices.ContainsFunc(list, func(rule string) bool {
+			return rule == f.Path || strings.HasSuffix(rule, "/") && strings.HasPrefix(f.Path, rule)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// union joins two lists of paths, sorted, each once.
+func union(a, b []string) []string {
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // explain turns a full disk into an error that says where and how much. need is the size of the changes, 0 when they do

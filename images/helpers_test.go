@@ -12,15 +12,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/sif"
+	"slipway/images/squash"
+	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
 )
 
 // fixture is an overlay as an engine would keep it for a session.
 type fixture struct {
-	t      testing.TB
-	dir    string
-	layers []string
-	upper  string
+	t       testing.TB
+	dir     string
+	layers  []string
+	upper   string
+	options string // of the overlay, each with a comma behind
 }
 
 // newFixture makes a base of two layers by calling fill with each.
@@ -44,25 +48,25 @@ func newFixture(t testing.TB, fill ...func(root string) error) *fixture {
 func (f *fixture) change(fn func(root string) error) {
 	f.t.Helper()
 	merged := filepath.Join(f.dir, "merged")
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", strings.Join(f.layers, ":"), f.upper, filepath.Join(f.dir, "work"))
+	options := fmt.Sprintf("%slowerdir=%s,upperdir=%s,workdir=%s", f.options, strings.Join(f.layers, ":"), f.upper, filepath.Join(f.dir, "work"))
 	must(f.t, unix.Mount("test", merged, "overlay", 0, options))
 	err := fn(merged)
 	must(f.t, unix.Unmount(merged, 0), err)
 }
 
 // lines describes the merged tree.
-func (f *fixture) lines(skip func(string) bool) map[string]string {
+func (f *fixture) lines(skip ...string) []string {
 	f.t.Helper()
 	merged := filepath.Join(f.dir, "merged")
-	must(f.t, unix.Mount("test", merged, "overlay", unix.MS_RDONLY, "lowerdir="+strings.Join(append([]string{f.upper}, f.layers...), ":")))
+	must(f.t, unix.Mount("test", merged, "overlay", unix.MS_RDONLY, "redirect_dir=follow,metacopy=on,lowerdir="+strings.Join(append([]string{f.upper}, f.layers...), ":")))
 	defer func() { must(f.t, unix.Unmount(merged, 0)) }()
-	return lines(f.t, merged, skip)
+	return treetest.List(f.t, merged, skip...)
 }
 
 func (f *fixture) source() Source {
 	return Source{
 		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: "sha256:0123"},
-		Config: ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
+		Config: squash.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }
 
@@ -106,7 +110,7 @@ func mountSIF(t testing.TB, image string) string {
 	t.Helper()
 	testenv.Need(t, testenv.Loop)
 	point := t.TempDir()
-	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,offset=%d", partitionOffset), image, point).CombinedOutput()
+	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,offset=%d", sif.PartitionOffset), image, point).CombinedOutput()
 	if err != nil {
 		t.Fatalf("mount %s: %v: %s", image, err, out)
 	}

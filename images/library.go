@@ -7,46 +7,66 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/seal"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
-// Config says where a library is and how it packs.
+// Config says where a library is, how it packs, and by what rules it keeps.
 type Config struct {
-	Dir        string       // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
-	Logger     *slog.Logger // required
-	Mksquashfs string       // program; "mksquashfs" from PATH when empty
-	Strip      []string     // the site's rules, beside tree.DefaultStrip
+	Dir        string        // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
+	Logger     *slog.Logger  // required
+	Mksquashfs string        // program; "mksquashfs" from PATH when empty
+	Strip      []string      // the site's rules, beside tree.DefaultStrip
+	Keys       *seal.Keys    // sign images and say where they come from; nil: nothing is signed
+	Version    string        // of Slipway, for provenance statements
+	Quota      int64         // bytes of his own that an owner's environments may take; 0: no bound
+	Keep       time.Duration // how long an environment without a name is kept after its last use; 0: for ever
+	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
+	InUse func(context.Context) ([]string, error)
+	Now   func() time.Time // time.Now when nil
 }
 
 // Library is a directory of environments:
 //
-//	blobs/<hex>.sif             the environments, each once
-//	records/<owner>/<hex>.json  whose they are and what they are called
+//	documents/<hex>.json        the documents that name the environments' parts; <hex> is the digest of the document
+//	blobs/<hex>.sif             the environments' images, each once
+//	facts/<hex>.json            what was found out of an image since: the digest of the signed file, what is in it
+//	statements/<hex>/           signed statements on where it comes from
+//	bases/<hex>.sqfs            converted images, by their own digest; bases/<key>.json says of what
+//	records/<owner>/<hex>.json  whose the environments are and what they are called
 //	sources/<owner>/<key>.json  what the last freeze of a source found
-//	work/freeze-*               freezes in progress
+//	work/                       freezes and conversions in progress
 //	lock                        held by the one process that has the library open
 //
 // Who may read: the whole tree is root's. blobs and the library itself can be entered but not listed (0711) and the files
 // are world-readable, so a batch job of any user can open an environment whose digest it was given, and no user can find
 // out which there are: a digest has 256 bits and nothing but the owner's records leads to it. All else is 0700.
 type Library struct {
-	dir     string
-	log     *slog.Logger
-	strip   *tree.Strip
-	packer  packer
-	lock    *os.File
-	flights flights
-	records sync.Mutex // over read-change-write of a record
+	dir        string
+	cfg        Config
+	log        *slog.Logger
+	strip      *tree.Strip
+	mksquashfs string
+	lock       *os.File
+
+	freezes     flights[frozen]
+	conversions flights[baseRecord]
+	opened      baseCache
+	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
+	trusted     stamps
+	pending     chan string // digests of images that are to be settled
 }
 
 // Open opens the library, alone, and clears away what a killed service left in it. Close it after the last call.
@@ -62,21 +82,29 @@ func Open(cfg Config) (*Library, error) {
 	if cfg.Mksquashfs == "" {
 		cfg.Mksquashfs = "mksquashfs"
 	}
-	l := &Library{dir: dir, log: cfg.Logger, strip: strip, packer: packer{cfg.Mksquashfs}}
-	l.flights.run = map[string]*flight{}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	l := &Library{dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, mksquashfs: cfg.Mksquashfs, pending: make(chan string, maxPending)}
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)
 	}
 	return l, nil
 }
 
+// places are the library's directories and their modes.
+func places() map[string]os.FileMode {
+	return map[string]os.FileMode{
+		"": 0o711, "blobs": 0o711, "documents": 0o700, "facts": 0o700, "statements": 0o700, "bases": 0o700, "records": 0o700, "sources": 0o700, "work": 0o700,
+	}
+}
+
 func (l *Library) prepare() error {
-	modes := map[string]os.FileMode{"": 0o711, "blobs": 0o711, "records": 0o700, "sources": 0o700, "work": 0o700}
-	for _, name := range []string{"", "blobs", "records", "sources", "work"} {
+	for _, name := range slices.Sorted(maps.Keys(places())) {
 		if err := os.MkdirAll(l.path(name), 0o700); err != nil {
 			return err
 		}
-		if err := os.Chmod(l.path(name), modes[name]); err != nil {
+		if err := os.Chmod(l.path(name), places()[name]); err != nil {
 			return err
 		}
 	}
@@ -103,7 +131,10 @@ func (l *Library) acquire() error {
 }
 
 // Close lets another process open the library. No freeze may be in progress.
-func (l *Library) Close() error { return l.lock.Close() }
+func (l *Library) Close() error {
+	l.opened.forget()
+	return l.lock.Close()
+}
 
 // reap removes unfinished freezes with their mounts, and temporary files.
 func (l *Library) reap() error {
@@ -125,8 +156,8 @@ func (l *Library) reap() error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []string{"records", "sources"} {
-		files, err := filepath.Glob(l.path(kind, "*", temporary+"*"))
+	for _, pattern := range []string{"records/*", "sources/*", "statements/*", "documents", "facts", "bases"} {
+		files, err := filepath.Glob(l.path(pattern, temporary+"*"))
 		if err != nil {
 			return err
 		}
@@ -179,35 +210,5 @@ func (l *Library) path(parts ...string) string {
 	return filepath.Join(append([]string{l.dir}, parts...)...)
 }
 
-// Path gives the file of an environment: a SIF, readable by every user who knows the path.
-func (l *Library) Path(e Environment) string { return l.blob(e.Digest) }
-
-// blob names the file of a digest. What is not a digest names a file that cannot exist.
-func (l *Library) blob(digest string) string {
-	hexPart, ok := digestHex(digest)
-	if !ok {
-		hexPart = "none"
-	}
-	return l.path("blobs", hexPart+".sif")
-}
-
-// Verify reads the whole environment again and compares it with its digest.
-func (l *Library) Verify(ctx context.Context, digest string) error {
-	f, err := os.Open(l.blob(digest))
-	if errors.Is(err, os.ErrNotExist) {
-		return errs.New(errs.NotFound, "verify %.80q: there is no such environment", digest)
-	}
-	if err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
-	defer f.Close()
-	got, err := hashFile(ctx, f, func(int64) {})
-	if err != nil {
-		return fmt.Errorf("verify %s: %w", digest, err)
-	}
-	if got != digest {
-		return errs.New(errs.Conflict, "the environment %s is damaged on disk: its content has the digest %s", digest, got).
-			With("freeze it again or restore the file from a copy")
-	}
-	return nil
-}
+// blob names the file of an environment's image: a SIF, readable by every user who knows the path.
+func (l *Library) blob(digest string) string { return l.path("blobs", hexOrNone(digest)+".sif") }

@@ -1,8 +1,6 @@
 package images
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/sif"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
 
 func fakeFrozen(digit string) frozen {
-	return frozen{Digest: digestPrefix + strings.Repeat(digit, 64), Size: 1, Base: Base{"b", "sha256:1"}}
+	return frozen{Digest: digestPrefix + strings.Repeat(digit, 64), Size: 1, Own: 1, Base: Base{"b", "sha256:1"}}
 }
 
 func put(t *testing.T, l *Library, owner, name, tag, note, digit string) Environment {
@@ -191,24 +190,54 @@ func TestOpenRefusesBadRules(t *testing.T) {
 	}
 }
 
+// TestVerify flips one byte at a time in every part of an image.
 func TestVerify(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(nastyChanges)
 	l := newLibrary(t)
-	content := "not really a SIF"
-	const digest = "sha256:8ee2ff3c5ffec27fa0be4e10ae44a6b0d7a59f2a05eb4e7e4d7bb5a6a2c6d1f0"
-	must(t, os.WriteFile(l.blob(digest), []byte(content), 0o644))
-	if err := l.Verify(t.Context(), digest); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged environment: %v", err)
+	e := freeze(t, l, f, nil)
+	d, err := l.document(e.Digest)
+	must(t, err)
+	start := int64(sif.PartitionOffset)
+	for name, at := range map[string]int64{
+		"head": 10000, "superblock": start + 8, "base": start + 200, "tail": start + d.Base.Cut + 10, "padding": start + d.partition() - 1, "manifest": start + d.partition() + 5,
+	} {
+		t.Run(name, func(t *testing.T) {
+			flip(t, l.blob(e.Digest), at)
+			if _, err := l.Verify(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "damaged") {
+				t.Errorf("verify: %v", err)
+			}
+			if _, err := l.Ready(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
+				t.Errorf("it may run: %v", err)
+			}
+			flip(t, l.blob(e.Digest), at)
+			if _, err := l.Ready(t.Context(), e.Digest); err != nil {
+				t.Errorf("mended, it may not run: %v", err)
+			}
+		})
 	}
-	for _, d := range []string{"", "x", "sha256:", "sha256:../../lock", digestPrefix + strings.Repeat("0", 64)} {
-		if err := l.Verify(t.Context(), d); !errs.Is(err, errs.NotFound) {
-			t.Errorf("Verify(%q) = %v", d, err)
+	must(t, os.WriteFile(l.path("documents", hexOrNone(e.Digest)+".json"), []byte("{}"), 0o600))
+	if _, err := l.Verify(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
+		t.Errorf("another document: %v", err)
+	}
+	for _, digest := range []string{"", "x", "sha256:", "sha256:../../lock", digestPrefix + strings.Repeat("0", 64)} {
+		if _, err := l.Verify(t.Context(), digest); !errs.Is(err, errs.NotFound) {
+			t.Errorf("Verify(%q) = %v", digest, err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := l.Verify(ctx, digest); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+}
+
+func flip(t *testing.T, path string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	b := make([]byte, 1)
+	_, err = f.ReadAt(b, at)
+	must(t, err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b, at)
+	must(t, err)
 }
 
 func TestCreatedIsNow(t *testing.T) {

@@ -1,25 +1,21 @@
 package images
 
 import (
-	"bufio"
-	"context"
+	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
-	"slipway/images/tree"
+	"slipway/images/graft"
+	"slipway/images/squash"
+	"slipway/internal/errs"
 )
 
-// manifestFormat changes when equal sources no longer give equal images.
-const manifestFormat = 1
+// manifestFormat changes when equal sources no longer give equal environments.
+const manifestFormat = 2
 
-// Manifest says what is in an environment. It lies inside the image, so it holds nothing that two freezes of equal trees
-// do not share.
+// Manifest says how an environment came to be what it is. It lies inside the image, so it holds nothing that two freezes of equal
+// trees do not share: who, when and from which session stand in the provenance statement and in the library's records.
 type Manifest struct {
 	Format       int      `json:"format"`
 	Base         Base     `json:"base"`
@@ -27,155 +23,66 @@ type Manifest struct {
 	Entrypoint   []string `json:"entrypoint,omitempty"`
 	Cmd          []string `json:"cmd,omitempty"`
 	WorkingDir   string   `json:"workingDir,omitempty"`
-	Files        int64    `json:"files"` // entries of the tree of any kind
-	Bytes        int64    `json:"bytes"` // of its regular files, holes included
+	Env          []string `json:"env,omitempty"` // of the base image, NAME=value
+	Files        int64    `json:"files"`         // inodes of the tree
 
 	Strip      []string `json:"strip"`                // rules; what they match is not in the image
 	Mounts     []string `json:"mounts,omitempty"`     // mounted in the session, hence not in the image
 	Skipped    []string `json:"skipped,omitempty"`    // sockets
 	Added      []string `json:"added,omitempty"`      // made by the freeze, for Apptainer
 	Unexported []string `json:"unexported,omitempty"` // variables of the base's Env that no shell can set or that a run sets itself
+	Allowed    []string `json:"allowed,omitempty"`    // files that hold what looks like a secret, and are here by the user's word
 	Losses     Losses   `json:"losses"`
-
-	Python []Package `json:"python,omitempty"`
 }
 
 // Losses counts what squashfs cannot hold.
 type Losses struct {
-	ACLs        int64 `json:"acls,omitempty"`        // POSIX ACLs
-	Xattrs      int64 `json:"xattrs,omitempty"`      // of namespaces other than user, trusted and security, ACLs aside
-	Nanoseconds int64 `json:"nanoseconds,omitempty"` // entries whose mtime is no whole second
+	ACLs        int64    `json:"acls,omitempty"`        // POSIX ACLs
+	Xattrs      int64    `json:"xattrs,omitempty"`      // of namespaces other than user, trusted and security, ACLs aside
+	Nanoseconds int64    `json:"nanoseconds,omitempty"` // entries whose mtime is no whole second
+	Times       int64    `json:"times,omitempty"`       // entries whose mtime is before 1970 or after 2106
+	Paths       []string `json:"paths,omitempty"`       // of ACLs, xattrs and times, the first hundreds
 }
 
-// Package is a Python distribution found in the tree.
-type Package struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Path    string `json:"path"` // directory that it is installed in
+// decodeManifest reads a manifest, which may come from a stranger.
+func decodeManifest(data []byte) (Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Manifest{}, errs.New(errs.Invalid, "this is no environment's manifest: %w", err)
+	}
+	if m.Format != manifestFormat {
+		return Manifest{}, errs.New(errs.Invalid, "the environment's manifest has format %d, this version knows %d", m.Format, manifestFormat).
+			With("use the version of Slipway that froze it, or freeze it again")
+	}
+	return m, nil
 }
 
-// inspector walks a merged tree for the parts of a manifest that come from it.
-type inspector struct {
-	ctx context.Context
-	out *Manifest
+// manifestOf is the part that follows from the source alone.
+func (l *Library) manifestOf(src Source) Manifest {
+	return Manifest{
+		Format: manifestFormat, Base: src.Base, Architecture: src.architecture(), Env: src.Config.Env,
+		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
+		Strip: l.strip.Rules(), Mounts: texts(src.Mounts), Unexported: squash.Unexported(src.Config.Env),
+	}
 }
 
-// inspect fills the counts, losses and packages of m from the tree below root.
-func inspect(ctx context.Context, root *os.File, m *Manifest) error {
-	i := &inspector{ctx: ctx, out: m}
-	dir, err := tree.OpenDir(tree.Under(root, ".")) // a directory's read position is shared by all who use the descriptor
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := i.dir(dir, ""); err != nil {
-		return fmt.Errorf("inspect the tree: %w", err)
-	}
-	slices.SortFunc(m.Python, func(a, b Package) int {
-		return strings.Compare(a.Name+"\x00"+a.Version+"\x00"+a.Path, b.Name+"\x00"+b.Version+"\x00"+b.Path)
-	})
-	return nil
+func squashLosses(s squash.Losses) Losses {
+	return Losses{ACLs: s.ACLs, Xattrs: s.Xattrs, Nanoseconds: s.Nanoseconds, Paths: texts(s.Paths)}
 }
 
-func (i *inspector) dir(dir *os.File, rel string) error {
-	if err := i.ctx.Err(); err != nil {
-		return err
-	}
-	list, err := tree.Names(dir)
-	if err != nil {
-		return fmt.Errorf("list /%s: %w", rel, err)
-	}
-	for _, name := range list {
-		st, err := tree.StatAt(dir, name)
-		if err != nil {
-			return err
-		}
-		if err := i.count(dir, name, &st); err != nil {
-			return fmt.Errorf("/%s: %w", tree.Join(rel, name), err)
-		}
-		if tree.IsDir(&st) {
-			if err := i.sub(dir, name, rel, st.Dev); err != nil {
-				return err
-			}
+// plus adds what a graft lost to what its base had lost.
+func (a Losses) plus(b graft.Losses) Losses {
+	for _, l := range []struct {
+		sum *int64
+		graft.Loss
+		named bool
+	}{{&a.ACLs, b.ACLs, true}, {&a.Xattrs, b.Xattrs, true}, {&a.Nanoseconds, b.Nanoseconds, false}, {&a.Times, b.Times, true}} {
+		*l.sum += l.Count
+		if l.named {
+			a.Paths = append(slices.Clone(a.Paths), texts(l.Paths)...)
 		}
 	}
-	return nil
-}
-
-func (i *inspector) sub(dir *os.File, name, rel string, dev uint64) error {
-	sub, err := tree.Child(dir, name, dev)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	if strings.HasSuffix(name, ".dist-info") && inSitePackages(rel) {
-		i.python(sub, rel)
-	}
-	return i.dir(sub, tree.Join(rel, name))
-}
-
-func (i *inspector) count(dir *os.File, name string, st *unix.Stat_t) error {
-	i.out.Files++
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		i.out.Bytes += st.Size
-	}
-	if st.Mtim.Nsec != 0 {
-		i.out.Losses.Nanoseconds++
-	}
-	list, err := tree.XattrNames(tree.Under(dir, name))
-	if err != nil {
-		return err
-	}
-	for _, x := range list {
-		namespace, _, _ := strings.Cut(x, ".")
-		switch {
-		case strings.HasPrefix(x, "system.posix_acl_"):
-			i.out.Losses.ACLs++
-		case namespace != "user" && namespace != "trusted" && namespace != "security":
-			i.out.Losses.Xattrs++
-		}
-	}
-	return nil
-}
-
-func inSitePackages(rel string) bool {
-	last := rel[strings.LastIndex(rel, "/")+1:]
-	return last == "site-packages" || last == "dist-packages"
-}
-
-// python notes the distribution whose dist-info directory is info. A package without readable metadata has no name to
-// be listed by; its files are in the image all the same.
-func (i *inspector) python(info *os.File, rel string) {
-	fd, err := unix.Openat(int(info.Fd()), "METADATA", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	f := os.NewFile(uintptr(fd), "METADATA")
-	defer f.Close()
-	if st, err := tree.StatFile(f); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return
-	}
-	if name, version, ok := parseMetadata(io.LimitReader(f, 64<<10)); ok {
-		i.out.Python = append(i.out.Python, Package{name, version, text("/" + rel)})
-	}
-}
-
-// parseMetadata reads the name and version from the headers of a Python METADATA file.
-func parseMetadata(r io.Reader) (name, version string, ok bool) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() && lines.Text() != "" {
-		key, value, found := strings.Cut(lines.Text(), ":")
-		if !found {
-			continue
-		}
-		switch value = text(strings.TrimSpace(value)); {
-		case strings.EqualFold(key, "Name") && name == "":
-			name = value
-		case strings.EqualFold(key, "Version") && version == "":
-			version = value
-		}
-	}
-	return name, version, name != "" && version != ""
+	return a
 }
 
 // text makes a name that is not UTF-8 fit for JSON without making two names one.

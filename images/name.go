@@ -29,20 +29,30 @@ func (r Request) validate() error {
 		return errs.Bad("owner", r.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
 	case !usable(r.Key):
 		return errs.Bad("key", r.Key, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
-	case r.Name != "" && !namePattern.MatchString(r.Name):
-		return errs.Bad("name", r.Name, "use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")
-	case r.Name == "sha256":
-		return errs.Bad("name", r.Name, "choose another: digests begin so")
-	case r.Tag != "" && r.Name == "":
-		return errs.Bad("tag", r.Tag, "give a name with it, or leave the tag out")
-	case r.Tag != "" && !tagPattern.MatchString(r.Tag):
-		return errs.Bad("tag", r.Tag, "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter, digit or _")
-	case utf8.RuneCountInString(r.Note) > maxNote:
-		return errs.Bad("note", string([]rune(r.Note)[:40])+"...", fmt.Sprintf("shorten it to %d characters", maxNote))
-	case !printable(r.Note):
-		return errs.Bad("note", r.Note, "use valid UTF-8 without control characters")
+	}
+	if err := (label{Name: r.Name, Tag: r.Tag, Note: r.Note}).validate(); err != nil {
+		return err
 	}
 	return r.Source.validate()
+}
+
+// validate says whether an owner may call an environment so.
+func (b label) validate() error {
+	switch {
+	case b.Name != "" && !namePattern.MatchString(b.Name):
+		return errs.Bad("name", b.Name, "use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")
+	case b.Name == "sha256":
+		return errs.Bad("name", b.Name, "choose another: digests begin so")
+	case b.Tag != "" && b.Name == "":
+		return errs.Bad("tag", b.Tag, "give a name with it, or leave the tag out")
+	case b.Tag != "" && !tagPattern.MatchString(b.Tag):
+		return errs.Bad("tag", b.Tag, "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter, digit or _")
+	case utf8.RuneCountInString(b.Note) > maxNote:
+		return errs.Bad("note", string([]rune(b.Note)[:40])+"...", fmt.Sprintf("shorten it to %d characters", maxNote))
+	case !printable(b.Note):
+		return errs.Bad("note", b.Note, "use valid UTF-8 without control characters")
+	}
+	return nil
 }
 
 func usable(s string) bool {
@@ -73,16 +83,4 @@ func escape(name string) string {
 		return "~" + hex.EncodeToString(sum[:])
 	}
 	return b.String()
-}
-
-const digestPrefix = "sha256:"
-
-// digestHex gives the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest.
-func digestHex(digest string) (hexPart string, ok bool) {
-	h, found := strings.CutPrefix(digest, digestPrefix)
-	return h, found && len(h) == sha256.Size*2 && isHex(h)
-}
-
-func isHex(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -5,13 +5,18 @@ import "sync"
 // Stage is a step of a freeze.
 type Stage string
 
-// The stages, in their order. A freeze that finds nothing changed goes from Scanning to Done.
+// The stages, in their usual order. A freeze that finds nothing changed goes from Scanning to Done; one whose base is ready has no
+// Preparing; one whose changes cannot be grafted has Copying and Packing instead of Reading, Settling and Indexing.
 const (
-	Scanning Stage = "scanning" // looking for changes
-	Copying  Stage = "copying"  // taking the snapshot; the source is paused
-	Packing  Stage = "packing"  // compressing the tree
-	Writing  Stage = "writing"  // finishing the file and computing its digest
-	Done     Stage = "done"
+	Scanning  Stage = "scanning"  // looking for changes
+	Preparing Stage = "preparing" // converting the base image, once for each
+	Reading   Stage = "reading"   // storing the changes while the source runs
+	Settling  Stage = "settling"  // storing what changed meanwhile; the source is paused
+	Indexing  Stage = "indexing"  // writing the merged tree's tables
+	Copying   Stage = "copying"   // taking a snapshot of the changes; the source is paused
+	Packing   Stage = "packing"   // compressing the whole tree
+	Writing   Stage = "writing"   // finishing the image
+	Done      Stage = "done"
 )
 
 // Progress says how far a freeze has come within its stage.
@@ -23,7 +28,7 @@ type Progress struct {
 	Percent float64 `json:"percent,omitempty"` // of the stage, 0 to 100; 0 when not known
 }
 
-// meter collects the progress of one freeze for any number of readers. A stage that was over before a reader looked is
+// meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader looked is
 // still told to it.
 type meter struct {
 	mu   sync.Mutex
@@ -31,31 +36,21 @@ type meter struct {
 	now  Progress
 }
 
-func (m *meter) begin(s Stage, total int64) {
+// at says how far a stage has come; the stage before is over when it is another one.
+func (m *meter) at(s Stage, files, bytes, total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.now.Stage != "" {
+	if m.now.Stage != s && m.now.Stage != "" {
 		m.past = append(m.past, m.now)
 	}
-	m.now = Progress{Stage: s, Total: total}
-}
-
-func (m *meter) add(files, bytes int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now.Files += files
-	m.now.Bytes += bytes
-	if m.now.Total > 0 {
-		m.now.Percent = min(100, 100*float64(m.now.Bytes)/float64(m.now.Total))
+	m.now = Progress{Stage: s, Files: files, Bytes: bytes, Total: total}
+	if total > 0 {
+		m.now.Percent = min(100, 100*float64(bytes)/float64(total))
 	}
 }
 
-// set puts absolute figures where a stage is watched from outside.
-func (m *meter) set(bytes int64, percent float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now.Bytes, m.now.Percent = bytes, percent
-}
+// show makes another's progress this one's.
+func (m *meter) show(p Progress) { m.at(p.Stage, p.Files, p.Bytes, p.Total) }
 
 // since gives the stages that ended after the first n, and the present state.
 func (m *meter) since(n int) []Progress {
@@ -63,11 +58,4 @@ func (m *meter) since(n int) []Progress {
 	defer m.mu.Unlock()
 	out := append([]Progress(nil), m.past[n:]...)
 	return append(out, m.now)
-}
-
-// total makes known what the stage will come to.
-func (m *meter) total(bytes int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now.Total = bytes
 }

@@ -17,27 +17,35 @@ import (
 // Environment is an immutable file tree, as one owner knows it. A digest that an owner froze under several names is an
 // Environment under each of them.
 type Environment struct {
-	Digest      string    `json:"digest"` // "sha256:..." of the SIF
-	Owner       string    `json:"owner"`
-	Name        string    `json:"name,omitempty"`
-	Tag         string    `json:"tag,omitempty"`
-	Note        string    `json:"note,omitempty"`
-	Created     time.Time `json:"created"`
-	FromSession string    `json:"fromSession"` // Key of the request
-	Size        int64     `json:"size"`
-	Base        Base      `json:"base"`
-	Manifest    Manifest  `json:"manifest"`
-	Unchanged   bool      `json:"unchanged,omitempty"` // the source had not changed since its last freeze
+	Digest      string        `json:"digest"` // "sha256:..." of the SIF
+	Owner       string        `json:"owner"`
+	Name        string        `json:"name,omitempty"`
+	Tag         string        `json:"tag,omitempty"`
+	Note        string        `json:"note,omitempty"`
+	Created     time.Time     `json:"created"`
+	FromSession string        `json:"fromSession"` // Key of the request
+	Size        int64         `json:"size"`        // of the SIF, unsigned
+	Own         int64         `json:"own"`         // of that what is not the base's
+	Base        Base          `json:"base"`
+	Manifest    Manifest      `json:"manifest"`
+	Share       Share         `json:"share"`
+	Used        time.Time     `json:"used"`                // when it was last looked up for a run
+	Moved       bool          `json:"moved,omitempty"`     // the tag names a newer one now
+	Unchanged   bool          `json:"unchanged,omitempty"` // the source had not changed since its last freeze
+	Paused      time.Duration `json:"paused,omitempty"`    // how long the freeze that made it held its source still
 }
 
 // record is what the library keeps for an owner and a digest.
 type record struct {
-	Owner    string   `json:"owner"`
-	Digest   string   `json:"digest"`
-	Size     int64    `json:"size"`
-	Base     Base     `json:"base"`
-	Manifest Manifest `json:"manifest"`
-	Labels   []label  `json:"labels"`
+	Owner    string    `json:"owner"`
+	Digest   string    `json:"digest"`
+	Size     int64     `json:"size"`
+	Own      int64     `json:"own"`
+	Base     Base      `json:"base"`
+	Manifest Manifest  `json:"manifest"`
+	Labels   []label   `json:"labels"`
+	Share    Share     `json:"share"`
+	Used     time.Time `json:"used"`
 }
 
 // label is one freeze that gave the digest.
@@ -52,7 +60,7 @@ type label struct {
 func (r record) environment(b label) Environment {
 	return Environment{
 		Digest: r.Digest, Owner: r.Owner, Name: b.Name, Tag: b.Tag, Note: b.Note, Created: b.Created, FromSession: b.Key,
-		Size: r.Size, Base: r.Base, Manifest: r.Manifest,
+		Size: r.Size, Own: r.Own, Base: r.Base, Manifest: r.Manifest, Share: r.Share, Used: r.Used,
 	}
 }
 
@@ -66,6 +74,20 @@ func decodeRecord(data []byte, owner, hexPart string) (record, error) {
 		return record{}, errs.New(errs.Internal, "the record is of %.80q of %.80q", r.Digest, r.Owner)
 	}
 	return r, nil
+}
+
+// decodeAnyRecord reads a record whose owner is known by the name of his directory.
+func decodeAnyRecord(data []byte, dir, hexPart string) (record, error) {
+	var whose struct {
+		Owner string `json:"owner"`
+	}
+	if err := json.Unmarshal(data, &whose); err != nil {
+		return record{}, err
+	}
+	if escape(whose.Owner) != dir {
+		return record{}, errs.New(errs.Internal, "the record is of %.80q", whose.Owner)
+	}
+	return decodeRecord(data, whose.Owner, hexPart)
 }
 
 func (l *Library) loadRecord(owner, hexPart string) (record, error) {
@@ -102,10 +124,21 @@ func (l *Library) List(owner string) ([]Environment, error) {
 			out = append(out, r.environment(b))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Environment) int {
+	inOrder(out)
+	return out, nil
+}
+
+// inOrder sorts an owner's environments, the newest first, and notes which tags have moved on to a newer one.
+func inOrder(list []Environment) {
+	slices.SortStableFunc(list, func(a, b Environment) int {
 		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.Digest, b.Digest))
 	})
-	return out, nil
+	taken := map[string]bool{}
+	for i, e := range list {
+		name := e.Name + ":" + e.Tag
+		list[i].Moved = e.Tag != "" && taken[name]
+		taken[name] = true
+	}
 }
 
 const minPrefix = 6
@@ -117,6 +150,11 @@ func (l *Library) Get(owner, ref string) (Environment, error) {
 	if err != nil {
 		return Environment{}, err
 	}
+	return choose(all, ref)
+}
+
+// choose finds what a reference means among an owner's environments, the newest first.
+func choose(all []Environment, ref string) (Environment, error) {
 	name, tag, tagged := strings.Cut(ref, ":")
 	for _, e := range all {
 		if e.Digest == ref || name != "" && e.Name == name && (!tagged || e.Tag == tag) {
@@ -139,7 +177,7 @@ func byPrefix(all []Environment, ref string) (Environment, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Environment{}, errs.New(errs.NotFound, "there is no environment %.80q of yours", ref).
+		return Environment{}, errs.New(errs.NotFound, "there is no environment %.80q that you may use", ref).
 			With("name it by its name, name:tag, digest or the first six or more digits of it")
 	case 1:
 		return found[0], nil
@@ -159,19 +197,20 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Error("an environment's record is written anew", "digest", f.Digest, "error", err)
 		}
-		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Base: f.Base, Manifest: f.Manifest}
+		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""}}
 	}
 	if e, known := l.labelled(r, req); known {
 		e.Unchanged = f.unchanged
 		return e, nil
 	}
-	b := label{Name: req.Name, Tag: req.Tag, Note: req.Note, Created: time.Now().UTC(), Key: req.Key}
+	r.Used = l.cfg.Now().UTC()
+	b := label{Name: req.Name, Tag: req.Tag, Note: req.Note, Created: r.Used, Key: req.Key}
 	r.Labels = append(r.Labels, b)
 	if err := writeJSON(l.path("records", escape(req.Owner)), hexPart+".json", r); err != nil {
 		return Environment{}, err
 	}
 	e := r.environment(b)
-	e.Unchanged = f.unchanged
+	e.Unchanged, e.Paused = f.unchanged, f.Paused
 	return e, nil
 }
 
@@ -192,37 +231,49 @@ func (l *Library) labelled(r record, req Request) (Environment, bool) {
 
 // lastFreeze is what a source's last freeze found.
 type lastFreeze struct {
-	Owner    string   `json:"owner"`
-	Key      string   `json:"key"`
-	Identity string   `json:"identity"`
-	Digest   string   `json:"digest"`
-	Size     int64    `json:"size"`
-	Base     Base     `json:"base"`
-	Manifest Manifest `json:"manifest"`
+	Owner    string `json:"owner"`
+	Key      string `json:"key"`
+	Identity string `json:"identity"`
+	Frozen   frozen `json:"frozen"`
 }
 
 func (l *Library) saveLast(req Request, id string, f frozen) error {
-	return writeJSON(l.path("sources", escape(req.Owner)), escape(req.Key)+".json",
-		lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Digest: f.Digest, Size: f.Size, Base: f.Base, Manifest: f.Manifest})
+	return writeJSON(l.path("sources", escape(req.Owner)), escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
 }
 
-// last gives what the source's last freeze made, when that is still what a freeze would make and its file is still there.
+// last gives what the source's last freeze made, when that is still what a freeze would make and its files are still there.
 func (l *Library) last(req Request, id string) (frozen, bool) {
-	data, err := os.ReadFile(l.path("sources", escape(req.Owner), escape(req.Key)+".json"))
-	if err != nil {
-		return frozen{}, false
-	}
 	var last lastFreeze
-	if err := json.Unmarshal(data, &last); err != nil || last.Owner != req.Owner || last.Key != req.Key || last.Identity != id {
+	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil {
 		return frozen{}, false
 	}
-	if st, err := os.Stat(l.blob(last.Digest)); err != nil || st.Size() != last.Size {
+	f := last.Frozen
+	if last.Owner != req.Owner || last.Key != req.Key || last.Identity != id || !l.complete(f.Digest, f.Size) || !allows(req.Allow, f.Allowed) {
 		return frozen{}, false
 	}
-	return frozen{Digest: last.Digest, Size: last.Size, Base: last.Base, Manifest: last.Manifest, unchanged: true}, true
+	f.unchanged, f.Paused = true, 0
+	return f, true
+}
+
+// complete says whether an environment's files are there; the image may have grown by signatures since it had size bytes.
+func (l *Library) complete(digest string, size int64) bool {
+	if _, err := os.Stat(l.path("documents", hexOrNone(digest)+".json")); err != nil {
+		return false
+	}
+	st, err := os.Stat(l.blob(digest))
+	return err == nil && st.Size() >= size
 }
 
 const temporary = ".new-"
+
+// readJSON reads what writeJSON wrote.
+func readJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v)
+}
 
 // writeJSON makes the file hold v, durably, or leaves it as it was.
 func writeJSON(dir, name string, v any) error {
@@ -230,6 +281,11 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
+	return writeFile(dir, name, data)
+}
+
+// writeFile makes the file hold data, durably, or leaves it as it was.
+func writeFile(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"slipway/images/squash"
 	"slipway/internal/errs"
 )
 
@@ -11,23 +12,12 @@ import (
 type Source struct {
 	Layers []string // lower directories, topmost first, without what the engine adds at start (Docker's -init layer)
 	Upper  string   // the directory that holds the changes over Layers
-	Config ImageConfig
+	Config squash.ImageConfig
 	Base   Base
 	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
 
 	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
 	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs
-}
-
-// ImageConfig is the part of the OCI configuration of the *image* that a run in Apptainer needs. Never the configuration
-// of a running container: its environment may hold secrets, and Env is readable in the frozen image.
-type ImageConfig struct {
-	Env          []string // NAME=value
-	Entrypoint   []string
-	Cmd          []string
-	WorkingDir   string
-	Architecture string // as Go and OCI name it; the host's when empty
-	Labels       map[string]string
 }
 
 // Base names the image that a source was started from.
@@ -44,13 +34,19 @@ func (s Source) architecture() string {
 }
 
 func (s Source) validate() error {
-	switch {
-	case s.Upper == "":
+	if s.Upper == "" {
 		return errs.New(errs.Invalid, "source: no upper directory is given")
+	}
+	return s.validateBase()
+}
+
+// validateBase looks at what a base is made from.
+func (s Source) validateBase() error {
+	switch {
 	case len(s.Layers) == 0:
 		return errs.New(errs.Invalid, "source: no layers are given")
-	case len(s.Layers) > maxLayers:
-		return errs.New(errs.Invalid, "source: %d layers, at most %d can be merged", len(s.Layers), maxLayers)
+	case len(s.Layers) > squash.MaxLayers:
+		return errs.New(errs.Invalid, "source: %d layers, at most %d can be merged", len(s.Layers), squash.MaxLayers)
 	case s.Base.Digest == "":
 		return errs.New(errs.Invalid, "source: the base image's digest is missing")
 	}

@@ -1,4 +1,4 @@
-package images
+package squash
 
 import (
 	"context"
@@ -23,13 +23,13 @@ type copier struct {
 	links   map[uint64]string // first name in the copy of each inode with several names
 	skipped []string          // sockets
 	data    dataCopier
-	meter   *meter
+	tell    func(files, bytes int64)
 }
 
 // snapshot copies upper into dst, an empty directory that no one else can enter, and gives the paths of the sockets that
 // it left out. Every entry is opened once and then used through that descriptor, so a user who swaps a directory for a
 // link meanwhile cannot make it read a file of the host.
-func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip, m *meter) (skipped []string, err error) {
+func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip, progress func(Stage, int64, int64, int64)) (skipped []string, err error) {
 	src, err := tree.OpenDir(upper)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{ctx: ctx, dev: st.Dev, dst: dst, links: map[uint64]string{}, meter: m}
+	c := &copier{ctx: ctx, dev: st.Dev, dst: dst, links: map[uint64]string{}, tell: tally(progress)}
 	if err := c.dir(src, dst, "", strip.Top()); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *copier) entry(srcDir, dstDir *os.File, name, path string, below tree.Li
 // make creates the copy of src, which is open with O_PATH only, so that looking at it sets nothing off.
 func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, below tree.Live) error {
 	to, kind := int(dstDir.Fd()), st.Mode&unix.S_IFMT
-	c.meter.add(1, 0)
+	c.tell(1, 0)
 	switch {
 	case tree.IsWhiteout(st):
 		return unix.Mknodat(to, name, unix.S_IFCHR, 0)
@@ -162,12 +162,12 @@ func (c *copier) file(src, dstDir *os.File, name string) error {
 		return err
 	}
 	to := os.NewFile(uintptr(fd), name)
-	err = c.data.copy(c.ctx, to, from, func(n int64) { c.meter.add(0, n) })
+	err = c.data.copy(c.ctx, to, from, func(n int64) { c.tell(0, n) })
 	return errors.Join(err, to.Close())
 }
 
-// attributes carries owner, mode, times and xattrs over. Of overlayfs's own xattrs only the opaque mark means anything
-// away from its upper directory; what would make the directory not self-contained is refused.
+// attributes carries owner, mode, times and xattrs over. Of overlayfs's own xattrs those stay that say what the merged tree is;
+// what this version does not know is refused.
 func (c *copier) attributes(src, dst, path string, st *unix.Stat_t) error {
 	xs, err := tree.ReadXattrs(src)
 	if err != nil {
@@ -185,23 +185,39 @@ const overlayPrefix = "trusted.overlay."
 
 func keptXattrs(xs []tree.Xattr, path string) ([]tree.Xattr, error) {
 	for _, x := range xs {
-		if rest, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && !overlayHarmless(rest, x.Value) {
-			return nil, errs.New(errs.Conflict, "/%s carries %s%s=%q, so its content cannot be told from the upper directory alone", path, overlayPrefix, rest, x.Value).
-				With("mount overlays on this host with redirect_dir=off and metacopy=off, and start the session anew")
+		if rest, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && !overlayKnown(rest, x.Value) {
+			return nil, errs.New(errs.Conflict, "/%s carries %s%s=%q, which this version does not understand", path, overlayPrefix, rest, x.Value).
+				With("mount overlays on this host with the kernel's plain options, and start the session anew")
 		}
 	}
 	return slices.DeleteFunc(xs, func(x tree.Xattr) bool {
-		return strings.HasPrefix(x.Name, overlayPrefix) && x.Name != overlayPrefix+"opaque"
+		rest, ok := strings.CutPrefix(x.Name, overlayPrefix)
+		return ok && !overlayMeaning(rest)
 	}), nil
 }
 
-func overlayHarmless(name string, value []byte) bool {
+// overlayMeaning says which of overlayfs's marks a copy of an upper directory must keep to show the same tree over the same layers.
+func overlayMeaning(name string) bool {
+	return name == "opaque" || name == "redirect" || name == "metacopy"
+}
+
+// overlayKnown says whether a mark has a meaning that mountLayers carries out, or none away from its upper directory.
+func overlayKnown(name string, value []byte) bool {
 	switch name {
 	case "opaque":
 		return string(value) == "y"
-	case "origin", "impure", "uuid", "nlink", "protattr":
+	case "redirect", "metacopy", "origin", "impure", "uuid", "nlink", "protattr":
 		return true
 	default:
 		return false
+	}
+}
+
+// tally turns steps into sums.
+func tally(progress func(Stage, int64, int64, int64)) func(files, bytes int64) {
+	var files, bytes int64
+	return func(f, b int64) {
+		files, bytes = files+f, bytes+b
+		progress(Copying, files, bytes, 0)
 	}
 }

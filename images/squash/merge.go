@@ -1,4 +1,4 @@
-package images
+package squash
 
 import (
 	"context"
@@ -13,9 +13,6 @@ import (
 	"slipway/internal/errs"
 )
 
-// maxLayers keeps the mount options of the longest stack within the one page that mount(2) takes.
-const maxLayers = 128
-
 // mountLayers gives the root of the read-only overlay of layers, topmost first. The mount has no place in the file
 // system any more when it returns: it lives as long as the file is open, and dies with the process.
 func mountLayers(layers []string, point string) (*os.File, error) {
@@ -29,7 +26,8 @@ func mountLayers(layers []string, point string) (*os.File, error) {
 		defer f.Close()
 		options[i] = tree.FDPath(int(f.Fd()))
 	}
-	err := unix.Mount("slipway", point, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir="+strings.Join(options, ":"))
+	err := unix.Mount("slipway", point, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID,
+		"redirect_dir=follow,metacopy=on,lowerdir="+strings.Join(options, ":"))
 	if err != nil {
 		return nil, fmt.Errorf("mount %d layers: %w", len(layers), err)
 	}

@@ -1,4 +1,4 @@
-package images
+package squash
 
 import (
 	"bytes"
@@ -17,31 +17,26 @@ import (
 	"slipway/internal/errs"
 )
 
-// packer turns a tree into a squashfs with mksquashfs.
-type packer struct {
-	program string
-}
-
 // find looks the program up, so that its absence is told before any work is done.
-func (p packer) find() (string, error) {
-	path, err := exec.LookPath(p.program)
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", errs.New(errs.Missing, "%s is not installed: %w", p.program, err).With("apt-get install squashfs-tools")
+		return "", errs.New(errs.Missing, "%s is not installed: %w", program, err).With("apt-get install squashfs-tools")
 	}
 	return path, nil
 }
 
-// pack writes the tree below root as a squashfs at partitionOffset of the new file out. zstd level 1 costs a twentieth of
+// mksquashfs writes the tree below root as a squashfs at offset of the file out. zstd level 1 costs a twentieth of
 // the default levels' time for a tenth more bytes.
-func (p packer) pack(ctx context.Context, root *os.File, out string, progress func(percent float64)) error {
-	program, err := p.find()
+func mksquashfs(ctx context.Context, name string, root *os.File, out string, offset int64, progress func(percent float64)) error {
+	program, err := find(name)
 	if err != nil {
 		return err
 	}
 	// PR_SET_PDEATHSIG counts the thread, not the process, as the parent.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, program, ".", out, "-offset", strconv.Itoa(partitionOffset),
+	cmd := exec.CommandContext(ctx, program, ".", out, "-offset", strconv.FormatInt(offset, 10),
 		"-comp", "zstd", "-Xcompression-level", "1", "-noappend", "-no-recovery", "-xattrs", "-exit-on-error",
 		"-mem", "1G", "-mkfs-time", strconv.FormatInt(generatedAt().Unix(), 10), "-progress")
 	cmd.Dir = tree.FDPath(int(root.Fd()))
@@ -58,11 +53,11 @@ func (p packer) pack(ctx context.Context, root *os.File, out string, progress fu
 		}
 		return fmt.Errorf("run mksquashfs: %w: %s", err, strings.TrimSpace(string(complaints)))
 	}
-	return checkSquashfs(out)
+	return checkSquashfs(out, offset)
 }
 
 // checkSquashfs makes sure that a squashfs with padding lies where it should.
-func checkSquashfs(path string) error {
+func checkSquashfs(path string, offset int64) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -73,7 +68,7 @@ func checkSquashfs(path string) error {
 		return err
 	}
 	magic := make([]byte, 4)
-	if _, err := f.ReadAt(magic, partitionOffset); err != nil || string(magic) != "hsqs" || st.Size()%4096 != 0 {
+	if _, err := f.ReadAt(magic, offset); err != nil || string(magic) != "hsqs" || (st.Size()-offset)%4096 != 0 {
 		return errs.New(errs.Internal, "mksquashfs left no complete squashfs in %s", path)
 	}
 	return nil

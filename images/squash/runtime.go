@@ -1,4 +1,4 @@
-package images
+package squash
 
 import (
 	"encoding/json"
@@ -15,6 +15,17 @@ import (
 	"slipway/images/tree"
 )
 
+// ImageConfig is the part of the OCI configuration of the *image* that a run in Apptainer needs. Never the configuration
+// of a running container: its environment may hold secrets, and Env is readable in the frozen image.
+type ImageConfig struct {
+	Env          []string // NAME=value
+	Entrypoint   []string
+	Cmd          []string
+	WorkingDir   string
+	Architecture string // as Go and OCI name it; the host's when empty
+	Labels       map[string]string
+}
+
 // generatedAt is the time of every file that a freeze makes itself: equal freezes give equal bytes.
 func generatedAt() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -27,6 +38,9 @@ const sourceEnv = `for file in /.singularity.d/env/*.sh; do
     if [ -f "$file" ]; then . "$file"; fi
 done
 `
+
+// runtimeDir is made anew by every packing, so what a tree has there is not copied.
+const runtimeDir = ".singularity.d"
 
 // runtimeFiles gives the content of .singularity.d: what makes an image's Env and Entrypoint known to Apptainer.
 func runtimeFiles(c ImageConfig) (map[string]string, error) {
@@ -71,8 +85,8 @@ func exports(env []string) string {
 	return b.String()
 }
 
-// unexported lists the variables that exports leaves out.
-func unexported(env []string) []string {
+// Unexported lists the variables of an image that no run in Apptainer sees: no shell can set them, or a run sets them itself.
+func Unexported(env []string) []string {
 	var out []string
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")

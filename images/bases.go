@@ -1,0 +1,254 @@
+package images
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"slipway/images/squash"
+	"slipway/images/squashfs"
+)
+
+// baseFormat changes when equal images no longer give equal bases.
+const baseFormat = 1
+
+// baseRecord is what the library knows of an image that it has converted.
+type baseRecord struct {
+	Key    string    `json:"key"`
+	Part   BasePart  `json:"part"`
+	Of     Base      `json:"of"`
+	Losses Losses    `json:"losses"`
+	Added  []string  `json:"added"`
+	Made   time.Time `json:"made"`
+}
+
+// baseKey names the base of an image: what its bytes follow from.
+func (l *Library) baseKey(src Source) (string, error) {
+	data, err := json.Marshal(struct {
+		Format int
+		Image  string
+		Config squash.ImageConfig
+		Rules  []string
+	}{baseFormat, src.Base.Digest, src.Config, l.strip.Rules()})
+	if err != nil {
+		return "", fmt.Errorf("encode the base's key: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Prepare converts the image of a source into a base, so that no freeze has to wait for it. A second call finds it there.
+func (l *Library) Prepare(ctx context.Context, src Source, report func(Progress)) error {
+	if err := src.validateBase(); err != nil {
+		return err
+	}
+	_, err := l.prepareBase(ctx, src, report)
+	return err
+}
+
+// prepareBase finds the base of a source's image, or makes it. All who want the same one wait for one conversion.
+func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progress)) (baseRecord, error) {
+	key, err := l.baseKey(src)
+	if err != nil {
+		return baseRecord{}, err
+	}
+	if b, ok := l.knownBase(key); ok {
+		return b, nil
+	}
+	b, err := l.conversions.do(ctx, key, report, func(ctx context.Context, m *meter) (baseRecord, error) {
+		if b, ok := l.knownBase(key); ok {
+			return b, nil
+		}
+		return l.convert(ctx, key, src, m)
+	})
+	if err != nil {
+		return baseRecord{}, fmt.Errorf("convert the image %s: %w", src.Base.Reference, err)
+	}
+	return b, nil
+}
+
+// knownBase finds a base whose file is there.
+func (l *Library) knownBase(key string) (baseRecord, bool) {
+	var b baseRecord
+	if err := readJSON(l.path("bases", key+".json"), &b); err != nil || b.Key != key {
+		return baseRecord{}, false
+	}
+	st, err := os.Stat(l.basePath(b.Part.Digest))
+	return b, err == nil && st.Size() == b.Part.Size
+}
+
+// basePath names the file of a base's squashfs.
+func (l *Library) basePath(digest string) string { return l.path("bases", hexOrNone(digest)+".sqfs") }
+
+func (l *Library) convert(ctx context.Context, key string, src Source, m *meter) (baseRecord, error) {
+	start := time.Now()
+	work, err := os.MkdirTemp(l.path("work"), "base-")
+	if err != nil {
+		return baseRecord{}, l.explain(err, 0)
+	}
+	defer l.discard(work)
+	file := work + "/base.sqfs"
+	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
+		Layers: src.Layers, Image: src.Config, Strip: l.strip, Work: work, Out: file,
+		Progress: func(_ squash.Stage, files, bytes, total int64) { m.at(Preparing, files, bytes, total) },
+	})
+	if err != nil {
+		return baseRecord{}, l.explain(err, 0)
+	}
+	part, err := measureBase(ctx, file)
+	if err != nil {
+		return baseRecord{}, err
+	}
+	b := baseRecord{
+		Key: key, Part: part, Of: src.Base, Losses: squashLosses(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
+	}
+	if err := l.publish(file, l.basePath(part.Digest)); err != nil {
+		return baseRecord{}, l.explain(err, 0)
+	}
+	if err := writeJSON(l.path("bases"), key+".json", b); err != nil {
+		return baseRecord{}, l.explain(err, 0)
+	}
+	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Files, "took", time.Since(start).Round(time.Millisecond))
+	return b, nil
+}
+
+// measureBase flushes the file of a base, and reads it for its digests.
+func measureBase(ctx context.Context, path string) (BasePart, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return BasePart{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return BasePart{}, err
+	}
+	image, err := squashfs.Parse(f, st.Size())
+	if err != nil {
+		return BasePart{}, err
+	}
+	b := BasePart{Cut: image.Cut()}
+	b.Part, b.Kept, err = hashBase(ctx, f, st.Size(), image.Cut())
+	return b, errors.Join(err, f.Chmod(0o644), f.Sync())
+}
+
+// hashBase reads a base once for its digest and that of the part which environments keep.
+func hashBase(ctx context.Context, f io.ReaderAt, size, cut int64) (all Part, kept string, err error) {
+	whole, part := sha256.New(), sha256.New()
+	for _, s := range []struct {
+		from, to int64
+		into     io.Writer
+	}{{0, superblockSize, whole}, {superblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
+		if err := copySection(ctx, s.into, f, s.from, s.to); err != nil {
+			return Part{}, "", err
+		}
+	}
+	return Part{Digest: sumOf(whole), Size: size}, sumOf(part), nil
+}
+
+// openedBase is a base that is being used.
+type openedBase struct {
+	file  *os.File
+	image *squashfs.Image
+	cache *baseCache
+	users int // counted by cache
+}
+
+// release ends a use.
+func (b *openedBase) release() { b.cache.release(b) }
+
+// openBase gives a parsed base; release it.
+func (l *Library) openBase(digest string) (*openedBase, error) {
+	return l.opened.acquire(digest, l.basePath(digest))
+}
+
+// maxOpenBases bounds what parsed bases take: some 60 MB each.
+const maxOpenBases = 2
+
+// baseCache keeps the bases parsed that were used last: parsing costs some tenths of a second.
+type baseCache struct {
+	mu    sync.Mutex
+	order list.List // of digests, the most recently used first
+	known map[string]*openedBase
+}
+
+// acquire parses under the lock: who wants the same base waits for the one that parses it.
+func (c *baseCache) acquire(digest, path string) (*openedBase, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.known[digest]; b != nil {
+		b.users++
+		c.touch(digest)
+		return b, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the base: %w", err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	image, err := squashfs.Parse(f, st.Size())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the base %s: %w", digest, err), f.Close())
+	}
+	b := &openedBase{file: f, image: image, cache: c, users: 2} // the caller and the cache
+	if c.known == nil {
+		c.known = map[string]*openedBase{}
+	}
+	c.known[digest] = b
+	c.touch(digest)
+	return b, nil
+}
+
+// touch makes digest the most recently used, and lets the one that is too much go.
+func (c *baseCache) touch(digest string) {
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		if e.Value == digest {
+			c.order.MoveToFront(e)
+			return
+		}
+	}
+	c.order.PushFront(digest)
+	if c.order.Len() > maxOpenBases {
+		c.drop(c.order.Back())
+	}
+}
+
+func (c *baseCache) drop(e *list.Element) {
+	digest := c.order.Remove(e).(string)
+	b := c.known[digest]
+	delete(c.known, digest)
+	b.leave()
+}
+
+func (c *baseCache) release(b *openedBase) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.leave()
+}
+
+// forget drops all that nobody uses.
+func (c *baseCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.order.Len() > 0 {
+		c.drop(c.order.Back())
+	}
+}
+
+// leave is called with the cache's lock held. A file that was only read has nothing to lose when it is closed.
+func (b *openedBase) leave() {
+	if b.users--; b.users == 0 {
+		_ = b.file.Close()
+	}
+}

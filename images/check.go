@@ -1,0 +1,164 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/sif"
+	"slipway/internal/errs"
+)
+
+// stamp tells whether a file may have changed since its bytes were compared with their digests.
+type stamp struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func stampOf(f *os.File) (stamp, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return stamp{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
+	}
+	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
+}
+
+// stamps remembers which images have been compared, by digest.
+type stamps struct {
+	mu   sync.Mutex
+	seen map[string]stamp
+}
+
+func (s *stamps) set(digest string, st stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[string]stamp{}
+	}
+	s.seen[digest] = st
+}
+
+func (s *stamps) is(digest string, st stamp) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.seen[digest]
+	return ok && known == st
+}
+
+// trust takes an image that this process has just written for what it is named.
+func (l *Library) trust(digest string) {
+	f, err := os.Open(l.blob(digest))
+	if err != nil {
+		return // the next use compares it
+	}
+	defer f.Close()
+	if st, err := stampOf(f); err == nil {
+		l.trusted.set(digest, st)
+	}
+}
+
+// Ready gives the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
+// digest, by this process, and the file has not been touched since.
+func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
+	f, err := l.openBlob(digest)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	st, err := stampOf(f)
+	if err != nil {
+		return "", err
+	}
+	if l.trusted.is(digest, st) {
+		return f.Name(), nil
+	}
+	d, err := l.document(digest)
+	if err != nil {
+		return "", err
+	}
+	if _, err := checkImage(ctx, f, d, io.Discard); err != nil {
+		return "", fmt.Errorf("environment %s: %w", digest, err)
+	}
+	l.trusted.set(digest, st)
+	return f.Name(), nil
+}
+
+func (l *Library) openBlob(digest string) (*os.File, error) {
+	f, err := os.Open(l.blob(digest))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
+	}
+	return f, err
+}
+
+// document gives the document of a digest, and makes sure that it is the one.
+func (l *Library) document(digest string) (Document, error) {
+	data, err := os.ReadFile(l.path("documents", hexOrNone(digest)+".json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return Document{}, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	if digestOf(data) != digest {
+		return Document{}, damaged("its document has the digest %s", digestOf(data))
+	}
+	return DecodeDocument(data)
+}
+
+func damaged(format string, args ...any) error {
+	return errs.New(errs.Conflict, "the environment is damaged on disk: %s", fmt.Sprintf(format, args...)).
+		With("freeze it again, pull it again, or restore the file from a copy")
+}
+
+// checkImage reads a SIF once, compares its parts with the document's digests and copies all of it to also.
+func checkImage(ctx context.Context, f *os.File, d Document, also io.Writer) (*sif.Image, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	image, err := sif.Open(f, st.Size())
+	if err != nil {
+		return nil, damaged("%v", err)
+	}
+	if image.Partition.Size != d.partition() || image.Manifest.Size != d.Manifest.Size {
+		return nil, damaged("its partition has %d bytes and its manifest %d, instead of %d and %d",
+			image.Partition.Size, image.Manifest.Size, d.partition(), d.Manifest.Size)
+	}
+	kept, tail, about := sha256.New(), sha256.New(), sha256.New()
+	start, end := image.Partition.Offset, image.Manifest.Offset
+	for _, s := range []struct {
+		from, to int64
+		into     io.Writer
+	}{
+		{0, start + superblockSize, io.Discard},
+		{start + superblockSize, start + d.cut(), kept},
+		{start + d.cut(), start + d.partition(), tail},
+		{start + d.partition(), end, io.Discard},
+		{end, end + d.Manifest.Size, about},
+		{end + d.Manifest.Size, st.Size(), io.Discard},
+	} {
+		if err := copySection(ctx, io.MultiWriter(s.into, also), f, s.from, s.to); err != nil {
+			return nil, err
+		}
+	}
+	if err := copySection(ctx, tail, f, start, start+superblockSize); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Base != nil && sumOf(kept) != d.Base.Kept:
+		return nil, damaged("what it has of its base has the digest %s", sumOf(kept))
+	case sumOf(tail) != d.Tail.Digest:
+		return nil, damaged("its own part has the digest %s", sumOf(tail))
+	case sumOf(about) != d.Manifest.Digest:
+		return nil, damaged("its manifest has the digest %s", sumOf(about))
+	}
+	return image, nil
+}

@@ -1,0 +1,205 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"slipway/images/inside"
+	"slipway/images/seal"
+	"slipway/images/sif"
+	"slipway/images/squashfs"
+)
+
+// maxPending bounds the images that wait to be settled. One that finds no room is settled at the next start.
+const maxPending = 1024
+
+// facts is what was found out of an image after its freeze had answered.
+type facts struct {
+	SIF       Part             `json:"sif"`               // the whole file, signed
+	Signers   []string         `json:"signers,omitempty"` // ids of the keys
+	Settled   time.Time        `json:"settled"`
+	Inventory inside.Inventory `json:"inventory"`
+}
+
+// later has an image settled in the background.
+func (l *Library) later(digest string) {
+	select {
+	case l.pending <- digest:
+	default:
+	}
+}
+
+// Run settles images and keeps house until ctx ends: whatever may take longer than a user should wait.
+func (l *Library) Run(ctx context.Context) error {
+	l.unsettled()
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case digest := <-l.pending:
+			if err := l.settle(ctx, digest); err != nil && ctx.Err() == nil {
+				l.log.Error("an environment cannot be settled", "digest", digest, "error", err)
+			}
+		case <-tick.C:
+			if err := l.tidy(ctx); err != nil && ctx.Err() == nil {
+				l.log.Error("environments cannot be tidied up", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// unsettled finds what an earlier service had no time for.
+func (l *Library) unsettled() {
+	documents, _ := filepath.Glob(l.path("documents", "*.json"))
+	for _, path := range documents {
+		name := filepath.Base(path)
+		if _, err := os.Stat(l.path("facts", name)); errors.Is(err, os.ErrNotExist) {
+			l.later(digestPrefix + strings.TrimSuffix(name, ".json"))
+		}
+	}
+}
+
+// settle signs an image, compares all its bytes with its digest, and finds out what is in it.
+func (l *Library) settle(ctx context.Context, digest string) error {
+	d, err := l.document(digest)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.blob(digest), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := l.sign(ctx, f); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	image, err := checkImage(ctx, f, d, sum)
+	if err != nil {
+		return fmt.Errorf("environment %s: %w", digest, err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	out := facts{SIF: Part{Digest: sumOf(sum), Size: st.Size()}, Settled: l.cfg.Now().UTC()}
+	if out.Inventory, err = l.look(ctx, image, d); err != nil {
+		return err
+	}
+	if l.cfg.Keys != nil {
+		if out.Signers, err = image.Verify(ctx, l.unseal, nil); err != nil {
+			return err
+		}
+	}
+	l.trust(digest)
+	return writeJSON(l.path("facts"), hexOrNone(digest)+".json", out)
+}
+
+// sign appends the site's signature, once. What an interrupted signing left is taken away first.
+func (l *Library) sign(ctx context.Context, f *os.File) error {
+	if l.cfg.Keys == nil {
+		return nil
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if image, err := sif.Open(f, st.Size()); err == nil && len(image.Signatures) > 0 {
+		return nil
+	}
+	if err := sif.Repair(f); err != nil {
+		return err
+	}
+	if err := sif.Sign(ctx, f, l.cfg.Keys.Sign, nil); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func (l *Library) unseal(payloadType string, envelope []byte) ([]byte, string, error) {
+	payload, key, err := l.cfg.Keys.Open(payloadType, envelope)
+	return payload, key.ID, err
+}
+
+// look says what is in an image. What it has of its base was looked at before, or is now for all environments over it.
+func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inside.Inventory, error) {
+	root := image.Root()
+	tree, err := squashfs.Parse(root, root.Size())
+	if err != nil {
+		return inside.Inventory{}, err
+	}
+	about, err := image.ReadManifest()
+	if err != nil {
+		return inside.Inventory{}, err
+	}
+	m, err := decodeManifest(about)
+	if err != nil {
+		return inside.Inventory{}, err
+	}
+	cfg := inside.Config{Tree: inside.TreeOf(tree), Name: m.Base.Reference, Path: pathOf(m.Env)}
+	if d.Base != nil {
+		b, err := l.openBase(d.Base.Digest)
+		if err != nil {
+			return inside.Inventory{}, err
+		}
+		defer b.release()
+		known := inside.TreeOf(b.image)
+		inventory, err := l.baseInventory(ctx, d.Base.Digest, inside.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
+		if err != nil {
+			return inside.Inventory{}, err
+		}
+		cfg.Base = &inside.Known{Tree: known, Inventory: inventory}
+	}
+	return inside.Look(ctx, cfg)
+}
+
+// baseInventory looks at a base once.
+func (l *Library) baseInventory(ctx context.Context, digest string, cfg inside.Config) (inside.Inventory, error) {
+	file := hexOrNone(digest) + ".json"
+	var known inside.Inventory
+	if err := readJSON(l.path("facts", "bases", file), &known); err == nil {
+		return known, nil
+	}
+	known, err := inside.Look(ctx, cfg)
+	if err != nil {
+		return inside.Inventory{}, err
+	}
+	return known, writeJSON(l.path("facts", "bases"), file, known)
+}
+
+// pathOf gives the PATH of an image's environment.
+func pathOf(env []string) string {
+	for _, entry := range env {
+		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// attest signs a statement on where an environment comes from, once a freeze that named it.
+func (l *Library) attest(req Request, e Environment, started time.Time) error {
+	if l.cfg.Keys == nil || e.Unchanged {
+		return nil
+	}
+	names := []string{}
+	if e.Name != "" {
+		names = append(names, strings.TrimSuffix(e.Name+":"+e.Tag, ":"))
+	}
+	envelope, err := l.cfg.Keys.Attest(seal.Provenance{
+		Environment: e.Digest, Names: names, Version: l.cfg.Version, Base: e.Base.Digest, Strip: digestOf([]byte(strings.Join(l.strip.Rules(), "\n"))),
+		Kind: req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	return writeFile(l.path("statements", hexOrNone(e.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
+}

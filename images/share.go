@@ -1,0 +1,152 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// Audience is who may see and run an environment beside its owner.
+type Audience string
+
+// The audiences.
+const (
+	Private Audience = "private" // nobody
+	Group   Audience = "group"   // the members of one group
+	Public  Audience = "public"  // every user of the service
+)
+
+// Share is an owner's word on who else may use an environment.
+type Share struct {
+	With  Audience `json:"with"`
+	Group string   `json:"group,omitempty"` // of audience Group
+}
+
+// Viewer is who looks for environments.
+type Viewer struct {
+	Owner  string   // the word by which he owns his own
+	Groups []string // that he is a member of
+}
+
+func (s Share) admits(v Viewer) bool {
+	return s.With == Public || s.With == Group && slices.Contains(v.Groups, s.Group)
+}
+
+// SetShare says who else may use one of the owner's environments. Jobs and sessions that were started before go on.
+func (l *Library) SetShare(v Viewer, ref string, s Share) (Environment, error) {
+	switch {
+	case s.With != Private && s.With != Group && s.With != Public:
+		return Environment{}, errs.Bad("with", s.With, "private, group or public")
+	case s.With == Group && !slices.Contains(v.Groups, s.Group):
+		return Environment{}, errs.Bad("group", s.Group, fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
+	case s.With != Group && s.Group != "":
+		return Environment{}, errs.Bad("group", s.Group, "left out unless it is shared with a group")
+	}
+	return l.change(v.Owner, ref, func(r *record, _ Environment) error {
+		r.Share = s
+		return nil
+	})
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "you are in none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// Find gives an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is the other's
+// word, empty for the viewer's own. A whole digest is found whoever shares it.
+func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
+	if owner != "" && owner != v.Owner {
+		return l.shared(v, owner, ref)
+	}
+	e, err := l.Get(v.Owner, ref)
+	if hexPart, whole := digestHex(ref); whole && errs.Is(err, errs.NotFound) {
+		if e, ok := l.sharedDigest(v, hexPart); ok {
+			return e, nil
+		}
+	}
+	return e, err
+}
+
+// shared looks among what another owner shares with the viewer. What is not shared is as if it were not there.
+func (l *Library) shared(v Viewer, owner, ref string) (Environment, error) {
+	all, err := l.List(owner)
+	if err != nil {
+		return Environment{}, err
+	}
+	all = slices.DeleteFunc(all, func(e Environment) bool { return !e.Share.admits(v) })
+	return choose(all, ref)
+}
+
+func (l *Library) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
+	for _, r := range l.recordsOf(hexPart) {
+		if r.Share.admits(v) {
+			return r.environment(r.Labels[len(r.Labels)-1]), true
+		}
+	}
+	return Environment{}, false
+}
+
+// Shared lists what others share with the viewer, the newest first.
+func (l *Library) Shared(v Viewer) ([]Environment, error) {
+	var out []Environment
+	err := l.eachRecord(func(r record) {
+		if r.Owner == v.Owner || !r.Share.admits(v) {
+			return
+		}
+		for _, b := range r.Labels {
+			out = append(out, r.environment(b))
+		}
+	})
+	inOrder(out)
+	return out, err
+}
+
+// eachRecord calls fn for all records of all owners. What cannot be read is logged and passed over.
+func (l *Library) eachRecord(fn func(record)) error {
+	files, err := filepath.Glob(l.path("records", "*", "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		if r, ok := l.readRecord(path); ok {
+			fn(r)
+		}
+	}
+	return nil
+}
+
+// recordsOf gives every owner's record of a digest.
+func (l *Library) recordsOf(hexPart string) []record {
+	files, _ := filepath.Glob(l.path("records", "*", hexPart+".json"))
+	var out []record
+	for _, path := range files {
+		if r, ok := l.readRecord(path); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (l *Library) readRecord(path string) (record, bool) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return record{}, false
+	}
+	var r record
+	if err == nil {
+		r, err = decodeAnyRecord(data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"))
+	}
+	if err != nil {
+		l.log.Error("an environment's record cannot be read", "file", path, "error", err)
+		return record{}, false
+	}
+	return r, true
+}

@@ -1,0 +1,77 @@
+package images
+
+import (
+	"context"
+
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"slipway/images/seal"
+)
+
+// Verified says what was proven of an environment.
+type Verified struct {
+	Document Document
+	SIF      Part        // the whole file, with its signatures
+	Signers  []string    // ids of accepted keys that have signed the image
+	Stated   []Statement // by accepted keys
+}
+
+// Statement is what a key says about where an environment comes from.
+type Statement struct {
+	seal.Provenance
+	Key seal.Key
+}
+
+// Verify reads all bytes of an environment again, compares them with its digest, and checks what was signed.
+func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
+	f, err := l.openBlob(digest)
+	if err != nil {
+		return Verified{}, fmt.Errorf("verify: %w", err)
+	}
+	defer f.Close()
+	d, err := l.document(digest)
+	if err != nil {
+		return Verified{}, fmt.Errorf("verify: %w", err)
+	}
+	sum := newHasher(io.Discard)
+	image, err := checkImage(ctx, f, d, sum)
+	if err != nil {
+		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
+	}
+	out := Verified{Document: d, SIF: Part{Digest: sumOf(sum.sum), Size: sum.size}}
+	if l.cfg.Keys == nil {
+		return out, nil
+	}
+	if len(image.Signatures) > 0 {
+		if out.Signers, err = image.Verify(ctx, l.unseal, nil); err != nil {
+			return out, fmt.Errorf("verify %s: %w", digest, err)
+		}
+	}
+	out.Stated, err = l.statements(digest)
+	return out, err
+}
+
+// statements gives what accepted keys say about an environment. What others say is passed over.
+func (l *Library) statements(digest string) ([]Statement, error) {
+	files, err := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Statement
+	for _, path := range files {
+		envelope, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		p, key, err := l.cfg.Keys.Verify(envelope, digest)
+		if err != nil {
+			l.log.Warn("a statement about an environment is not believed", "digest", digest, "file", path, "error", err)
+			continue
+		}
+		out = append(out, Statement{p, key})
+	}
+	return out, nil
+}

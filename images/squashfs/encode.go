@@ -28,9 +28,9 @@ func (t *tables) head(b []byte, n *Node, number uint32, ext bool) ([]byte, error
 
 // file appends the inode of anything but a directory.
 func (t *tables) file(b []byte, n *Node, number, links uint32) ([]byte, error) {
-	xattr, err := t.xattrs.index(n.Xattrs)
+	xattr, err := t.xattr(n)
 	if err != nil {
-		return nil, invalid("store %q: %w", pathOf(t.root, n), err)
+		return nil, err
 	}
 	if n.Kind == File {
 		return t.regular(b, n, number, links, xattr)
@@ -90,16 +90,16 @@ func (t *tables) regular(b []byte, n *Node, number, links, xattr uint32) ([]byte
 // directory writes the inode of the directory at a place in the plan.
 func (t *tables) directory(i uint32, l listing) error {
 	d := &t.plan.dirs[i]
-	xattr, err := t.xattrs.index(d.node.Xattrs)
+	xattr, err := t.xattr(d.node)
 	if err != nil {
-		return invalid("store %q: %w", pathOf(t.root, d.node), err)
+		return err
 	}
 	parent := t.plan.number(d.parent | isDir)
 	if d.parent == i {
 		parent = t.plan.inodes() + 1
 	}
-	if l.at.block > math.MaxUint32 || t.inodes.place().block > math.MaxUint32 || l.size > math.MaxUint32-3 {
-		return t.limit(d.node, "the tables have more than %d bytes", uint32(math.MaxUint32))
+	if l.at.block > t.far || t.inodes.place().block > t.far || l.size+3 > t.far {
+		return t.limit(d.node, "the directory table has more than %d bytes", t.far)
 	}
 	le, size, links := binary.LittleEndian, uint32(l.size)+3, d.subdirs+2
 	ext := xattr != noXattr || size > math.MaxUint16 || len(l.index) > 0
@@ -120,4 +120,16 @@ func (t *tables) directory(i uint32, l listing) error {
 	t.inodes.write(b)
 	t.buf = b
 	return nil
+}
+
+// xattr gives the number of a node's set of xattrs.
+func (t *tables) xattr(n *Node) (uint32, error) {
+	i, err := t.xattrs.index(n.Xattrs)
+	if err == nil && t.xattrs.pairs.place().block > t.far {
+		err = invalid("the xattrs have more than %d bytes", t.far)
+	}
+	if err != nil {
+		return 0, t.limit(n, "%w", err)
+	}
+	return i, nil
 }

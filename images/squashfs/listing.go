@@ -28,10 +28,10 @@ func (t *tables) list(d *plannedDir) (listing, error) {
 	for from := 0; from < len(kids); {
 		to := t.runEnd(kids, from)
 		l.add(t.listings.place(), d.node.Children[from].Name)
-		b, err := t.run(d.node.Children[from:to], kids[from:to])
-		if err != nil {
-			return l, t.limit(d.node, "%w", err)
+		if t.place(kids[from]).block > t.far {
+			return l, t.limit(d.node, "the inode table has more than %d bytes", t.far)
 		}
+		b := t.run(d.node.Children[from:to], kids[from:to])
 		t.listings.write(b)
 		l.size += uint64(len(b))
 		from = to
@@ -69,14 +69,10 @@ func (t *tables) runEnd(kids []uint32, from int) int {
 	return to
 }
 
-func (t *tables) run(entries []Entry, kids []uint32) ([]byte, error) {
+func (t *tables) run(entries []Entry, kids []uint32) []byte {
 	le, first := binary.LittleEndian, t.plan.number(kids[0])
-	block := t.place(kids[0]).block
-	if block > math.MaxUint32 {
-		return nil, invalid("the inode table has more than %d bytes", uint32(math.MaxUint32))
-	}
 	b := t.buf[:0]
-	for _, v := range []uint32{uint32(len(kids) - 1), uint32(block), first} {
+	for _, v := range []uint32{uint32(len(kids) - 1), uint32(t.place(kids[0]).block), first} {
 		b = le.AppendUint32(b, v)
 	}
 	for i, e := range entries {
@@ -87,5 +83,5 @@ func (t *tables) run(entries []Entry, kids []uint32) ([]byte, error) {
 		b = append(b, e.Name...)
 	}
 	t.buf = b
-	return b, nil
+	return b
 }

@@ -15,6 +15,7 @@ type tables struct {
 	super     Superblock
 	packers   []packer
 	fragments []byte
+	far       uint64 // the last position in a table that a reference can hold; less in tests
 
 	root   *Node
 	plan   *plan
@@ -30,7 +31,7 @@ type tables struct {
 }
 
 func newTables(cfg WriterConfig, super Superblock, fragments []byte) (*tables, error) {
-	t := &tables{super: super, fragments: fragments, packers: make([]packer, cfg.Workers)}
+	t := &tables{super: super, fragments: fragments, packers: make([]packer, cfg.Workers), far: math.MaxUint32}
 	for i := range t.packers {
 		var err error
 		if t.packers[i], err = newPacker(super.Compressor, Fast, metaSize); err != nil {
@@ -39,7 +40,7 @@ func newTables(cfg WriterConfig, super Superblock, fragments []byte) (*tables, e
 	}
 	t.inodes, t.listings = newMetaWriter(t.packers), newMetaWriter(t.packers)
 	t.ids.byID = map[uint32]uint16{}
-	t.xattrs = newXattrTable(newMetaWriter(t.packers))
+	t.xattrs = xattrTable{pairs: newMetaWriter(t.packers), byPlace: map[*Xattrs]uint32{}, byBytes: map[string]uint32{}}
 	return t, nil
 }
 
@@ -115,8 +116,8 @@ func (t *tables) writeFiles() error {
 	t.filesAt = make([]uint32, len(p.files))
 	b := make([]byte, 0, 48*len(p.files))
 	for i, n := range p.files {
-		if uint64(len(b)) > math.MaxUint32 {
-			return t.limit(n, "the inode table has more than %d bytes", uint32(math.MaxUint32))
+		if uint64(len(b)) > t.far {
+			return t.limit(n, "the inode table has more than %d bytes", t.far)
 		}
 		t.filesAt[i] = uint32(len(b))
 		var err error

@@ -2,7 +2,6 @@ package squashfs
 
 import (
 	"encoding/binary"
-	"math"
 	"strings"
 )
 
@@ -18,10 +17,6 @@ type xattrTable struct {
 	entries []byte
 	byPlace map[*Xattrs]uint32
 	byBytes map[string]uint32
-}
-
-func newXattrTable(pairs *metaWriter) xattrTable {
-	return xattrTable{pairs: pairs, byPlace: map[*Xattrs]uint32{}, byBytes: map[string]uint32{}}
 }
 
 // index gives the number of a set.
@@ -44,9 +39,6 @@ func (t *xattrTable) index(x *Xattrs) (uint32, error) {
 		t.entries = binary.LittleEndian.AppendUint32(t.entries, uint32(len(b)))
 		t.byBytes[string(b)] = i
 		t.pairs.write(b)
-	}
-	if t.pairs.place().block > math.MaxUint32 {
-		return 0, invalid("the xattrs have more than %d bytes", uint32(math.MaxUint32))
 	}
 	t.byPlace[x] = i
 	return i, nil

@@ -26,6 +26,7 @@ const (
 	CDI        Part = "cdi"        // the same, new enough to read descriptions of devices: version 25
 	Notebook   Part = "notebook"   // the image slipway/notebook:1 in the engine
 	Mksquashfs Part = "mksquashfs" // squashfs-tools
+	Squashfuse Part = "squashfuse" // squashfuse, and a /dev/fuse to mount through
 	Apptainer  Part = "apptainer"  // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"       // loop devices that can be mounted
 	Hub5       Part = "hub5"       // JupyterHub 5 with both Spawners, in the cache
@@ -89,6 +90,9 @@ func probe(p Part) error {
 		return exec.Command("docker", "image", "inspect", NotebookImage).Run()
 	case Mksquashfs:
 		return onPath("mksquashfs")
+	case Squashfuse:
+		_, err := os.Stat("/dev/fuse")
+		return errors.Join(err, onPath("squashfuse"))
 	case Apptainer:
 		return onPath(ApptainerPath())
 	case Loop:

@@ -117,7 +117,9 @@ func ofEngine(name string) bool {
 }
 
 // isBusy reports the directories that get a new time whenever an engine does so.
-func isBusy(name string) bool { return name == "." || name == "dev" || name == "etc" }
+func isBusy(name string) bool {
+	return name == "." || name == "dev" || name == "etc" || name == "proc" || name == "sys"
+}
 
 // put makes one entry, unless the base has the same.
 func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {

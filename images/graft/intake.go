@@ -17,6 +17,7 @@ const (
 	readers  = 4       // goroutines that read small files ahead: a cold disk answers several at once
 	ahead    = 32      // files that are open and read, or being read, before their turn
 	smallMax = 1 << 20 // bytes of a file that is read ahead whole
+	tinyMax  = 1 << 15 // of one that makes do with a small buffer, as most files do
 )
 
 // job is one file to store.
@@ -39,7 +40,7 @@ type intake struct {
 	order   chan *job // to the one that stores
 	queue   chan *job // to those that read ahead
 	done    sync.WaitGroup
-	buffers sync.Pool
+	buffers [2]sync.Pool // of tinyMax and of smallMax bytes
 	files   int   // stored
 	bytes   int64 // read
 }
@@ -48,7 +49,8 @@ func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
 	in := &intake{g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
 	in.ctx, in.cancel = context.WithCancelCause(ctx)
 	g.cfg.Progress(stage, 0, 0)
-	in.buffers.New = func() any { return new([smallMax]byte) }
+	in.buffers[0].New = func() any { return make([]byte, tinyMax) }
+	in.buffers[1].New = func() any { return make([]byte, smallMax) }
 	for range readers {
 		in.done.Go(in.read)
 	}
@@ -108,7 +110,7 @@ func (in *intake) prepare(j *job) {
 }
 
 func (in *intake) readSmall(j *job) {
-	j.small = in.buffers.Get().(*[smallMax]byte)[:j.stat.Size]
+	j.small = in.pool(j).Get().([]byte)[:j.stat.Size]
 	n, err := j.file.ReadAt(j.small, 0)
 	if n < len(j.small) && (err == nil || errors.Is(err, io.EOF)) {
 		err = errMoved
@@ -119,6 +121,13 @@ func (in *intake) readSmall(j *job) {
 	if j.err = err; err == nil && in.g.cfg.Look != nil {
 		in.g.cfg.Look("/"+j.path, j.small)
 	}
+}
+
+func (in *intake) pool(j *job) *sync.Pool {
+	if j.stat.Size <= tinyMax {
+		return &in.buffers[0]
+	}
+	return &in.buffers[1]
 }
 
 // verify says whether the file is still what it was before it was read.
@@ -141,7 +150,7 @@ func (in *intake) store() {
 			err = closeErr
 		}
 		if j.small != nil {
-			in.buffers.Put((*[smallMax]byte)(j.small[:smallMax]))
+			in.pool(j).Put(j.small[:cap(j.small)])
 		}
 		if err != nil {
 			in.cancel(err)

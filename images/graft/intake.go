@@ -41,8 +41,8 @@ type intake struct {
 	queue   chan *job // to those that read ahead
 	done    sync.WaitGroup
 	buffers [2]sync.Pool // of tinyMax and of smallMax bytes
-	files   int   // stored
-	bytes   int64 // read
+	files   int          // stored
+	bytes   int64        // read
 }
 
 func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {

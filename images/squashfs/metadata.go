@@ -166,6 +166,9 @@ func (t *table) reference(ref uint64) (int, error) {
 // listed reads n bytes of a table that is found through a list of its blocks, and tells where its first block is.
 func (s *source) listed(what string, list uint64, n int64) ([]byte, uint64, error) {
 	blocks := (n + metaSize - 1) / metaSize
+	if n == 0 {
+		return nil, 0, corrupt("%s is empty", what)
+	}
 	if list > s.end || uint64(blocks)*8 > s.end-list {
 		return nil, 0, corrupt("%s of %d bytes is listed at %d of %d", what, n, list, s.end)
 	}

@@ -79,9 +79,6 @@ func (i *Image) parseLists(s *source, w *walk) (end uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(ids) == 0 {
-		return 0, corrupt("no owners")
-	}
 	for ; len(ids) > 0; ids = ids[4:] {
 		w.ids = append(w.ids, binary.LittleEndian.Uint32(ids))
 	}

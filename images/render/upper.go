@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/images/squashfs"
 )
 
-// Progress is told of each part done: bytes of contents so far, and of all.
+// Progress is told of each part done: bytes of contents so far, and of all. It is called by one goroutine at a time, and quick.
 type Progress func(done, total int64)
 
 // UpperConfig says which upper directory to write, and where.
@@ -70,10 +70,13 @@ func (p *planter) opaque(c Change) error {
 
 // meter makes of steps the sum that a Progress is told.
 func meter(tell Progress, total int64) func(int64) {
-	var done atomic.Int64
+	var mu sync.Mutex
+	var done int64
 	return func(n int64) {
-		if d := done.Add(n); tell != nil {
-			tell(d, total)
+		mu.Lock()
+		defer mu.Unlock()
+		if done += n; tell != nil {
+			tell(done, total)
 		}
 	}
 }

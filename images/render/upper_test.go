@@ -27,7 +27,7 @@ func (f *fixture) thaw(env *squashfs.Image) string {
 	must(f.t, err)
 	defer dir.Close()
 	var done, total int64
-	must(f.t, Upper(f.t.Context(), UpperConfig{Base: f.base, Env: env, Dir: dir, Progress: func(d, all int64) { done, total = max(done, d), all }}))
+	must(f.t, Upper(f.t.Context(), UpperConfig{Base: f.base, Env: env, Dir: dir, Progress: func(d, all int64) { done, total = d, all }}))
 	if done != total {
 		f.t.Errorf("%d bytes are done in the end, of %d", done, total)
 	}

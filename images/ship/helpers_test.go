@@ -258,8 +258,8 @@ func reference(t testing.TB, host, rest string) Reference {
 	return r
 }
 
-// chunked is a registry that takes chunks, keeps what arrived of a broken one, and says how much that is, as the reference
-// implementation does. It knows one repository and only blobs; the rest goes to next.
+// chunked is a registry that takes chunks, keeps what arrived of a broken one, and says how much that is, as the specification
+// has it. It knows one repository and only blobs; the rest goes to next.
 type chunked struct {
 	next  http.Handler
 	mu    sync.Mutex

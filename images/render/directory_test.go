@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"slipway/images/squashfs"
@@ -114,6 +115,32 @@ func TestWithoutRootNodesBecomeOnesOwn(t *testing.T) {
 	}
 	if len(u.Opened.Paths) != most || u.Opened.Count != 2*most+2 {
 		t.Errorf("%d paths of %d", len(u.Opened.Paths), u.Opened.Count)
+	}
+}
+
+// TestAnyoneCanUnpack runs this program again as somebody who is not root.
+func TestAnyoneCanUnpack(t *testing.T) {
+	if dir := os.Getenv("RENDER_TEST_UNPACK"); dir != "" {
+		out, err := Directory(t.Context(), DirectoryConfig{Env: parse(t, filepath.Join(dir, "env")), Root: filepath.Join(dir, "root"), Digest: hexDigest})
+		must(t, err)
+		if out.Owners || !slices.Equal(out.Skipped.Paths, []string{"/opt/blk", "/opt/chr", "/usr/chr"}) || !slices.Contains(out.Opened.Paths, "/opt/locked") {
+			t.Errorf("%+v", out)
+		}
+		return
+	}
+	f := newFixture(t, nastyBase)
+	f.env(nastyChanges)
+	program := f.at("program")
+	must(t, copyFile(program, os.Args[0]), os.Chmod(program, 0o755), os.Chmod(f.dir, 0o755), os.Chmod(filepath.Dir(f.dir), 0o755))
+	must(t, os.Mkdir(f.at("root"), 0o755), os.Chown(f.at("root"), 65534, 65534))
+	cmd := exec.Command(program, "-test.run=^TestAnyoneCanUnpack$")
+	cmd.Env = append(os.Environ(), "RENDER_TEST_UNPACK="+f.dir, "TMPDIR="+f.at("root"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("as nobody: %v: %s", err, out)
+	}
+	if data, err := os.ReadFile(filepath.Join(f.at("root"), ".flat/01", hexDigest, "opt/y/hard2")); string(data) != "hard" {
+		t.Errorf("it holds %q, %v", data, err)
 	}
 }
 

@@ -70,7 +70,8 @@ func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 		"no tail":                 func(c *RebuildConfig) { c.Tail, c.TailSize = bytes.NewReader(nil), 0 },
 		"tail without superblock": func(c *RebuildConfig) { c.TailSize -= squashfs.SuperblockSize },
 		"tables before the cut": func(c *RebuildConfig) {
-			c.Tail = bytes.NewReader(append(bytes.Clone(tail[:len(tail)-len(early)]), early[:]...))
+			moved := append(bytes.Clone(tail[:len(tail)-len(early)]), early[:]...)
+			c.Tail, c.TailDigest = bytes.NewReader(moved), hexOf(moved)
 		},
 		"base that is none": func(c *RebuildConfig) { c.Base, err = os.Open("/dev/null") },
 	} {

@@ -1,18 +1,12 @@
 package squashfs
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
-	"unsafe"
 )
 
 // extended is what the number of an extended inode is larger by than that of its basic form.
 const extended = 7
-
-// maxName is the longest name that the format holds.
-const maxName = 256
 
 // walk turns the tables into a tree. Nodes, data and children are cut from slabs: one allocation for each would cost
 // more than all else. An inode is made once, at its place in the table, which bounds the tree by the table's size.
@@ -71,97 +65,6 @@ func (w *walk) tree() (*Node, error) {
 		}
 	}
 	return root, nil
-}
-
-// list reads the listing of a directory: runs of entries whose inodes lie in one metadata block.
-func (w *walk) list(d pendingDir) error {
-	if d.length == 0 {
-		return nil
-	}
-	at, err := w.listings.position(d.block, d.offset)
-	if err != nil {
-		return err
-	}
-	if d.length > len(w.text)-at {
-		return corrupt("a listing of %d bytes where %d are left", d.length, len(w.text)-at)
-	}
-	w.scratch = w.scratch[:0]
-	for end := at + d.length; at < end; {
-		if at, err = w.run(d, at, end); err != nil {
-			return err
-		}
-	}
-	if !slices.IsSortedFunc(w.scratch, byName) {
-		slices.SortFunc(w.scratch, byName)
-	}
-	for i := 1; i < len(w.scratch); i++ {
-		if w.scratch[i].Name == w.scratch[i-1].Name {
-			return corrupt("the name %q stands twice in a directory", w.scratch[i].Name)
-		}
-	}
-	d.node.Children = w.children.copy(w.scratch)
-	return nil
-}
-
-func byName(a, b Entry) int { return cmp.Compare(a.Name, b.Name) }
-
-// run reads one run of a listing and gives where the next begins.
-func (w *walk) run(d pendingDir, at, end int) (int, error) {
-	if end-at < 12 {
-		return 0, corrupt("a listing ends within a head")
-	}
-	head := w.listings.data[at:]
-	count, block := binary.LittleEndian.Uint32(head), binary.LittleEndian.Uint32(head[4:])
-	if count >= 256 {
-		return 0, corrupt("a run of %d entries", count)
-	}
-	at += 12
-	for range count + 1 {
-		if end-at < 8 {
-			return 0, corrupt("a listing ends within an entry")
-		}
-		b := w.listings.data[at : at+8]
-		at += 8
-		length := int(binary.LittleEndian.Uint16(b[6:])) + 1
-		if length > end-at {
-			return 0, corrupt("a listing ends within a name")
-		}
-		if err := w.entry(d, w.text[at:at+length], block, binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[4:])); err != nil {
-			return 0, err
-		}
-		at += length
-	}
-	return at, nil
-}
-
-func (w *walk) entry(d pendingDir, name string, block uint32, offset, kind uint16) error {
-	if err := CheckName(name); err != nil {
-		return corrupt("%w", err)
-	}
-	// Listings that overlap could name a few inodes without end.
-	if w.entries++; w.entries > len(w.text)/9 {
-		return corrupt("more entries than the directory table can hold")
-	}
-	at, err := w.inodes.position(block, offset)
-	if err != nil {
-		return err
-	}
-	n, err := w.node(at, Kind(min(kind, 255)), d.depth+1)
-	w.scratch = append(w.scratch, Entry{Name: name, Node: n})
-	return err
-}
-
-// CheckName says why a name cannot stand in a directory.
-func CheckName(name string) error {
-	switch {
-	case name == "" || name == "." || name == "..":
-		return invalid("a file cannot have the name %q", name)
-	case len(name) > maxName:
-		return invalid("the name %q... has %d bytes, %d are the limit", name[:32], len(name), maxName)
-	case strings.IndexByte(name, '/') >= 0 || strings.IndexByte(name, 0) >= 0:
-		return invalid("the name %q holds a slash or a zero byte", name)
-	}
-	return nil
 }
 
 // node gives the inode at a place in the table, the same one each time: that is how hard links are kept.
@@ -336,80 +239,4 @@ func (d *Data) blocks(blockSize uint32) uint64 {
 
 func (w *walk) memory() int64 {
 	return w.nodes.bytes + w.data.bytes + w.words.bytes + w.children.bytes + int64(len(w.text)+w.targets)
-}
-
-// slab cuts values from large pieces.
-type slab[T any] struct {
-	free  []T
-	bytes int64
-}
-
-const slabLength = 1024
-
-func (s *slab[T]) one() *T { return &s.many(1)[0] }
-
-func (s *slab[T]) many(n int) []T {
-	if n == 0 {
-		return nil
-	}
-	if n > len(s.free) {
-		size := slabLength
-		if n > slabLength/8 {
-			size = n // by itself, so that what is left of the piece stays of use
-		}
-		var zero T
-		s.bytes += int64(size) * int64(unsafe.Sizeof(zero))
-		fresh := make([]T, size)
-		if size == n {
-			return fresh
-		}
-		s.free = fresh
-	}
-	out := s.free[:n:n]
-	s.free = s.free[n:]
-	return out
-}
-
-func (s *slab[T]) copy(from []T) []T {
-	to := s.many(len(from))
-	copy(to, from)
-	return to
-}
-
-// cursor reads fields. Behind the end it gives zeros and remembers it.
-type cursor struct {
-	b     []byte
-	short bool
-}
-
-func (c *cursor) take(n uint64) []byte {
-	if n > uint64(len(c.b)) {
-		c.short = true
-		c.b = nil
-		return nil
-	}
-	out := c.b[:n]
-	c.b = c.b[n:]
-	return out
-}
-
-func (c *cursor) u16() uint16 {
-	if b := c.take(2); b != nil {
-		return binary.LittleEndian.Uint16(b)
-	}
-	return 0
-}
-
-func (c *cursor) u32() uint32 {
-	if b := c.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (c *cursor) u64() uint64 {
-	if b := c.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,26 @@ func TestParseWhatMksquashfsMakes(t *testing.T) {
 				t.Errorf("%d bytes of memory for 3,000 files", img.Memory())
 			}
 		})
+	}
+}
+
+// TestParseWhatGensquashfsMakes compares with the kernel, as that tool leaves out hard links and the root's time.
+func TestParseWhatGensquashfsMakes(t *testing.T) {
+	testenv.Need(t, testenv.Gensquash)
+	source := nasty(t)
+	for _, args := range []string{"-c gzip", "-c zstd", "-c gzip -e", "-c zstd -b 4096"} {
+		path := filepath.Join(t.TempDir(), "made.sqfs")
+		run(t, "gensquashfs", append(strings.Fields(args), "-D", source, "-k", "-x", "-q", path)...)
+		img := open(t, path)
+		same(t, args, treetest.List(t, mount(t, path)), lines(t, img, img.Root))
+		base, err := os.ReadFile(path)
+		must(t, err)
+		var given *Node
+		image := build(t, base, WriterConfig{}, func(w *Writer, root *Node) *Node {
+			given = wide(t, w, root)
+			return given
+		})
+		same(t, args+", grafted on", lines(t, parse(t, image), given), treetest.List(t, mount(t, save(t, image))))
 	}
 }
 

@@ -21,19 +21,20 @@ type Part string
 // The parts.
 const (
 	Root       Part = "root"
-	Docker     Part = "docker"     // a Docker Engine that answers
-	Dockerd    Part = "dockerd"    // the programs of one, which a test starts and ends for itself
-	CDI        Part = "cdi"        // the same, new enough to read descriptions of devices: version 25
-	Notebook   Part = "notebook"   // the image slipway/notebook:1 in the engine
-	Mksquashfs Part = "mksquashfs" // squashfs-tools
-	Squashfuse Part = "squashfuse" // squashfuse, and a /dev/fuse to mount through
-	Apptainer  Part = "apptainer"  // Apptainer on PATH, or named by SLIPWAY_APPTAINER
-	Loop       Part = "loop"       // loop devices that can be mounted
-	Hub5       Part = "hub5"       // JupyterHub 5 with both Spawners, in the cache
-	Hub6       Part = "hub6"       // JupyterHub 6 with both Spawners, in the cache
-	Proxy      Part = "proxy"      // configurable-http-proxy and its node, in the cache
-	CC         Part = "gcc"        // a C compiler, for fakes of libraries
-	Registry   Part = "registry"   // docker-registry, the reference implementation of OCI's distribution
+	Docker     Part = "docker"      // a Docker Engine that answers
+	Dockerd    Part = "dockerd"     // the programs of one, which a test starts and ends for itself
+	CDI        Part = "cdi"         // the same, new enough to read descriptions of devices: version 25
+	Notebook   Part = "notebook"    // the image slipway/notebook:1 in the engine
+	Mksquashfs Part = "mksquashfs"  // squashfs-tools
+	Gensquash  Part = "gensquashfs" // squashfs-tools-ng
+	Squashfuse Part = "squashfuse"  // squashfuse, and a /dev/fuse to mount through
+	Apptainer  Part = "apptainer"   // Apptainer on PATH, or named by SLIPWAY_APPTAINER
+	Loop       Part = "loop"        // loop devices that can be mounted
+	Hub5       Part = "hub5"        // JupyterHub 5 with both Spawners, in the cache
+	Hub6       Part = "hub6"        // JupyterHub 6 with both Spawners, in the cache
+	Proxy      Part = "proxy"       // configurable-http-proxy and its node, in the cache
+	CC         Part = "gcc"         // a C compiler, for fakes of libraries
+	Registry   Part = "registry"    // docker-registry, the reference implementation of OCI's distribution
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -91,6 +92,8 @@ func probe(p Part) error {
 		return exec.Command("docker", "image", "inspect", NotebookImage).Run()
 	case Mksquashfs:
 		return onPath("mksquashfs")
+	case Gensquash:
+		return onPath("gensquashfs")
 	case Squashfuse:
 		_, err := os.Stat("/dev/fuse")
 		return errors.Join(err, onPath("squashfuse"))

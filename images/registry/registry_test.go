@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -212,6 +213,35 @@ func TestContentThatCannotBeReadIsNotTakenForWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestAClientThatTakesNothingIsLetGo gives one more than the connection holds, and waits until the content is closed.
+func TestAClientThatTakesNothingIsLetGo(t *testing.T) {
+	m, _, _ := content()
+	closed := make(chan struct{})
+	digest := m.Add(make([]byte, 64<<20))
+	m.Blobs[digest] = closing{m.Blobs[digest], closed}
+	host := registrytest.Serve(t, registry.New(registry.Config{
+		Logger: slog.New(slog.DiscardHandler), Silence: 100 * time.Millisecond,
+		Open: func(*http.Request, string) (registry.Repository, error) { return m, nil },
+	}))
+	resp, err := http.Get("http://" + host + "/v2/alice/ana/blobs/" + digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("it is still waited for")
+	}
+}
+
+type closing struct {
+	blob.Blob
+	closed chan struct{}
+}
+
+func (c closing) Close() error { close(c.closed); return nil }
 
 func TestKindsOfErrors(t *testing.T) {
 	for kind, want := range map[errs.Kind]struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -327,5 +328,53 @@ func TestTheCredentialIsAskedForAgain(t *testing.T) {
 	_, err := nobody.Push(context.Background(), reference(t, host, "alice/ana:v1"), env, nil)
 	if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "log in") {
 		t.Errorf("without one: %v", err)
+	}
+}
+
+// tokens is a registry with a token service whose tokens are good for a few requests.
+type tokens struct {
+	next         http.Handler
+	left, issued int
+	asked        []string // what tokens were for
+}
+
+func (s *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := fmt.Sprintf("token%d", s.issued)
+	switch _, password, _ := r.BasicAuth(); {
+	case r.URL.Path == "/token" && password != "hunter2":
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path == "/token":
+		s.issued++
+		s.left, s.asked = 5, r.URL.Query()["scope"]
+		fmt.Fprintf(w, `{"token":"token%d"}`, s.issued)
+	case s.left == 0 || r.Header.Get("Authorization") != "Bearer "+now:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="test",scope="repository:alice/ana:pull,push"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		s.left--
+		s.next.ServeHTTP(w, r)
+	}
+}
+
+func TestTokensThatExpire(t *testing.T) {
+	s := &tokens{next: &chunked{next: inMemory(), parts: map[string][]byte{}}}
+	_, host := serve(t, s)
+	login := func(password string) *Client {
+		c, _ := client(t, func(cfg *Config) {
+			cfg.Credential = Static(host, Credential{Username: "alice", Password: secret.New(password)})
+		})
+		return c
+	}
+	want, env := environment(1, noise(50, 1000), 6<<20)
+	if _, err := login("hunter2").Push(context.Background(), reference(t, host, "alice/ana:v1"), env, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.issued < 3 || !slices.Equal(s.asked, []string{"repository:alice/ana:pull,push"}) {
+		t.Errorf("%d tokens, the last for %q", s.issued, s.asked)
+	}
+	pull(t, login("hunter2"), reference(t, host, "alice/ana:v1"), want)
+	_, err := login("guessed").Push(context.Background(), reference(t, host, "alice/ana:v1"), env, nil)
+	if !errs.Is(err, errs.Forbidden) || strings.Contains(err.Error(), "guessed") {
+		t.Errorf("a wrong password: %v", err)
 	}
 }

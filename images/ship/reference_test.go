@@ -43,13 +43,14 @@ func referenceRegistry(t *testing.T) http.Handler {
 	}
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test's context has ended it
 	answers(t, host)
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
-	proxy.Rewrite, proxy.Director = func(r *httputil.ProxyRequest) {
-		r.SetURL(&url.URL{Scheme: "http", Host: host})
-		r.Out.Host = r.In.Host // the registry gives addresses of where it is asked
-	}, nil
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: host})
+			r.Out.Host = r.In.Host // the registry gives addresses of where it is asked
+		},
+		ErrorLog:     log.New(io.Discard, "", 0),
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
 	return proxy
 }
 

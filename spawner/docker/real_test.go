@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,6 +219,57 @@ func TestPausedByAKilledFreeze(t *testing.T) {
 				t.Errorf("Pause of a stopped container = %v", err)
 			}
 		})
+	}
+}
+
+// TestHeldForTooLong: a session goes on though nobody lets it, and the freeze learns of that.
+func TestHeldForTooLong(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	w.up(t, l)
+	h := &holding{b: w.Backend, id: l.ID, limit: 300 * time.Millisecond}
+	if err := h.pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it goes on", func() bool {
+		c, _, err := w.find(t.Context(), l.ID)
+		return err == nil && !c.State.Paused
+	})
+	if err := h.resume(t.Context()); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "300ms") {
+		t.Errorf("Resume = %v, want a conflict that names the limit", err)
+	}
+	h.limit = time.Minute
+	if err := errors.Join(h.pause(t.Context()), h.resume(t.Context())); err != nil {
+		t.Errorf("the next freeze = %v", err)
+	}
+}
+
+// TestNextServiceWakes: a service that is killed in a freeze leaves the session asleep; the next one wakes it as it starts.
+func TestNextServiceWakes(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	w.up(t, l)
+	c, err := w.Capture(t.Context(), l.ID)
+	if err == nil {
+		err = c.Pause(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := w.again(t, w.cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- next.Watch(ctx, func(spawner.ID) {}) }()
+	until(t, "it is awake", func() bool {
+		c, _, err := w.find(t.Context(), l.ID)
+		return err == nil && !c.State.Paused
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := c.Resume(t.Context()); !errs.Is(err, errs.Conflict) {
+		t.Errorf("Resume of what was not still all the time = %v", err)
 	}
 }
 

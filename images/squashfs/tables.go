@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"sync/atomic"
-
-	"slipway/internal/errs"
 )
 
 // tables writes what stands behind the data.
@@ -70,9 +68,9 @@ func (t *tables) lay(out *countingWriter) (Superblock, error) {
 	s.RootInode = t.dirsAt[len(t.dirsAt)-1].reference()
 	s.ExportTable, s.FragmentTable, s.XattrTable = none, none, none
 	s.InodeTable = out.pos()
-	out.Write(t.inodes.out)
+	out.put(t.inodes.out)
 	s.DirectoryTable = out.pos()
-	out.Write(t.listings.out)
+	out.put(t.listings.out)
 	s.Flags &^= flagDuplicates | flagExportable
 	if s.Fragments > 0 {
 		s.Flags &^= flagNoFragments
@@ -85,7 +83,7 @@ func (t *tables) lay(out *countingWriter) (Superblock, error) {
 		s.XattrTable = t.xattrs.lay(t, out)
 	}
 	s.BytesUsed = out.pos()
-	out.Write(make([]byte, (PadTo-s.BytesUsed%PadTo)%PadTo))
+	out.put(make([]byte, (PadTo-s.BytesUsed%PadTo)%PadTo))
 	return s, out.err
 }
 
@@ -99,9 +97,9 @@ func (t *tables) listed(out *countingWriter, b []byte) uint64 {
 		}
 	}
 	m.flush()
-	out.Write(m.out)
+	out.put(m.out)
 	at := out.pos()
-	out.Write(list)
+	out.put(list)
 	return at
 }
 
@@ -193,10 +191,10 @@ type countingWriter struct {
 
 func (c *countingWriter) pos() uint64 { return uint64(c.at) }
 
-// Write writes, unless an earlier write failed.
-func (c *countingWriter) Write(p []byte) (int, error) {
+// put writes, unless an earlier write failed.
+func (c *countingWriter) put(p []byte) {
 	if c.err != nil || len(p) == 0 {
-		return 0, c.err
+		return
 	}
 	n, err := c.w.Write(p)
 	c.count.Add(int64(n))
@@ -204,8 +202,5 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	if err != nil {
-		c.err = errs.New(errs.KindOf(err), "write: %w", err)
-	}
-	return n, c.err
+	c.err = err
 }

@@ -78,7 +78,7 @@ func splitXattr(name string) (int, string) {
 func (t *xattrTable) lay(tables *tables, out *countingWriter) uint64 {
 	start := out.pos()
 	t.pairs.flush()
-	out.Write(t.pairs.out)
+	out.put(t.pairs.out)
 	m := newMetaWriter(tables.packers)
 	var head []byte
 	head = binary.LittleEndian.AppendUint64(head, start)
@@ -89,8 +89,8 @@ func (t *xattrTable) lay(tables *tables, out *countingWriter) uint64 {
 		}
 	}
 	m.flush()
-	out.Write(m.out)
+	out.put(m.out)
 	at := out.pos()
-	out.Write(head)
+	out.put(head)
 	return at
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -150,4 +151,23 @@ func layersOf(d *storage.DriverData) []string {
 	}
 	all := []string{d.Data["UpperDir"]}
 	return slices.DeleteFunc(append(all, strings.Split(d.Data["LowerDir"], ":")...), func(dir string) bool { return dir == "" })
+}
+
+// Reach reports by its error, which is of kind Missing, that this process cannot read the engine's directories, so that freezes take
+// the slow way. It changes nothing, so of containerd's store, of which the engine tells nothing before there is a container, it sees
+// only whether the engine is on this host.
+func (b *Backend) Reach(ctx context.Context) error {
+	if err := b.near(ctx); err != nil {
+		return err
+	}
+	info, err := b.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return b.explain(err, "ask the Docker Engine where it keeps its files")
+	}
+	dir := info.Info.DockerRootDir
+	if info.Info.Driver == storageDriver {
+		dir = filepath.Join(dir, storageDriver)
+	}
+	_, err = visible(stack{upper: dir})
+	return err
 }

@@ -407,6 +407,10 @@ func TestACopyThatCannotBeReadNowIsLeftAsItIs(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Healed {
 		t.Errorf("%+v, %v", list, err)
 	}
+	damage(t, m.cfg.Members[0].Store.(*Dir), blob.Digest(data))
+	if list, err := m.Heal(ctx, blob.Digest(data)); !errs.Is(err, errs.Unavailable) || len(list) != 2 {
+		t.Errorf("the other one is damaged: %+v, %v", list, err)
+	}
 	bad.get = nil
 	if err := Verify(ctx, bad, blob.Digest(data)); err != nil {
 		t.Error(err)

@@ -174,8 +174,9 @@ func (r *relay) verified() error {
 	if r.hash == nil || blob.Named(r.hash.Sum(nil)) == r.digest {
 		return io.EOF
 	}
-	err := errs.New(errs.Invalid, "the copy of %s in %s is damaged", r.digest, r.mirror.cfg.Members[r.member-1].Name).With("heal the mirror, and read it again")
-	r.mirror.trouble(r.mirror.cfg.Members[r.member-1].Name, r.digest, err, false)
+	store := r.mirror.cfg.Members[r.member-1].Name
+	err := errs.New(errs.Invalid, "the copy of %s in %s is damaged", r.digest, store).With("heal the mirror, and read it again")
+	r.mirror.trouble(store, r.digest, err, false)
 	return err
 }
 
@@ -248,9 +249,20 @@ func (m *Mirror) Heal(ctx context.Context, digest string) ([]Trouble, error) {
 		}
 	}
 	if good < 0 {
-		return list, errs.New(errs.Invalid, "no copy of %s is good: %w", digest, errors.Join(found...)).With("pull it again from where it was pushed, or freeze it anew")
+		return list, hopeless(digest, found)
 	}
 	return list, nil
+}
+
+// hopeless says that no copy is good, or that one may be in a store that cannot be read now.
+func hopeless(digest string, found []error) error {
+	for _, err := range found {
+		if !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.NotFound) {
+			return errs.New(errs.Unavailable, "no good copy of %s can be read: %w", digest, errors.Join(found...)).With("try again when all stores answer")
+		}
+	}
+	return errs.New(errs.Invalid, "no copy of %s is good: %w", digest, errors.Join(found...)).
+		With("pull it again from where it was pushed, or freeze it anew")
 }
 
 // rewrite puts a good copy in the place of a bad one. A copy that only could not be read is left as it is.

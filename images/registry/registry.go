@@ -109,10 +109,12 @@ func (g *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+const readOnly = "this registry is read-only: environments come into it by slipway freeze and slipway envs pull"
+
 func (g *Registry) serve(w http.ResponseWriter, r *http.Request, q request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		return &refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", "this registry is read-only: environments come into it by slipway freeze and slipway envs pull"}
+		return &refusal{http.StatusMethodNotAllowed, "UNSUPPORTED", readOnly}
 	}
 	repo, err := g.cfg.Open(r, q.repository)
 	if err != nil {

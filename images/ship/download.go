@@ -105,7 +105,8 @@ func (g *download) run(ctx context.Context) error {
 			return nil
 		}
 		if !g.old {
-			return errors.Join(errs.New(errs.Invalid, "what %s gives for %s has another digest, and is not kept", g.ref.Host, g.Digest), os.Remove(g.file.Name()))
+			err := errs.New(errs.Invalid, "what %s gives for %s has another digest, and is not kept", g.ref.Host, g.Digest)
+			return errors.Join(err, os.Remove(g.file.Name()))
 		}
 		if err := g.restart(); err != nil {
 			return err
@@ -161,7 +162,8 @@ func (g *download) attempt(ctx context.Context) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if goesOn := resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", g.at)); !goesOn {
+	begins := fmt.Sprintf("bytes %d-", g.at)
+	if resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), begins) {
 		if err := g.restart(); err != nil {
 			return err
 		}
@@ -179,7 +181,8 @@ func (g *download) take(body io.Reader, what string) error {
 	for {
 		n, err := body.Read(buf)
 		if g.at+int64(n) > g.Size {
-			return errors.Join(errs.New(errs.Invalid, "%s gives more than the %d bytes of %s", g.ref.Host, g.Size, g.Digest), os.Remove(g.file.Name()))
+			err := errs.New(errs.Invalid, "%s gives more than the %d bytes of %s", g.ref.Host, g.Size, g.Digest)
+			return errors.Join(err, os.Remove(g.file.Name()))
 		}
 		if _, err := out.Write(buf[:n]); err != nil {
 			return space(err)

@@ -13,7 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-const accepted = oci.TypeManifest + ", " + oci.TypeIndex + ", application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json"
+const accepted = oci.TypeManifest + ", " + oci.TypeIndex +
+	", application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json"
 
 // get gives a document by tag or digest. The bytes are what a digest says.
 func (p *place) get(ctx context.Context, name string) (data []byte, m oci.Manifest, err error) {

@@ -78,14 +78,16 @@ func (p *place) environment(ctx context.Context, architecture string) ([]byte, o
 	if err != nil {
 		return nil, m, err
 	}
+	digest := m.Annotations[oci.NoteEnvironment]
 	if m.IsIndex() {
 		images := m.Images()
 		at := slices.IndexFunc(images, func(i oci.Image) bool { return i.Architecture == architecture })
 		if at < 0 {
-			return nil, m, errs.New(errs.NotFound, "%s has no environment for %s", p.ref, architecture).With("freeze it on such a machine; there are " + names(images))
+			return nil, m, errs.New(errs.NotFound, "%s has no environment for %s", p.ref, architecture).
+				With("freeze it on such a machine; there are " + names(images))
 		}
 		data, m, err = p.child(ctx, images[at].Environment)
-	} else if digest := m.Annotations[oci.NoteEnvironment]; digest != "" {
+	} else if digest != "" {
 		if _, ok := blob.Hex(digest); !ok {
 			return nil, m, errs.New(errs.Invalid, "%s is a SIF of the environment %.80q, which is no digest", p.ref, digest)
 		}

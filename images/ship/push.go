@@ -15,12 +15,13 @@ import (
 
 // Environment is what is pushed.
 type Environment struct {
-	Document     []byte                                                         // an OCI manifest; its digest is the environment's
-	Architecture string                                                         // as Go writes it; this host's when empty
-	Blob         func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) // what the document names; asked only for what the registry lacks
-	SIF          *File                                                          // the whole image for Apptainer; nil: only what the document names
-	Provenance   []byte                                                         // the signed statement about it; nil: none
-	From         string                                                         // a repository of the same registry that may have the base already; may be empty
+	Document     []byte // an OCI manifest; its digest is the environment's
+	Architecture string // as Go writes it; this host's when empty
+	// Blob gives what the document names. It is asked only for what the registry lacks.
+	Blob       func(ctx context.Context, d oci.Descriptor) (blob.Blob, error)
+	SIF        *File  // the whole image for Apptainer; nil: only what the document names
+	Provenance []byte // the signed statement about it; nil: none
+	From       string // a repository of the same registry that may have the base already; may be empty
 }
 
 // File is a SIF.
@@ -74,7 +75,8 @@ func (e Environment) cargo(m oci.Manifest) []cargo {
 		all = append(all, cargo{d, func(ctx context.Context) (blob.Blob, error) { return e.Blob(ctx, d) }})
 	}
 	if f := e.SIF; f != nil {
-		all = append(all, cargo{oci.Name(oci.TypeSIF, f.Digest, f.Size), func(context.Context) (blob.Blob, error) { return f.Open() }}, small([]byte(oci.Empty)))
+		sif := cargo{oci.Name(oci.TypeSIF, f.Digest, f.Size), func(context.Context) (blob.Blob, error) { return f.Open() }}
+		all = append(all, sif, small([]byte(oci.Empty)))
 	}
 	if e.Provenance != nil {
 		all = append(all, small(e.Provenance), small([]byte(oci.Empty)))

@@ -205,7 +205,9 @@ func (u *upload) ask(ctx context.Context) error {
 		u.at = 0
 		return nil
 	}
-	resp, err := u.do(ctx, query{what: "ask how much of " + u.Digest.String() + " has arrived", method: http.MethodGet, url: location, want: []int{http.StatusNoContent}})
+	resp, err := u.do(ctx, query{
+		what: "ask how much of " + u.Digest.String() + " has arrived", method: http.MethodGet, url: location, want: []int{http.StatusNoContent},
+	})
 	if err != nil {
 		u.at = 0
 		if f, ok := errors.AsType[*failure](err); ok && f.passing() {

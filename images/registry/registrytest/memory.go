@@ -215,7 +215,8 @@ func TryApptainer(t testing.TB, dir string, env []string, verb string, args ...s
 	cmd := exec.Command(testenv.ApptainerPath(), argv...)
 	cmd.Dir = dir
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), append([]string{"HOME=" + home, "APPTAINER_CONFIGDIR=" + home, "APPTAINER_CACHEDIR=" + filepath.Join(home, "cache")}, env...)...)
+	cmd.Env = append(os.Environ(), "HOME="+home, "APPTAINER_CONFIGDIR="+home, "APPTAINER_CACHEDIR="+filepath.Join(home, "cache"))
+	cmd.Env = append(cmd.Env, env...)
 	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
 	if err != nil {
 		t.Fatal(err)

@@ -107,17 +107,6 @@ func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
 }
 
-// Environments lists the caller's environments.
-func (c *Client) Environments(ctx context.Context) ([]Environment, error) {
-	list, err := fetch[Environments](ctx, c, http.MethodGet, "/environments", nil)
-	return list.Environments, err
-}
-
-// Environment finds an environment by digest, unique prefix of it, name or name:tag.
-func (c *Client) Environment(ctx context.Context, ref string) (Environment, error) {
-	return fetch[Environment](ctx, c, http.MethodGet, path("environments", ref), nil)
-}
-
 // Submit submits a job.
 func (c *Client) Submit(ctx context.Context, r JobRequest) (Job, error) {
 	return fetch[Job](ctx, c, http.MethodPost, "/jobs", r)

@@ -141,21 +141,6 @@ type Outcome struct {
 	CPU      float64   `json:"cpu"`     // seconds
 }
 
-// Environment is an immutable software environment.
-type Environment struct {
-	Digest    string    `json:"digest"`
-	Name      string    `json:"name"`
-	Tag       string    `json:"tag"`
-	Note      string    `json:"note"`
-	Created   time.Time `json:"created"`
-	Size      int64     `json:"size"` // bytes
-	Base      string    `json:"base"`
-	Session   string    `json:"session"`
-	Unchanged bool      `json:"unchanged"`
-	Packages  int       `json:"packages"`
-	Python    string    `json:"python"`
-}
-
 // Event is one step of a workload.
 type Event struct {
 	Seq     int64     `json:"seq"`
@@ -220,9 +205,10 @@ type JobRequest struct {
 
 // FreezeRequest names the environment that a freeze is to make.
 type FreezeRequest struct {
-	Name string `json:"name"`
-	Tag  string `json:"tag"`
-	Note string `json:"note"`
+	Name  string   `json:"name"`
+	Tag   string   `json:"tag"`
+	Note  string   `json:"note"`
+	Allow []string `json:"allow_secret,omitempty"` // paths that may hold what looks like a secret; one that ends in a slash means all below it
 }
 
 // The lists are wrapped, so that they can grow.

@@ -50,12 +50,15 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 			return out, fmt.Errorf("verify %s: %w", digest, err)
 		}
 	}
-	out.Stated, err = l.statements(digest)
+	out.Stated, err = l.Statements(digest)
 	return out, err
 }
 
-// statements gives what accepted keys say about an environment. What others say is passed over.
-func (l *Library) statements(digest string) ([]Statement, error) {
+// Statements gives what accepted keys say about an environment. What others say is passed over.
+func (l *Library) Statements(digest string) ([]Statement, error) {
+	if l.cfg.Keys == nil {
+		return nil, nil
+	}
 	files, err := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
 	if err != nil {
 		return nil, err

@@ -231,12 +231,12 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if e.Kind == Job {
-		if _, l.SIF, err = m.cfg.Environment(ctx, e.Hub, e.Owner, e.Spec.Environment); err != nil {
+		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {
 			return Launch{}, err
 		}
 	}
 	if e.Kind != Job && e.Spec.Environment != "" && m.cfg.Thaw != nil {
-		l.Thaw = func(ctx context.Context) (Thaw, error) { return m.cfg.Thaw(ctx, e.Hub, e.Owner, e.Spec.Environment) }
+		l.Thaw = func(ctx context.Context) (Thaw, error) { return m.cfg.Thaw(ctx, e.Spec.Environment) }
 	}
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err

@@ -47,7 +47,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err := m.checkJob(ctx, r); err != nil {
 		return Workload{}, err
 	}
-	digest, _, err := m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
+	digest, err := m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
 	if err != nil {
 		return Workload{}, err
 	}

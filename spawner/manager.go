@@ -79,12 +79,14 @@ type Config struct {
 	Sealer   Sealer
 	// Account gives the account of a hub's user, making it at the first time.
 	Account func(ctx context.Context, hub string, user User) (Account, error)
-	// Environment finds an environment by digest, name or tag among those that a hub's user may use: its digest and its SIF file.
-	// Nil: there are none.
-	Environment func(ctx context.Context, hub string, user User, ref string) (digest, path string, err error)
-	// Thaw gives what a session starts from whose Spec.Environment is digest, if a hub's user may use it. Nil: sessions start from
-	// their images alone.
-	Thaw func(ctx context.Context, hub string, user User, digest string) (Thaw, error)
+	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its digest. Nil: there
+	// are none.
+	Environment func(ctx context.Context, hub string, user User, ref string) (digest string, err error)
+	// Image gives the image file of an environment for a job that was accepted with it, once its bytes are known to be what the
+	// digest says.
+	Image func(ctx context.Context, digest string) (path string, err error)
+	// Thaw gives what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
+	Thaw func(ctx context.Context, digest string) (Thaw, error)
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	Herald func(ctx context.Context, w Workload, secrets control.Env)

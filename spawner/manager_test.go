@@ -29,6 +29,7 @@ type service struct {
 	sessions *spawnertest.Fake
 	jobs     *spawnertest.Fake
 	config   spawner.Config
+	removed  []string // environments whose names are gone
 	kill     func()
 }
 
@@ -51,14 +52,18 @@ func newService(t *testing.T) *service {
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: uid, GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, string, error) {
-			if ref != "ana" && ref != "sha256:1234" {
-				return "", "", errs.New(errs.NotFound, "no environment %q", ref)
+		Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, error) {
+			switch {
+			case ref == "ana":
+				return "sha256:1234", nil
+			case !strings.HasPrefix(ref, "sha256:") || slices.Contains(s.removed, ref):
+				return "", errs.New(errs.NotFound, "no environment %q", ref)
 			}
-			return "sha256:1234", "/envs/1234.sif", nil
+			return ref, nil
 		},
-		Thaw: func(_ context.Context, _ string, u spawner.User, digest string) (spawner.Thaw, error) {
-			return spawner.Thaw{Digest: string(u) + " thaws " + digest}, nil
+		Image: func(_ context.Context, digest string) (string, error) { return "/envs/" + digest + ".sif", nil },
+		Thaw: func(_ context.Context, digest string) (spawner.Thaw, error) {
+			return spawner.Thaw{Digest: digest}, nil
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(),
@@ -256,7 +261,7 @@ func TestOtherEnvironmentIsAnotherSession(t *testing.T) {
 		if again := from("sha256:1", "four"); again.ID != first.ID || first.ID == second.ID || first.ID == plain.ID {
 			t.Errorf("sessions %s, %s, %s and again %s, want three and the second again", plain.ID, first.ID, second.ID, again.ID)
 		}
-		for id, want := range map[spawner.ID]string{plain.ID: "", first.ID: "alice thaws sha256:1", second.ID: "alice thaws sha256:2"} {
+		for id, want := range map[spawner.ID]string{plain.ID: "", first.ID: "sha256:1", second.ID: "sha256:2"} {
 			l, _ := s.sessions.Launched(id)
 			if got := thawed(t, l); got != want {
 				t.Errorf("%s: %q, want %q", id, got, want)

@@ -37,6 +37,11 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
+	digest, err := m.startsFrom(ctx, c.Hub, r)
+	if err != nil {
+		return Workload{}, err
+	}
+	r.Spec.Environment = digest
 	var mine *ask
 	defer func() { m.unask(mine) }()
 	for {
@@ -49,6 +54,25 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 			return Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
 		}
 	}
+}
+
+// startsFrom gives the digest of the environment that a session is to start from, empty for none. A session that was started from
+// it before may go on with it, whatever has become of the environment's names since: its changes lie over it.
+func (m *Manager) startsFrom(ctx context.Context, hub string, r SessionRequest) (digest string, err error) {
+	ref := r.Spec.Environment
+	if ref == "" {
+		return "", nil
+	}
+	digest, err = m.cfg.Environment(ctx, hub, r.User, ref)
+	if !errs.Is(err, errs.NotFound) {
+		return digest, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Spec.Environment == ref }) != nil {
+		return ref, nil
+	}
+	return "", err
 }
 
 // stopPatience is how long a request waits for the end of an earlier start.
@@ -66,7 +90,7 @@ func (m *Manager) checkSession(r SessionRequest) error {
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
-	case r.Spec.Environment != "" && m.cfg.Thaw == nil:
+	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
 		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
 	if why := m.ledger.neverFits(m.cfg.Sessions, r.Spec.Resources); why != "" {

@@ -323,7 +323,7 @@ func TestFreeze(t *testing.T) {
 func TestEnvironments(t *testing.T) {
 	h := start(t, newFake(), nil)
 	c := h.client(t, "alice-token")
-	if list, err := c.Environments(t.Context()); err != nil || len(list) != 1 {
+	if list, err := c.Environments(t.Context(), false); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if e, err := c.Environment(t.Context(), "mine:v 1"); err != nil || e.Digest != "sha256:aabbcc" {

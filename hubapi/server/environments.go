@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/spawner"
 )
 
 func noEnvironments() error {
@@ -18,20 +23,104 @@ func (s *Server) listEnvironments(r *http.Request, _ none) (hubapi.Environments,
 	if s.cfg.Environments == nil {
 		return list, nil
 	}
-	all, err := s.cfg.Environments.Environments(r.Context(), callerOf(r.Context()))
+	all, err := s.cfg.Environments.List(r.Context(), callerOf(r.Context()), r.URL.Query().Get("shared") == "true")
 	list.Environments = append(list.Environments, all...)
 	return list, err
 }
 
-func (s *Server) environment(r *http.Request, _ none) (hubapi.Environment, error) {
-	ref, err := param(r, "ref")
+// onEnvironment is a route of one environment.
+func onEnvironment[In, Out any](
+	s *Server, do func(Environments) func(ctx context.Context, c spawner.Caller, ref string, in In) (Out, error),
+) func(*http.Request, In) (Out, error) {
+	return func(r *http.Request, in In) (out Out, err error) {
+		ref, err := param(r, "ref")
+		if err != nil {
+			return out, err
+		}
+		if s.cfg.Environments == nil {
+			return out, noEnvironments()
+		}
+		return do(s.cfg.Environments)(r.Context(), callerOf(r.Context()), ref, in)
+	}
+}
+
+// asking fits a method that takes nothing but the reference.
+func asking[Out any](do func(ctx context.Context, c spawner.Caller, ref string) (Out, error)) func(context.Context, spawner.Caller, string, none) (Out, error) {
+	return func(ctx context.Context, c spawner.Caller, ref string, _ none) (Out, error) { return do(ctx, c, ref) }
+}
+
+// environmentRoutes are the routes below /environments/{ref}.
+func (s *Server) environmentRoutes(r chi.Router) {
+	type all = Environments
+	get := func(e all) func(context.Context, spawner.Caller, string, none) (hubapi.Environment, error) {
+		return asking(e.Get)
+	}
+	details := func(e all) func(context.Context, spawner.Caller, string, none) (hubapi.EnvironmentDetails, error) {
+		return asking(e.Details)
+	}
+	verify := func(e all) func(context.Context, spawner.Caller, string, none) (hubapi.EnvironmentCheck, error) {
+		return asking(e.Verify)
+	}
+	remove := func(e all) func(context.Context, spawner.Caller, string, none) (hubapi.Removed, error) {
+		return asking(e.Remove)
+	}
+	tag := func(e all) func(context.Context, spawner.Caller, string, hubapi.TagRequest) (hubapi.Environment, error) {
+		return e.Tag
+	}
+	share := func(e all) func(context.Context, spawner.Caller, string, hubapi.Share) (hubapi.Environment, error) {
+		return e.Share
+	}
+	r.Get("/", serve(s, 200, onEnvironment(s, get)))
+	r.Delete("/", serve(s, 200, onEnvironment(s, remove)))
+	r.Get("/details", serve(s, 200, onEnvironment(s, details)))
+	r.Get("/history", serve(s, 200, onEnvironment(s, history)))
+	r.Get("/diff", serve(s, 200, s.environmentDiff))
+	r.Get("/sbom", serve(s, 200, onEnvironment(s, sbom)))
+	r.Post("/verify", serve(s, 200, onEnvironment(s, verify)))
+	r.Post("/tags", serve(s, 200, onEnvironment(s, tag)))
+	r.Post("/share", serve(s, 200, onEnvironment(s, share)))
+}
+
+func history(e Environments) func(context.Context, spawner.Caller, string, none) (hubapi.Environments, error) {
+	return func(ctx context.Context, c spawner.Caller, ref string, _ none) (hubapi.Environments, error) {
+		all, err := e.History(ctx, c, ref)
+		return hubapi.Environments{Environments: append([]hubapi.Environment{}, all...)}, err
+	}
+}
+
+func sbom(e Environments) func(context.Context, spawner.Caller, string, none) (json.RawMessage, error) {
+	return func(ctx context.Context, c spawner.Caller, ref string, _ none) (json.RawMessage, error) {
+		return e.SBOM(ctx, c, ref)
+	}
+}
+
+func (s *Server) environmentDiff(r *http.Request, _ none) (hubapi.EnvironmentDiff, error) {
+	now, err := param(r, "ref")
 	if err != nil {
-		return hubapi.Environment{}, err
+		return hubapi.EnvironmentDiff{}, err
 	}
+	old := r.URL.Query().Get("from")
+	switch {
+	case s.cfg.Environments == nil:
+		return hubapi.EnvironmentDiff{}, noEnvironments()
+	case old == "":
+		return hubapi.EnvironmentDiff{}, errs.Bad("from", old, "name the environment to compare with")
+	}
+	return s.cfg.Environments.Diff(r.Context(), callerOf(r.Context()), old, now)
+}
+
+func (s *Server) environmentUsage(r *http.Request, _ none) (hubapi.EnvironmentUsage, error) {
 	if s.cfg.Environments == nil {
-		return hubapi.Environment{}, noEnvironments()
+		return hubapi.EnvironmentUsage{}, noEnvironments()
 	}
-	return s.cfg.Environments.Environment(r.Context(), callerOf(r.Context()), ref)
+	return s.cfg.Environments.Usage(r.Context(), callerOf(r.Context()))
+}
+
+func (s *Server) sweepEnvironments(r *http.Request, _ none) (hubapi.Swept, error) {
+	if s.cfg.Environments == nil {
+		return hubapi.Swept{}, noEnvironments()
+	}
+	return s.cfg.Environments.Sweep(r.Context(), callerOf(r.Context()), r.URL.Query().Get("dry") == "true")
 }
 
 // freeze streams the steps of a freeze, then its result. The freeze goes on when the reader goes away.

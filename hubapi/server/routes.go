@@ -68,7 +68,9 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/sessions/{id}/freeze", s.plain(s.freeze))
 
 	r.Get("/environments", serve(s, 200, s.listEnvironments))
-	r.Get("/environments/{ref}", serve(s, 200, s.environment))
+	r.Route("/environments/{ref}", s.environmentRoutes)
+	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
+	r.Post("/environment-sweep", serve(s, 200, s.sweepEnvironments))
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, s.submitJob))

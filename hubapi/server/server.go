@@ -57,10 +57,21 @@ type Engine interface {
 	Ready() error
 }
 
-// Environments are the environments that callers may use.
+// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
+// user's owner/name:tag.
 type Environments interface {
-	Environments(ctx context.Context, c spawner.Caller) ([]hubapi.Environment, error)
-	Environment(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
+	List(ctx context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error)
+	Get(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
+	Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error)
+	History(ctx context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error)
+	Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error)
+	Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error)
+	SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error)
+	Tag(ctx context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error)
+	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
+	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
+	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
+	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
 }
 
 // GPUKeeper takes GPUs out of use and puts them back, whoever asks. fleet.Fleet does.

@@ -104,8 +104,9 @@ func rules() map[string]rule {
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
-		"images/blob": {own: []string{"internal/errs"}},
-		"images/oci":  {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
+		"images/squash": {own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"images/blob":   {own: []string{"internal/errs"}},
+		"images/oci":    {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
 		"images/ship": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
@@ -172,7 +173,8 @@ func rules() map[string]rule {
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/oci", "images/registry", "images/render", "images/seal",
+				"images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
 				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
 				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",

@@ -30,7 +30,7 @@ func runEnvs(ctx context.Context, env Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.Environments(ctx)
+	list, err := client.Environments(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -56,9 +56,8 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Environment: func(context.Context, string, spawner.User, string) (string, string, error) {
-			return "sha256:aa", "x.sif", nil
-		},
+		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
+		Image:       func(context.Context, string) (string, error) { return "x.sif", nil },
 	})
 	must(err)
 	ctx, end := context.WithCancel(t.Context())

@@ -116,6 +116,10 @@ func (s *service) openData(ctx context.Context) error {
 	if err := os.Chmod(s.cfg.DataDir, 0o711); err != nil {
 		return fmt.Errorf("let users pass through the data directory: %w", err)
 	}
+	// Trees that were copied for a freeze that a killed service did not finish.
+	if err := errors.Join(os.RemoveAll(s.path("fetch")), os.MkdirAll(s.path("fetch"), 0o700)); err != nil {
+		return fmt.Errorf("clear the copied trees away: %w", err)
+	}
 	var err error
 	if s.store, err = store.Open(ctx, s.path("records", "slipway.db"), s.log); err != nil {
 		return err
@@ -130,8 +134,7 @@ func (s *service) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.library, err = images.Open(images.Config{Dir: s.path("environments"), Logger: s.log, Strip: s.cfg.Environments.Strip})
-	return err
+	return s.openLibrary()
 }
 
 func (s *service) makeBackends(context.Context) error {
@@ -165,14 +168,14 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) {
 		s.engine.LinkChanged(ctx, spawner.ID(id), up)
 	}})
-	s.freezer = &freezer{library: s.library, capture: s.capture, principal: s.principal, life: ctx}
+	s.freezer.life = ctx
 	box, err := secret.OpenBox(s.cfg.SecretKey)
 	if err != nil {
 		return err
 	}
 	c := spawner.Config{
 		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: box, Account: s.account, Herald: s.herald,
-		Environment: s.freezer.forJob, Dir: s.path("workloads"), AgentDir: s.path("bin"),
+		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Capacity: map[string]spawner.Capacity{
 			s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
 			s.local.Name():  {Count: s.cfg.Local.AtOnce},
@@ -222,6 +225,8 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	defer context.AfterFunc(ctx, s.end)()
 	g.Go(func() error { return s.links.Run(ctx) })
 	g.Go(func() error { return s.engine.Run(ctx) })
+	g.Go(func() error { return s.library.Run(ctx) })
+	g.Go(func() error { return s.prepareBases(ctx) })
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
 	for _, p := range s.hubs {

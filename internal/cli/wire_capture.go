@@ -2,22 +2,74 @@ package cli
 
 import (
 	"context"
+	"os"
+	"slices"
 
+	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/squash"
 	"slipway/spawner"
+	"slipway/spawner/docker"
 )
 
-// capture gives a session's file tree, as the library of environments wants it.
-func (s *service) capture(ctx context.Context, id spawner.ID) (images.Source, error) {
+// capture gives a session's file tree, as the library of environments wants it. Where the engine's directories cannot be read the tree
+// is copied first; done removes the copy.
+func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	c, err := s.docker.Capture(ctx, id)
 	if err != nil {
-		return images.Source{}, err
+		return images.Source{}, nil, err
 	}
+	source = sourceOf(c.Image, c.Base)
+	source.Upper, source.Mounts, source.Pause, source.Resume = c.Upper, c.Mounts, c.Pause, c.Resume
+	if c.Fetch == nil {
+		return source, func() {}, nil
+	}
+	dir, err := os.MkdirTemp(s.path("fetch"), "")
+	if err != nil {
+		return images.Source{}, nil, err
+	}
+	done = func() {
+		if err := os.RemoveAll(dir); err != nil {
+			s.log.Error("a session's copied tree cannot be removed", "path", dir, "error", err)
+		}
+	}
+	source.Upper, source.Layers, err = c.Fetch(ctx, dir, func(message string, percent int) {
+		tell(hubapi.Progress{Stage: "fetching", Message: message, Percent: float64(percent)})
+	})
+	if err != nil {
+		done()
+		return images.Source{}, nil, err
+	}
+	return source, done, nil
+}
+
+func sourceOf(i docker.Image, reference string) images.Source {
 	return images.Source{
-		Layers: c.Layers, Upper: c.Upper, Mounts: c.Mounts, Pause: c.Pause, Resume: c.Resume,
-		Base: images.Base{Reference: c.Base, Digest: c.ImageID},
-		Config: images.ImageConfig{
-			Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, WorkingDir: c.WorkingDir, Architecture: c.Architecture, Labels: c.Labels,
+		Layers: i.Layers, Base: images.Base{Reference: reference, Digest: i.ImageID},
+		Config: squash.ImageConfig{
+			Env: i.Env, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: i.WorkingDir, Architecture: i.Architecture, Labels: i.Labels,
 		},
-	}, nil
+	}
+}
+
+// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for it.
+func (s *service) prepareBases(ctx context.Context) error {
+	have, err := s.docker.Images(ctx)
+	if err != nil {
+		s.log.Warn("the images are not known, so they are converted when somebody freezes", "error", err)
+		return nil
+	}
+	for _, i := range s.cfg.Images {
+		if ctx.Err() != nil || !slices.Contains(have, i.Ref) {
+			continue
+		}
+		image, err := s.docker.Layers(ctx, i.Ref, func(string, int) {})
+		if err == nil {
+			err = s.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("an image cannot be converted ahead of a freeze", "image", i.Ref, "error", err)
+		}
+	}
+	return nil
 }

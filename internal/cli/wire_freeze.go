@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"slipway/hubapi"
@@ -16,10 +15,12 @@ import (
 type freezer struct {
 	engine  *spawner.Manager
 	library *images.Library
-	// capture gives a session's file tree.
-	capture func(context.Context, spawner.ID) (images.Source, error)
+	// capture gives a session's file tree, and what removes it again where it had to be copied.
+	capture func(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error)
 	// principal gives the word by which a hub's user owns environments.
 	principal func(hub string, user spawner.User) string
+	// groups gives the groups in which a user shares environments.
+	groups func(hub string, user spawner.User) []string
 	// life ends with the service: a freeze outlives the request that asked for it.
 	life context.Context
 }
@@ -38,57 +39,41 @@ func (f *freezer) Freeze(
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
 		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).With("wait until it runs")
 	}
-	source, err := f.capture(ctx, id)
+	source, done, err := f.capture(f.life, id, progress)
 	if err != nil {
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
 	}
+	defer done()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
+		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow,
 		Progress: func(p images.Progress) { progress(wireProgress(p)) },
 	})
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	return wireEnvironment(e), nil
+	return f.wire(e, e.Owner), nil
 }
 
-// Environments lists the caller's environments.
-func (f *freezer) Environments(_ context.Context, c spawner.Caller) ([]hubapi.Environment, error) {
-	owner, err := f.ownerOf(c)
+// find gives the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
+func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref string) (digest string, err error) {
+	owner, name := f.split(hub, ref)
+	e, err := f.library.Find(f.viewer(hub, user), owner, name)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	all, err := f.library.List(owner)
-	list, taken := make([]hubapi.Environment, 0, len(all)), map[string]bool{}
-	for _, e := range all { // the newest first
-		wired := wireEnvironment(e)
-		if label := e.Name + ":" + e.Tag; e.Tag != "" && taken[label] {
-			wired.Tag = "" // it has moved on to a newer one
-		} else {
-			taken[label] = true
-		}
-		list = append(list, wired)
-	}
-	return list, err
+	return e.Digest, f.library.Touch(e.Owner, e.Digest)
 }
 
-// Environment finds one of the caller's environments.
-func (f *freezer) Environment(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
-	owner, err := f.ownerOf(c)
-	if err != nil {
-		return hubapi.Environment{}, err
-	}
-	e, err := f.library.Get(owner, ref)
-	return wireEnvironment(e), err
+// thaw gives what a session starts from.
+func (f *freezer) thaw(ctx context.Context, digest string) (spawner.Thaw, error) {
+	from, err := f.library.Thaw(ctx, digest)
+	return spawner.Thaw{Digest: digest, Image: from.Image, Fill: from.Fill}, err
 }
 
-// forJob finds the environment of a job: its digest and its file.
-func (f *freezer) forJob(_ context.Context, hub string, user spawner.User, ref string) (digest, path string, err error) {
-	e, err := f.library.Get(f.principal(hub, user), ref)
-	if err != nil {
-		return "", "", err
-	}
-	return e.Digest, f.library.Path(e), nil
+// viewer says as whom a hub's user looks for environments.
+func (f *freezer) viewer(hub string, user spawner.User) images.Viewer {
+	return images.Viewer{Owner: f.principal(hub, user), Groups: f.groups(hub, user)}
 }
 
 // ownerOf gives whose environments a caller sees. A job's agent speaks for the job alone, and a Spawner for no user.
@@ -114,39 +99,19 @@ func stageMessage(p images.Progress) string {
 		return "looking for changes"
 	case images.Copying:
 		return "taking a snapshot of the changes"
+	case images.Preparing:
+		return "converting the base image, once for all who use it"
+	case images.Reading:
+		return "storing the changes, the session goes on"
+	case images.Settling:
+		return "storing what has changed meanwhile"
+	case images.Indexing:
+		return "writing the tables"
 	case images.Packing:
-		return "packing the environment"
+		return "packing the whole tree"
 	case images.Writing:
-		return "writing the image and computing its digest"
+		return "finishing the image"
 	default:
 		return string(p.Stage)
 	}
-}
-
-func wireEnvironment(e images.Environment) hubapi.Environment {
-	return hubapi.Environment{
-		Digest: e.Digest, Name: e.Name, Tag: e.Tag, Note: e.Note, Created: e.Created, Size: e.Size, Base: e.Base.Reference,
-		Session: e.FromSession, Unchanged: e.Unchanged, Packages: len(e.Manifest.Python), Python: pythonOf(e.Manifest),
-	}
-}
-
-// pythonOf reads the version of Python off the directory that holds most packages.
-func pythonOf(m images.Manifest) string {
-	counts := map[string]int{}
-	for _, p := range m.Python {
-		for part := range strings.SplitSeq(p.Path, "/") {
-			if version, ok := strings.CutPrefix(part, "python3."); ok {
-				counts["3."+version]++
-			}
-		}
-	}
-	versions := []string{}
-	for v := range counts {
-		versions = append(versions, v)
-	}
-	slices.SortFunc(versions, func(a, b string) int { return counts[b] - counts[a] })
-	if len(versions) == 0 {
-		return ""
-	}
-	return versions[0]
 }

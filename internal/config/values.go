@@ -23,6 +23,23 @@ func (s *Size) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
+// Bound is a number of bytes that may not be exceeded: a size, or "none", which is 0.
+type Bound int64
+
+// UnmarshalYAML reads a bound.
+func (b *Bound) UnmarshalYAML(node ast.Node) error {
+	if scalar(node) == "none" {
+		*b = 0
+		return nil
+	}
+	n, err := memsize.Parse(scalar(node))
+	if err != nil {
+		return wrong(node, "none, or "+memsize.Hint)
+	}
+	*b = Bound(n)
+	return nil
+}
+
 // Duration is a time such as "90m".
 type Duration time.Duration
 

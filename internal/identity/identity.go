@@ -100,6 +100,15 @@ func Principal(realm, user string) string {
 	return "@" + realm + "/" + user // a realm holds no slash
 }
 
+// UserOf gives the user's name in a word that Principal gave.
+func UserOf(principal string) string {
+	if !strings.HasPrefix(principal, "@") {
+		return principal
+	}
+	_, user, _ := strings.Cut(principal, "/")
+	return user
+}
+
 // Account gives the account of a realm's user, making it at the first time.
 func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, error) {
 	if err := check(user); err != nil {

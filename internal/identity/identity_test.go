@@ -167,3 +167,13 @@ func TestRealms(t *testing.T) {
 		}
 	}
 }
+
+func TestUserOfUndoesPrincipal(t *testing.T) {
+	for _, realm := range []string{Site, "lab"} {
+		for _, user := range []string{"alice", "@alice", "a/b", "@lab/alice", "@", "/"} {
+			if got := UserOf(Principal(realm, user)); got != user {
+				t.Errorf("UserOf(Principal(%q, %q)) = %q", realm, user, got)
+			}
+		}
+	}
+}

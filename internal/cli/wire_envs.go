@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/images"
+	"slipway/images/tree"
+	"slipway/internal/errs"
+	"slipway/internal/identity"
+	"slipway/spawner"
+)
+
+// callersViewer says as whom a caller looks for environments. A job's agent speaks for the job alone, and a Spawner for no user.
+func (f *freezer) callersViewer(c spawner.Caller) (images.Viewer, error) {
+	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
+		return images.Viewer{}, errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
+	}
+	return f.viewer(c.Hub, c.User), nil
+}
+
+// look finds what a caller means by a reference.
+func (f *freezer) look(c spawner.Caller, ref string) (images.Environment, images.Viewer, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return images.Environment{}, v, err
+	}
+	owner, name := f.split(c.Hub, ref)
+	e, err := f.library.Find(v, owner, name)
+	return e, v, err
+}
+
+// split takes owner/name:tag apart; the owner is a principal, empty for the caller's own.
+func (f *freezer) split(hub, ref string) (owner, name string) {
+	if other, rest, named := strings.Cut(ref, "/"); named {
+		return f.principal(hub, spawner.User(other)), rest
+	}
+	return "", ref
+}
+
+// List lists the caller's environments, and with shared those that others share with her.
+func (f *freezer) List(_ context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.library.List(v.Owner)
+	if err != nil || !shared {
+		return f.wireAll(all, v), err
+	}
+	others, err := f.library.Shared(v)
+	return f.wireAll(append(all, others...), v), err
+}
+
+// Get finds one environment.
+func (f *freezer) Get(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
+	e, v, err := f.look(c, ref)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	return f.wire(e, v.Owner), nil
+}
+
+// Details gives all that is known of an environment.
+func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error) {
+	e, v, err := f.look(c, ref)
+	if err != nil {
+		return hubapi.EnvironmentDetails{}, err
+	}
+	about, err := f.library.About(ctx, e.Digest)
+	if err != nil {
+		return hubapi.EnvironmentDetails{}, err
+	}
+	statements, err := f.library.Statements(e.Digest)
+	if err != nil {
+		return hubapi.EnvironmentDetails{}, err
+	}
+	inventory, err := json.Marshal(about.Inventory)
+	if err != nil {
+		return hubapi.EnvironmentDetails{}, err
+	}
+	m := e.Manifest
+	return hubapi.EnvironmentDetails{
+		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
+		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Skipped: some(m.Skipped), Added: some(m.Added),
+		Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements), Inventory: inventory,
+		Losses: hubapi.Losses{
+			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Nanoseconds: m.Losses.Nanoseconds, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
+		},
+	}, nil
+}
+
+// History lists what a name has stood for, and what came from the same session.
+func (f *freezer) History(_ context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.library.History(v.Owner, ref)
+	return f.wireAll(all, v), err
+}
+
+// Diff compares two environments.
+func (f *freezer) Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error) {
+	a, v, err := f.look(c, old)
+	if err != nil {
+		return hubapi.EnvironmentDiff{}, err
+	}
+	b, _, err := f.look(c, now)
+	if err != nil {
+		return hubapi.EnvironmentDiff{}, err
+	}
+	d, err := f.library.Difference(ctx, a.Digest, b.Digest)
+	if err != nil {
+		return hubapi.EnvironmentDiff{}, err
+	}
+	full, err := json.Marshal(d)
+	return hubapi.EnvironmentDiff{Old: f.wire(a, v.Owner), New: f.wire(b, v.Owner), Lines: some(d.Lines()), Full: full}, err
+}
+
+// Verify proves what can be proven of an environment.
+func (f *freezer) Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error) {
+	e, v, err := f.look(c, ref)
+	if err != nil {
+		return hubapi.EnvironmentCheck{}, err
+	}
+	proven, err := f.library.Verify(ctx, e.Digest)
+	if err != nil {
+		return hubapi.EnvironmentCheck{}, err
+	}
+	return hubapi.EnvironmentCheck{
+		Environment: f.wire(e, v.Owner), Bytes: proven.SIF.Size, Signers: some(proven.Signers), Statements: wireStatements(proven.Stated),
+		Tree: f.compare(ctx, c, e),
+	}, nil
+}
+
+// SBOM gives an environment's software bill of materials.
+func (f *freezer) SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error) {
+	e, _, err := f.look(c, ref)
+	if err != nil {
+		return nil, err
+	}
+	return f.library.SBOM(ctx, e)
+}
+
+// Tag gives one of the caller's environments another name.
+func (f *freezer) Tag(_ context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	e, err := f.library.Tag(v.Owner, ref, r.Name, r.Tag)
+	return f.wire(e, v.Owner), err
+}
+
+// Share says who else may use one of the caller's environments.
+func (f *freezer) Share(_ context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	e, err := f.library.SetShare(v, ref, images.Share{With: images.Audience(s.With), Group: s.Group})
+	return f.wire(e, v.Owner), err
+}
+
+// Remove takes a name of the caller's away.
+func (f *freezer) Remove(_ context.Context, c spawner.Caller, ref string) (hubapi.Removed, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return hubapi.Removed{}, err
+	}
+	r, err := f.library.Remove(v.Owner, ref)
+	return hubapi.Removed{Digest: r.Digest, Names: some(r.Names)}, err
+}
+
+// Usage says what the caller's environments take.
+func (f *freezer) Usage(_ context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return hubapi.EnvironmentUsage{}, err
+	}
+	u, err := f.library.Usage(v.Owner)
+	return hubapi.EnvironmentUsage(u), err
+}
+
+// Sweep removes what nothing leads to, for an administrator.
+func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error) {
+	if !c.Admin || c.Workload != "" {
+		return hubapi.Swept{}, errs.New(errs.Forbidden, "only administrators sweep environments").With("`slipway envs rm` removes yours")
+	}
+	s, err := f.library.Sweep(ctx, dry)
+	return hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry}, err
+}
+
+// inUse gives the environments that workloads need: sessions that can be started again, and jobs that have not ended.
+func (f *freezer) inUse(ctx context.Context) ([]string, error) {
+	all, err := f.engine.List(ctx, spawner.Caller{System: true})
+	var out []string
+	for _, w := range all {
+		if w.Spec.Environment != "" && (w.Kind != spawner.Job || w.Phase.Active()) {
+			out = append(out, w.Spec.Environment)
+		}
+	}
+	return out, err
+}
+
+func (f *freezer) wireAll(list []images.Environment, v images.Viewer) []hubapi.Environment {
+	out := make([]hubapi.Environment, 0, len(list))
+	for _, e := range list {
+		out = append(out, f.wire(e, v.Owner))
+	}
+	return out
+}
+
+// wire shows an environment to the user whose principal is viewer.
+func (f *freezer) wire(e images.Environment, viewer string) hubapi.Environment {
+	out := hubapi.Environment{
+		Digest: e.Digest, Owner: identity.UserOf(e.Owner), Mine: e.Owner == viewer, Name: e.Name, Tag: e.Tag, Moved: e.Moved, Note: e.Note,
+		Created: e.Created, Used: e.Used, Size: e.Size, Own: e.Own, Base: e.Base.Reference, Session: e.FromSession, Unchanged: e.Unchanged,
+		Paused: e.Paused.Seconds(), Share: hubapi.Share{With: string(e.Share.With), Group: e.Share.Group},
+	}
+	if !out.Mine {
+		out.Session = ""
+	}
+	about, known := f.library.Glance(e.Digest)
+	if !known {
+		return out
+	}
+	i := about.Inventory
+	python, _ := i.Default()
+	out.Known, out.Packages, out.Python = true, len(i.Packages), python.Version
+	if i.CUDA != nil {
+		out.CUDA, out.Driver = i.CUDA.Version, i.CUDA.LeastDriver
+	}
+	return out
+}
+
+func wireParts(d images.Document) []hubapi.Blob {
+	out := []hubapi.Blob{{What: "manifest", Digest: d.Manifest.Digest, Size: d.Manifest.Size}}
+	if d.Base != nil {
+		out = append(out, hubapi.Blob{What: "base", Digest: d.Base.Digest, Size: d.Base.Size})
+	}
+	return append(out, hubapi.Blob{What: "tail", Digest: d.Tail.Digest, Size: d.Tail.Size})
+}
+
+func wireStrip(patterns []string) []hubapi.StripRule {
+	out := []hubapi.StripRule{}
+	for _, r := range tree.Explain(patterns) {
+		out = append(out, hubapi.StripRule{Pattern: r.Pattern, Why: r.Why})
+	}
+	return out
+}
+
+func wireStatements(list []images.Statement) []hubapi.Statement {
+	out := []hubapi.Statement{}
+	for _, s := range list {
+		out = append(out, hubapi.Statement{
+			Site: s.Key.Site, Key: s.Key.ID, User: s.User, Session: s.Session, Kind: s.Kind, Names: some(s.Names), Started: s.Started,
+			Finished: s.Finished, Version: s.Version,
+		})
+	}
+	return out
+}
+
+// some makes a list that is an array in JSON also when it is empty.
+func some(list []string) []string { return append([]string{}, slices.Clone(list)...) }

@@ -8,8 +8,11 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-func TestConforms(t *testing.T) {
-	w := newWorld(t)
+func TestConforms(t *testing.T) { conforms(t, newWorld(t)) }
+
+func TestConformsOverContainerdsStore(t *testing.T) { conforms(t, containerdWorld(t)) }
+
+func conforms(t *testing.T, w world) {
 	spawnertest.Run(t, func(t *testing.T) spawnertest.Subject {
 		return spawnertest.Subject{
 			Backend: w.again(t, w.cfg),

@@ -5,8 +5,9 @@
 // instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them later. A container
 // sees the GPU of its launch and no other, whatever its image asks for, in each of its starts anew.
 //
-// The package knows nothing of which slices there are, of who may start what, or of what an environment is made of; for a freeze
-// it only says where a container's layers lie.
+// The package knows nothing of which slices there are, of who may start what, or of what an environment is made of. For a freeze it
+// says where a container's layers lie, or fetches them from an engine whose directories it cannot read; for a session that starts
+// from an environment it gives an empty directory to fill, and never runs a container of which that is not done.
 package docker
 
 import (

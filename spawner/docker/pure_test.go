@@ -196,6 +196,44 @@ func TestTreeRefusesOtherDrivers(t *testing.T) {
 	}
 }
 
+// TestElsewhere: of these engines the directories are not taken, though they may be there.
+func TestElsewhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		options []string
+		want    bool
+	}{
+		"plain":    {[]string{"name=seccomp,profile=default", "name=cgroupns"}, false},
+		"rootless": {[]string{"name=seccomp,profile=builtin", "name=rootless"}, true},
+		"userns":   {[]string{"name=userns"}, true},
+	} {
+		if err := sameIDs(system.Info{SecurityOptions: test.options}); errs.Is(err, errs.Missing) != test.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := backend(t, Config{Host: "tcp://192.0.2.1:2375"})
+	if err := b.Reach(t.Context()); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "tcp://192.0.2.1:2375") {
+		t.Errorf("Reach over the network = %v, want missing and the address", err)
+	}
+	if _, err := visible(stack{upper: t.TempDir(), layers: []string{"/not/there"}}); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "/not/there") {
+		t.Errorf("visible = %v, want missing and the directory", err)
+	}
+}
+
+// TestLayersOf: an image's own layer is on top of those below it.
+func TestLayersOf(t *testing.T) {
+	d := &storage.DriverData{Name: "overlay2", Data: map[string]string{"UpperDir": "/top/diff", "LowerDir": "/mid/diff:/low/diff"}}
+	if diff := cmp.Diff([]string{"/top/diff", "/mid/diff", "/low/diff"}, layersOf(d)); diff != "" {
+		t.Error(diff)
+	}
+	delete(d.Data, "LowerDir")
+	if diff := cmp.Diff([]string{"/top/diff"}, layersOf(d)); diff != "" {
+		t.Error(diff)
+	}
+	if all := append(layersOf(nil), layersOf(&storage.DriverData{Name: "overlayfs"})...); len(all) > 0 {
+		t.Errorf("layers of engines that do not say: %q", all)
+	}
+}
+
 func TestLacks(t *testing.T) {
 	good := system.Info{OSType: "linux", Driver: "overlay2", MemoryLimit: true, PidsLimit: true, CPUCfsQuota: true}
 	if err := lacks(good); err != nil {

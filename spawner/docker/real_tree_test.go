@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
@@ -25,8 +26,12 @@ import (
 // TestTreesInTheEnginesStore and TestTreesInContainerdsStore: whatever keeps them, trees are found, fetched and filled.
 func TestTreesInTheEnginesStore(t *testing.T) { testTrees(t, newWorld(t)) }
 
-func TestTreesInContainerdsStore(t *testing.T) {
-	testenv.Need(t, testenv.CDI) // containerd's store came with the same version
+func TestTreesInContainerdsStore(t *testing.T) { testTrees(t, containerdWorld(t)) }
+
+// containerdWorld is one on an engine that keeps images in containerd's store.
+func containerdWorld(t *testing.T) world {
+	t.Helper()
+	testenv.Need(t, testenv.CDI) // the store came with the same version
 	config := filepath.Join(t.TempDir(), "daemon.json")
 	if err := os.WriteFile(config, []byte(`{"features": {"containerd-snapshotter": true}}`), 0o644); err != nil {
 		t.Fatal(err)
@@ -34,7 +39,7 @@ func TestTreesInContainerdsStore(t *testing.T) {
 	e := newEngine(t, "--config-file", config, "--storage-driver", "overlayfs")
 	w := e.world(Config{Instance: "test-store"})
 	w.importImage(t, nil)
-	testTrees(t, w)
+	return w
 }
 
 func testTrees(t *testing.T, w world) {
@@ -155,6 +160,34 @@ func fetches(t *testing.T, w world) {
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("images are left: %+v, %v", left.Items, err)
 	}
+}
+
+// TestKilledInAFetch: the next service removes what the engine was asked to make for a fetch.
+func TestKilledInAFetch(t *testing.T) {
+	w := newWorld(t)
+	l := w.launch(t, "")
+	w.up(t, l)
+	h := &holding{b: w.Backend, id: l.ID, limit: mostStill}
+	c, _, err := w.find(t.Context(), l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := h.snapshot(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{labelInstance: w.cfg.Instance, labelKind: kindTree, labelID: ""}
+	if _, err := w.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: image, Cmd: []string{"x"}, Labels: labels}}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := w.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("List = %v, %v, want the session alone", all, err)
+	}
+	w.clearUp(t.Context())
+	if _, err := w.client.ImageInspect(t.Context(), image); !gone(err) {
+		t.Errorf("the image is still there: %v", err)
+	}
+	w.sees(t, l.ID, spawner.Up)
 }
 
 // merged lists the tree of an overlay, less what engines make.

@@ -21,6 +21,7 @@ const (
 // anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later look finds.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	b.recover(ctx)
+	b.clearUp(ctx)
 	pause := firstPause
 	for first := true; ; first = false {
 		began := time.Now()
@@ -63,6 +64,17 @@ func (b *Backend) recover(ctx context.Context) {
 		if !sleep(ctx, pause) {
 			return
 		}
+	}
+}
+
+// clearUp removes what a service left that was killed while it fetched a tree. When one is being fetched, that was done already.
+func (b *Backend) clearUp(ctx context.Context) {
+	if !b.trees.TryLock() {
+		return
+	}
+	defer b.trees.Unlock()
+	if err := b.sweepImages(ctx); err != nil && ctx.Err() == nil {
+		b.log.Warn("cannot remove what an earlier freeze left; the next one tries again", "error", err)
 	}
 }
 

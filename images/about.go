@@ -1,0 +1,152 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"slipway/images/inside"
+	"slipway/images/sif"
+	"slipway/images/squashfs"
+)
+
+// About is what is known of an environment beside its owners' records.
+type About struct {
+	Document  Document
+	SIF       Part     // the whole file, with its signatures
+	Signers   []string // ids of the keys that have signed it
+	Inventory inside.Inventory
+	Settled   time.Time
+}
+
+// About says what is in an environment. One that was not looked into yet is looked into now, which takes some seconds.
+func (l *Library) About(ctx context.Context, digest string) (About, error) {
+	d, err := l.document(digest)
+	if err != nil {
+		return About{}, err
+	}
+	known, err := l.facts(digest)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = l.settle(ctx, digest); err == nil {
+			known, err = l.facts(digest)
+		}
+	}
+	if err != nil {
+		return About{}, fmt.Errorf("look into environment %s: %w", digest, err)
+	}
+	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, nil
+}
+
+// Glance is About of what is known already; ok is false when that is nothing yet.
+func (l *Library) Glance(digest string) (about About, ok bool) {
+	d, err := l.document(digest)
+	if err != nil {
+		return About{}, false
+	}
+	known, err := l.facts(digest)
+	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, err == nil
+}
+
+func (l *Library) facts(digest string) (facts, error) {
+	var known facts
+	err := readJSON(l.path("facts", hexOrNone(digest)+".json"), &known)
+	return known, err
+}
+
+// Difference says what one environment has other than another: packages and files.
+func (l *Library) Difference(ctx context.Context, old, now string) (inside.Difference, error) {
+	a, err := l.About(ctx, old)
+	if err != nil {
+		return inside.Difference{}, err
+	}
+	b, err := l.About(ctx, now)
+	if err != nil {
+		return inside.Difference{}, err
+	}
+	out := inside.Compare(a.Inventory, b.Inventory)
+	before, err := l.view(old)
+	if err != nil {
+		return inside.Difference{}, err
+	}
+	defer before.Close()
+	after, err := l.view(now)
+	if err != nil {
+		return inside.Difference{}, err
+	}
+	defer after.Close()
+	var shared inside.Shared
+	if p, q := a.Document.Base, b.Document.Base; p != nil && q != nil && p.Digest == q.Digest {
+		base, err := l.openBase(p.Digest)
+		if err != nil {
+			return inside.Difference{}, err
+		}
+		defer base.release()
+		shared = &base.image.Super
+	}
+	files, err := inside.Files(ctx, inside.TreeOf(before.image), inside.TreeOf(after.image), shared)
+	out.Files = &files
+	return out, err
+}
+
+// SBOM gives an environment's software bill of materials as SPDX 2.3 in JSON.
+func (l *Library) SBOM(ctx context.Context, e Environment) ([]byte, error) {
+	about, err := l.About(ctx, e.Digest)
+	if err != nil {
+		return nil, err
+	}
+	name := e.Name
+	if name == "" {
+		name = "environment"
+	}
+	return inside.SPDX(about.Inventory, inside.Meta{Name: name, Digest: e.Digest, Created: e.Created, Tool: "slipway-" + l.cfg.Version})
+}
+
+// openedView is the parsed tree of an environment.
+type openedView struct {
+	file  *os.File
+	image *squashfs.Image
+}
+
+// Close lets the file go.
+func (v *openedView) Close() error { return v.file.Close() }
+
+// view parses an environment's tree.
+func (l *Library) view(digest string) (*openedView, error) {
+	d, err := l.document(digest)
+	if err != nil {
+		return nil, err
+	}
+	f, err := l.openBlob(digest)
+	if err != nil {
+		return nil, err
+	}
+	image, err := squashfs.Parse(sectionOf(f, sif.PartitionOffset, d.partition()), d.partition())
+	if err != nil {
+		return nil, errors.Join(damaged("%v", err), f.Close())
+	}
+	return &openedView{f, image}, nil
+}
+
+// manifest reads the manifest in an environment's image.
+func (l *Library) manifest(digest string) (Manifest, error) {
+	f, err := l.openBlob(digest)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return Manifest{}, err
+	}
+	image, err := sif.Open(f, st.Size())
+	if err != nil {
+		return Manifest{}, damaged("%v", err)
+	}
+	data, err := image.ReadManifest()
+	if err != nil {
+		return Manifest{}, err
+	}
+	return decodeManifest(data)
+}

@@ -1,0 +1,56 @@
+package images
+
+import (
+	"context"
+
+	"slipway/images/render"
+	"slipway/images/tree"
+	"slipway/internal/errs"
+)
+
+// Thawed is what a session starts from.
+type Thawed struct {
+	Image string // the engine's ID of the image that the changes are over
+	// Fill writes the changes into upper, an empty directory that becomes an overlay's upper one.
+	Fill func(ctx context.Context, upper string) error
+}
+
+// Thaw gives what a session needs to start from an environment.
+func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
+	d, err := l.document(digest)
+	if err != nil {
+		return Thawed{}, err
+	}
+	if d.Base == nil {
+		return Thawed{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session can start from it", digest).
+			With("run jobs in it, or start from its image and freeze again")
+	}
+	if _, err := l.Ready(ctx, digest); err != nil {
+		return Thawed{}, err
+	}
+	m, err := l.manifest(digest)
+	if err != nil {
+		return Thawed{}, err
+	}
+	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, d.Base.Digest, upper) }}, nil
+}
+
+// fill writes an environment's changes over its base into an upper directory.
+func (l *Library) fill(ctx context.Context, digest, base, upper string) error {
+	b, err := l.openBase(base)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	v, err := l.view(digest)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	dir, err := tree.OpenDir(upper)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return render.Upper(ctx, render.UpperConfig{Base: b.image, Env: v.image, Dir: dir})
+}

@@ -2,8 +2,6 @@ package docker
 
 import (
 	"archive/tar"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -191,92 +188,6 @@ func (u *unpacking) adopt(name string) error {
 	return u.write(name, h, f)
 }
 
-// file writes a regular file, from where on it differs from the base's: what was equal until then is read from there.
-func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
-	if u.base == "" || !u.alike(name, h) {
-		return u.write(name, h, r)
-	}
-	f, err := os.Open(filepath.Join(u.base, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	equal, rest, err := compare(f, r)
-	if err == nil && rest == nil && equal != h.Size {
-		err = fmt.Errorf("%w: %d of %d bytes", io.ErrUnexpectedEOF, equal, h.Size)
-	}
-	if err != nil || rest == nil {
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return u.write(name, h, io.MultiReader(io.LimitReader(f, equal), bytes.NewReader(rest), r))
-}
-
-// compareSize is how much of two files is compared at once.
-const compareSize = 64 << 10
-
-// compare reads both as long as they are equal. It gives how much that was, and what it has read of b behind that; nil when all was
-// equal.
-func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
-	left, right := make([]byte, compareSize), make([]byte, compareSize)
-	for {
-		n, err := io.ReadFull(b, right)
-		last := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !last {
-			return equal, nil, err
-		}
-		m, _ := io.ReadFull(a, left[:n])
-		if !bytes.Equal(left[:m], right[:n]) {
-			return equal, right[:n], nil
-		}
-		if equal += int64(n); last {
-			return equal, nil, nil
-		}
-	}
-}
-
-// write makes a regular file, with holes for zeros.
-func (u *unpacking) write(name string, h *tar.Header, r io.Reader) error {
-	if err := u.parents(name); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(u.at(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	n, err := copyHoles(f, r)
-	if err == nil && n != h.Size {
-		err = fmt.Errorf("%w: %d of %d bytes", io.ErrUnexpectedEOF, n, h.Size)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	u.made[name] = true
-	return u.attributes(name, h)
-}
-
-// copyHoles copies r, and leaves out what is only zeros.
-func copyHoles(f *os.File, r io.Reader) (size int64, err error) {
-	buf, zeros := make([]byte, compareSize), make([]byte, compareSize)
-	for {
-		n, err := io.ReadFull(r, buf)
-		if n > 0 && !bytes.Equal(buf[:n], zeros[:n]) {
-			if _, err := f.WriteAt(buf[:n], size); err != nil {
-				return size, err
-			}
-		}
-		size += int64(n)
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return size, f.Truncate(size)
-		}
-		if err != nil {
-			return size, err
-		}
-	}
-}
-
 // make makes what has no content.
 func (u *unpacking) make(name string, h *tar.Header) error {
 	if err := u.parents(name); err != nil {
@@ -315,52 +226,6 @@ func (u *unpacking) parents(name string) error {
 	return u.make(dir, u.dirs[dir])
 }
 
-// attributes sets all that is not content. Owners come first: a new one takes away rights.
-func (u *unpacking) attributes(name string, h *tar.Header) error {
-	at := u.at(name)
-	if err := os.Lchown(at, h.Uid, h.Gid); err != nil {
-		return err
-	}
-	if h.Typeflag != tar.TypeSymlink {
-		if err := unix.Chmod(at, uint32(h.Mode)&0o7777); err != nil {
-			return err
-		}
-	}
-	attributes := attributesOf(h)
-	for _, key := range slices.Sorted(maps.Keys(attributes)) {
-		if err := unix.Lsetxattr(at, key, []byte(attributes[key]), 0); err != nil {
-			return fmt.Errorf("set attribute %s: %w", key, err)
-		}
-	}
-	return setTime(at, h.ModTime)
-}
-
-func setTime(at string, when time.Time) error {
-	stamp, err := unix.TimeToTimespec(when.Truncate(time.Second))
-	if err != nil {
-		return err
-	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
-}
-
-// attributePrefix is that of a tar record which has an extended attribute.
-const attributePrefix = "SCHILY.xattr."
-
-// attributesOf reads those extended attributes of an entry that are a tree's own. The overlay's would make it another tree.
-func attributesOf(h *tar.Header) map[string]string {
-	all := map[string]string{}
-	for key, value := range h.PAXRecords {
-		if name, ok := strings.CutPrefix(key, attributePrefix); ok && isOwn(name) {
-			all[name] = value
-		}
-	}
-	return all
-}
-
-func isOwn(attribute string) bool {
-	return attribute == "security.capability" || strings.HasPrefix(attribute, "user.") && !strings.HasPrefix(attribute, "user.overlay.")
-}
-
 // alike reports whether the base has an entry with the same attributes at a path; the content of files is not looked at.
 func (u *unpacking) alike(name string, h *tar.Header) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // a link there would lead out of the base
@@ -372,64 +237,6 @@ func (u *unpacking) alike(name string, h *tar.Header) bool {
 	return err == nil && has.Typeflag == h.Typeflag && has.Mode&0o7777 == h.Mode&0o7777 && has.Uid == h.Uid && has.Gid == h.Gid &&
 		has.Linkname == h.Linkname && has.Size == h.Size && has.Devmajor == h.Devmajor && has.Devminor == h.Devminor &&
 		has.ModTime.Unix() == h.ModTime.Unix() && maps.Equal(attributesOf(has), attributesOf(h))
-}
-
-// headerOf reads the attributes of what lies at a path.
-func headerOf(at string) (*tar.Header, error) {
-	var s unix.Stat_t
-	if err := unix.Lstat(at, &s); err != nil {
-		return nil, err
-	}
-	h := &tar.Header{Mode: int64(s.Mode & 0o7777), Uid: int(s.Uid), Gid: int(s.Gid), ModTime: time.Unix(s.Mtim.Sec, 0), PAXRecords: map[string]string{}}
-	switch s.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		h.Typeflag, h.Size = tar.TypeReg, s.Size
-	case unix.S_IFDIR:
-		h.Typeflag = tar.TypeDir
-	case unix.S_IFLNK:
-		to, err := os.Readlink(at)
-		if err != nil {
-			return nil, err
-		}
-		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, to, 0o777
-	case unix.S_IFIFO:
-		h.Typeflag = tar.TypeFifo
-	case unix.S_IFCHR, unix.S_IFBLK:
-		h.Typeflag = tar.TypeChar
-		if s.Mode&unix.S_IFMT == unix.S_IFBLK {
-			h.Typeflag = tar.TypeBlock
-		}
-		h.Devmajor, h.Devminor = int64(unix.Major(s.Rdev)), int64(unix.Minor(s.Rdev))
-	}
-	return h, readAttributes(at, h)
-}
-
-// readAttributes adds the extended attributes that lie on a path.
-func readAttributes(at string, h *tar.Header) error {
-	names := make([]byte, 64<<10) // the kernel's own bound
-	n, err := unix.Llistxattr(at, names)
-	if err != nil || n == 0 {
-		return ignoreUnsupported(err)
-	}
-	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
-		if !isOwn(name) {
-			continue
-		}
-		value := make([]byte, 64<<10)
-		n, err := unix.Lgetxattr(at, name, value)
-		if err != nil {
-			return err
-		}
-		h.PAXRecords[attributePrefix+name] = string(value[:n])
-	}
-	return nil
-}
-
-func ignoreUnsupported(err error) error {
-	if errors.Is(err, unix.ENOTSUP) {
-		return nil
-	}
-	return err
 }
 
 // delete writes a whiteout for all that the base has and the archive has not.

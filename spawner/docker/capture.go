@@ -35,8 +35,8 @@ type Capture struct {
 	// API: it makes both directories below dir, which is the caller's to remove, and keeps a copy of the image. See fetch for its
 	// price. Pause and Resume do nothing then: what was fetched stays still.
 	Fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
-	// Why says in words why Fetch is there.
-	Why string
+	Why   string   // in words, why Fetch is there
+	Lost  []string // what Fetch cannot bring, for it is not in what engines give out
 	// Pause holds all processes still, Resume lets them go on. Both are harmless when there is nothing to do. Resume must be
 	// called with a context that has not ended. It is an error of kind Conflict when they were not still all the time; they are
 	// let go at the latest after 30 seconds.
@@ -69,7 +69,7 @@ func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	where, err := b.locate(ctx, c, len(image.RootFS.Layers))
 	switch {
 	case errs.Is(err, errs.Missing):
-		out.Why, out.Fetch = err.Error(), h.fetch
+		out.Why, out.Lost, out.Fetch = err.Error(), notExported(), h.fetch
 		out.Pause, out.Resume = nothing, nothing
 	case err != nil:
 		return Capture{}, err

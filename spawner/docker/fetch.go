@@ -19,6 +19,11 @@ import (
 // kindFreeze is the kind label of an image that holds a session as it was at one moment.
 const kindFreeze = "freeze"
 
+// notExported names what engines leave out of the trees that they give out.
+func notExported() []string {
+	return []string{"extended attributes other than file capabilities", "sockets", "owner and mode of / itself"}
+}
+
 // fetch gets a session's tree through the engine's API. A stopped one is exported as it is. Of a running one the engine makes an image
 // first, while it is held still: a few seconds for some hundred megabytes of changes, and as much of the engine's disk until this is
 // done. The export is the whole tree: 13 s for 2.5 GB, where reading the directories of the changes takes a quarter of a second. It is

@@ -136,7 +136,7 @@ func fetches(t *testing.T, w world) {
 			until(t, "it has run again", func() bool { return w.text(t, l.ID, spawnertest.RunsFile) == "run\nrun\n" })
 		}
 		c, err := far.Capture(t.Context(), l.ID)
-		if err != nil || c.Fetch == nil || c.Why == "" || c.Upper != "" {
+		if err != nil || c.Fetch == nil || c.Why == "" || len(c.Lost) == 0 || c.Upper != "" {
 			t.Fatalf("Capture = %+v, %v, want one that is to be fetched", c, err)
 		}
 		upper, layers, err := c.Fetch(t.Context(), t.TempDir(), quiet)

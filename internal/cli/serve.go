@@ -154,7 +154,10 @@ func (s *service) makeBackends(context.Context) error {
 }
 
 func newDocker(cfg config.Config, log *slog.Logger) (*docker.Backend, error) {
-	return docker.New(docker.Config{Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log})
+	return docker.New(docker.Config{
+		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log,
+		Scratch: filepath.Join(cfg.DataDir, "engine"),
+	})
 }
 
 func newLocal(cfg config.Config, self string, log *slog.Logger) (*local.Backend, error) {

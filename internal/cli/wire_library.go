@@ -13,7 +13,7 @@ import (
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of their own.
 func (s *service) openLibrary() error {
 	c := s.cfg.Environments
-	keys, err := seal.New(seal.Config{Dir: cmp.Or(c.Keys, s.path("keys")), Log: s.log, Site: c.Site})
+	keys, err := seal.New(seal.Config{Dir: cmp.Or(c.Keys, s.path("keys")), Now: time.Now, Log: s.log, Site: c.Site})
 	if err != nil {
 		return err
 	}

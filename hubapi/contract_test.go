@@ -26,6 +26,7 @@ func TestExamples(t *testing.T) {
 	for name, into := range map[string]any{
 		"session.json": new(Session), "waiting.json": new(Session), "job.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
 		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs),
+		"details.json": new(EnvironmentDetails), "diff.json": new(EnvironmentDiff), "check.json": new(EnvironmentCheck), "usage.json": new(EnvironmentUsage),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := example(t, name)

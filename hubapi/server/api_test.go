@@ -320,20 +320,6 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-func TestEnvironments(t *testing.T) {
-	h := start(t, newFake(), nil)
-	c := h.client(t, "alice-token")
-	if list, err := c.Environments(t.Context(), false); err != nil || len(list) != 1 {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if e, err := c.Environment(t.Context(), "mine:v 1"); err != nil || e.Digest != "sha256:aabbcc" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if _, err := c.Freeze(t.Context(), "s-x", hubapi.FreezeRequest{}, nil); !errs.Is(err, errs.NotFound) {
-		t.Error(err)
-	}
-}
-
 func TestJobRoutes(t *testing.T) {
 	h := start(t, newFake(job("j-1", "alice")), nil)
 	h.engine.log = "0123456789"

@@ -71,14 +71,14 @@ func (s *Server) environmentRoutes(r chi.Router) {
 		return e.Share
 	}
 	r.Get("/", serve(s, 200, onEnvironment(s, get)))
-	r.Delete("/", serve(s, 200, onEnvironment(s, remove)))
+	r.Delete("/", serve(s, 200, audited(s, onEnvironment(s, remove), auditRemoved)))
 	r.Get("/details", serve(s, 200, onEnvironment(s, details)))
 	r.Get("/history", serve(s, 200, onEnvironment(s, history)))
 	r.Get("/diff", serve(s, 200, s.environmentDiff))
 	r.Get("/sbom", serve(s, 200, onEnvironment(s, sbom)))
 	r.Post("/verify", serve(s, 200, onEnvironment(s, verify)))
 	r.Post("/tags", serve(s, 200, onEnvironment(s, tag)))
-	r.Post("/share", serve(s, 200, onEnvironment(s, share)))
+	r.Post("/share", serve(s, 200, audited(s, onEnvironment(s, share), auditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, none) (hubapi.Environments, error) {
@@ -149,6 +149,9 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 		return nil
+	}
+	if len(req.Allow) > 0 {
+		s.audit(r, "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", req.Allow)
 	}
 	out.send(hubapi.EventDone, 0, env)
 	return nil

@@ -326,23 +326,6 @@ func (f *fakeEngine) Visit(id spawner.ID, acted bool) {
 
 func (f *fakeEngine) Ready() error { return f.notReady }
 
-// fakeEnvironments has one environment of one user.
-type fakeEnvironments struct{ owner spawner.User }
-
-func (f fakeEnvironments) Environments(_ context.Context, c spawner.Caller) ([]hubapi.Environment, error) {
-	if c.User != f.owner {
-		return nil, nil
-	}
-	return []hubapi.Environment{{Digest: "sha256:aabbcc", Name: "mine"}}, nil
-}
-
-func (f fakeEnvironments) Environment(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
-	if c.User != f.owner || (ref != "sha256:aabbcc" && ref != "mine:v 1") {
-		return hubapi.Environment{}, errs.New(errs.NotFound, "there is no environment %q of yours", ref)
-	}
-	return hubapi.Environment{Digest: "sha256:aabbcc", Name: "mine"}, nil
-}
-
 const spawnerToken = "the-spawner-token-of-this-test-hub"
 
 // fakeIdentify knows the tokens "alice-token", "bob-token", ...; the Hub is down for "down-token".
@@ -385,7 +368,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
 		},
 		Jobs:         spawner.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
-		Environments: fakeEnvironments{"alice"},
+		Environments: &fakeEnvironments{owner: "alice"},
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "no link")
 		},

@@ -70,7 +70,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/environments", serve(s, 200, s.listEnvironments))
 	r.Route("/environments/{ref}", s.environmentRoutes)
 	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
-	r.Post("/environment-sweep", serve(s, 200, s.sweepEnvironments))
+	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, s.submitJob))

@@ -99,7 +99,7 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship", "images/sif", "images/squash",
+				"images/blob", "images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship", "images/sif", "images/squash",
 				"images/squashfs", "images/tree", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
@@ -154,7 +154,7 @@ func rules() map[string]rule {
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":    {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},

@@ -1,0 +1,310 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/blob"
+	"slipway/images/render"
+	"slipway/images/sif"
+	"slipway/images/squashfs"
+	"slipway/internal/errs"
+)
+
+// The stages of an adoption. It ends with Writing and Done, as a freeze does.
+const (
+	Fetching Stage = "fetching" // receiving what is not here; told by who receives it
+	Checking Stage = "checking" // comparing what came with its digests
+)
+
+// Adoption asks that an environment which was made elsewhere be one of the owner's here.
+type Adoption struct {
+	Owner      string
+	Name       string // optional
+	Tag        string // optional, with a name only
+	Note       string // optional, for people
+	From       string // where it comes from, for people: a reference
+	Document   []byte
+	Statements [][]byte // on where it comes from, by whomever
+	Unsigned   bool     // by the owner's or an administrator's word: nobody whom the site trusts need vouch for it
+	// Open gives what the document names. It is asked for the manifest and the tail in every case, and for the base only when
+	// that is not here: who has not got the owner's own part of an environment does not get it by naming it.
+	Open     func(digest string) (blob.Blob, error)
+	Progress func(Progress) // may be nil
+}
+
+func (a Adoption) tell(s Stage, done, total int64) {
+	if a.Progress != nil {
+		a.Progress(Progress{Stage: s, Bytes: done, Total: total})
+	}
+}
+
+// request is the adoption as the record of a freeze.
+func (a Adoption) request() Request {
+	from := []rune("pulled from " + a.From)
+	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), maxOwner)])}
+}
+
+// HasBase says whether a base is here, so that nobody needs to bring it.
+func (l *Library) HasBase(b Part) bool {
+	st, err := os.Stat(l.basePath(b.Digest))
+	return err == nil && st.Size() == b.Size
+}
+
+// Admits says whether an adoption is refused whatever its parts are: by its names, its document, for want of somebody who vouches for
+// it, or of room. Asked before anything is received, it spares the way.
+func (l *Library) Admits(a Adoption) (Document, error) {
+	req := a.request()
+	if !usable(req.Owner) || !usable(req.Key) {
+		return Document{}, errs.Bad("owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
+	}
+	if err := (label{Name: a.Name, Tag: a.Tag, Note: a.Note}).validate(); err != nil {
+		return Document{}, err
+	}
+	d, err := DecodeDocument(a.Document)
+	if err != nil {
+		return Document{}, err
+	}
+	if len(l.vouching(a)) == 0 && !a.Unsigned {
+		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", digestOf(a.Document)).
+			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
+	}
+	if err := l.roomFor(a.Owner); err != nil {
+		return Document{}, err
+	}
+	return d, l.holds(d)
+}
+
+// vouching gives the statements about the adoption's document that accepted keys have signed.
+func (l *Library) vouching(a Adoption) [][]byte {
+	if l.cfg.Keys == nil {
+		return nil
+	}
+	var out [][]byte
+	for _, envelope := range a.Statements {
+		if _, _, err := l.cfg.Keys.Verify(envelope, digestOf(a.Document)); err == nil {
+			out = append(out, envelope)
+		}
+	}
+	return out
+}
+
+// holds makes sure that there is room for what a document names, before it is brought.
+func (l *Library) holds(d Document) error {
+	need := d.partition() + d.Manifest.Size
+	if d.Base != nil && !l.HasBase(d.Base.Part) {
+		need += d.Base.Size
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(l.dir, &st); err != nil {
+		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
+	}
+	if need < 0 || uint64(need) > st.Bavail*uint64(st.Bsize) {
+		return errs.New(errs.NoSpace, "the environment needs %d MB, and %d MB are free on the file system of %s", need>>20, st.Bavail*uint64(st.Bsize)>>20, l.dir).
+			With("have the administrator make room")
+	}
+	return nil
+}
+
+// Adopt brings an environment in: it puts base and tail together, compares every byte with the document, and enters it for its
+// owner. Nothing of what was brought stays when it fails.
+func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
+	name := digestOf(a.Document)
+	d, err := l.Admits(a)
+	if err != nil {
+		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+	}
+	start := time.Now()
+	m, size, err := l.bring(ctx, a, d, name)
+	if err != nil {
+		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+	}
+	vouched := l.vouching(a)
+	for _, envelope := range vouched {
+		if err := writeFile(l.path("statements", hexOrNone(name)), hexOrNone(digestOf(envelope))+".json", envelope); err != nil {
+			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
+		}
+	}
+	e, err := l.enter(a.request(), frozen{Digest: name, Size: size, Own: d.Tail.Size, Base: m.Base, Manifest: m})
+	if err != nil {
+		return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
+	}
+	// The record of who took in what nobody has vouched for.
+	l.log.Info("adopted an environment", "digest", name, "owner", a.Owner, "from", a.From, "statements", len(vouched), "unsigned", len(vouched) == 0,
+		"bytes", size, "took", time.Since(start).Round(time.Millisecond))
+	a.tell(Done, size, size)
+	return e, nil
+}
+
+// bring makes the image of what came and gives it its place.
+func (l *Library) bring(ctx context.Context, a Adoption, d Document, name string) (Manifest, int64, error) {
+	work, err := os.MkdirTemp(l.path("work"), "adopt-")
+	if err != nil {
+		return Manifest{}, 0, l.explain(err, 0)
+	}
+	defer l.discard(work)
+	m, size, err := l.assemble(ctx, a, d, name, work)
+	return m, size, l.explain(err, 0)
+}
+
+func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, work string) (Manifest, int64, error) {
+	about, m, err := broughtManifest(a, d)
+	if err != nil {
+		return Manifest{}, 0, err
+	}
+	tail, err := a.Open(d.Tail.Digest)
+	if err != nil {
+		return Manifest{}, 0, err
+	}
+	defer tail.Close()
+	if tail.Size() != d.Tail.Size {
+		return Manifest{}, 0, lied("its own part has %d bytes, not %d", tail.Size(), d.Tail.Size)
+	}
+	path := filepath.Join(work, "image.sif")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Manifest{}, 0, err
+	}
+	defer file.Close()
+	newBase, err := l.rebuild(ctx, a, d, tail, file, work)
+	if err != nil {
+		return Manifest{}, 0, err
+	}
+	a.tell(Checking, 0, d.partition())
+	if err := sif.Finish(file, m.Architecture, d.partition(), about); err != nil {
+		return Manifest{}, 0, err
+	}
+	if err := soundImage(ctx, file, d); err != nil {
+		return Manifest{}, 0, err
+	}
+	a.tell(Writing, 0, 0)
+	if newBase != "" {
+		if err := l.publish(newBase, l.basePath(d.Base.Digest)); err != nil {
+			return Manifest{}, 0, err
+		}
+	}
+	size, err := l.admit(file, path, a.Document, name)
+	return m, size, err
+}
+
+func lied(format string, args ...any) error {
+	return errs.New(errs.Invalid, "what came is not the environment that its document describes: %s", fmt.Sprintf(format, args...)).
+		With("fetch it again; when it stays so, it was made to deceive")
+}
+
+// broughtManifest reads the manifest, whose bytes go into the image as they are.
+func broughtManifest(a Adoption, d Document) ([]byte, Manifest, error) {
+	b, err := a.Open(d.Manifest.Digest)
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	defer b.Close()
+	about, err := io.ReadAll(io.LimitReader(blob.Reader(b), maxManifest+1))
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	if int64(len(about)) != d.Manifest.Size || digestOf(about) != d.Manifest.Digest {
+		return nil, Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), digestOf(about))
+	}
+	m, err := decodeManifest(about)
+	return about, m, err
+}
+
+// rebuild writes the squashfs into file. newBase names the file of a base that was not here before.
+func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob.Blob, file *os.File, work string) (newBase string, err error) {
+	if d.Base == nil {
+		a.tell(Checking, 0, d.partition())
+		return "", writeWhole(ctx, file, tail)
+	}
+	base, err := l.baseFor(ctx, a, *d.Base, work)
+	if err != nil {
+		return "", err
+	}
+	defer base.Close()
+	a.tell(Checking, 0, d.partition())
+	written, err := render.Rebuild(ctx, render.RebuildConfig{
+		Base: base, BaseDigest: hexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: hexOrNone(d.Tail.Digest),
+		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
+	})
+	if err != nil {
+		return "", err
+	}
+	if written != d.partition() {
+		return "", lied("the base is cut at byte %d", written-d.Tail.Size+superblockSize)
+	}
+	if base.Name() != l.basePath(d.Base.Digest) {
+		newBase = base.Name()
+	}
+	return newBase, nil
+}
+
+// writeWhole lays out a tail that stands on no base.
+func writeWhole(ctx context.Context, file *os.File, tail blob.Blob) error {
+	size := tail.Size() - superblockSize
+	if err := copySection(ctx, io.NewOffsetWriter(file, sif.PartitionOffset+superblockSize), tail, 0, size); err != nil {
+		return err
+	}
+	return copySection(ctx, io.NewOffsetWriter(file, sif.PartitionOffset), tail, size, tail.Size())
+}
+
+// baseFor opens the base: the one that is here, marked as used so that no sweep takes it, or the one that came.
+func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work string) (*os.File, error) {
+	if l.HasBase(want.Part) {
+		place, now := l.basePath(want.Digest), time.Now()
+		if err := os.Chtimes(place, now, now); err != nil {
+			return nil, err
+		}
+		return os.Open(place)
+	}
+	b, err := a.Open(want.Digest)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if b.Size() != want.Size {
+		return nil, lied("its base has %d bytes, not %d", b.Size(), want.Size)
+	}
+	file, err := os.OpenFile(filepath.Join(work, "base.sqfs"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.takeBase(ctx, a, want, b, file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// takeBase copies a base that came, and makes sure that it is what the document says of it.
+func (l *Library) takeBase(ctx context.Context, a Adoption, want BasePart, from blob.Blob, to *os.File) error {
+	a.tell(Checking, 0, want.Size)
+	if err := copySection(ctx, to, from, 0, want.Size); err != nil {
+		return err
+	}
+	got, err := measureBase(ctx, to.Name())
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return lied("its base has the digest %s, is cut at %d, and keeps %s", got.Digest, got.Cut, got.Kept)
+	}
+	return nil
+}
+
+// soundImage compares an image with its document, and makes sure that its tree can be read.
+func soundImage(ctx context.Context, file *os.File, d Document) error {
+	_, err := checkImage(ctx, file, d, io.Discard)
+	if err == nil {
+		_, err = squashfs.Parse(sectionOf(file, sif.PartitionOffset, d.partition()), d.partition())
+	}
+	if errs.Is(err, errs.Conflict) || errs.Is(err, errs.Invalid) { // and not one of the disk
+		return lied("%v", err)
+	}
+	return err
+}

@@ -308,3 +308,23 @@ func soundImage(ctx context.Context, file *os.File, d Document) error {
 	}
 	return err
 }
+
+// mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it, whoever brought it
+// could start any image that the engine has. What the image is follows from a conversion here, or from a statement.
+func (l *Library) mayStartFrom(digest string, base BasePart, image Base) error {
+	files, err := filepath.Glob(l.path("bases", "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		var b baseRecord
+		if err := readJSON(path, &b); err == nil && b.Part.Digest == base.Digest && b.Of.Digest == image.Digest {
+			return nil
+		}
+	}
+	if vouched, err := l.believed(digest); err != nil || len(vouched) > 0 {
+		return err
+	}
+	return errs.New(errs.Forbidden, "nobody whom this site trusts says that the environment %s stands on the image %.80q", digest, image.Reference).
+		With("run jobs in it, or have the administrator add that image here or trust the site that froze it")
+}

@@ -62,7 +62,9 @@ type sent struct {
 
 func (p place) send(t *testing.T, digest string) *sent {
 	t.Helper()
-	parts, err := p.Parts(t.Context(), digest)
+	parts, err := p.Library.Parts(digest)
+	must(t, err)
+	statements, err := parts.Statements()
 	must(t, err)
 	s := &sent{blobs: map[string][]byte{}}
 	d := parts.Document
@@ -80,7 +82,7 @@ func (p place) send(t *testing.T, digest string) *sent {
 		}
 		s.blobs[name] = data
 	}
-	s.Adoption = Adoption{Owner: "bob", Name: "ana", From: "registry.example/alice/ana:v1", Document: parts.Encoded, Statements: parts.Statements}
+	s.Adoption = Adoption{Owner: "bob", Name: "ana", From: "registry.example/alice/ana:v1", Document: parts.Encoded, Statements: statements}
 	s.Open = func(digest string) (blob.Blob, error) {
 		s.asked = append(s.asked, digest)
 		if data, ok := s.blobs[digest]; ok {
@@ -179,8 +181,32 @@ func TestAdoptWithoutABase(t *testing.T) {
 	s.Unsigned = true
 	_, err := here.Adopt(t.Context(), s.Adoption)
 	must(t, err)
+	if _, err := here.Thaw(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
+		t.Errorf("thaw: %v", err)
+	}
 	if path, err := here.Ready(t.Context(), e.Digest); err != nil || path != here.blob(e.Digest) {
 		t.Errorf("%s, %v", path, err)
+	}
+}
+
+// TestNoSessionStartsFromAnImageByAStrangersWord: its manifest could name any image of the engine.
+func TestNoSessionStartsFromAnImageByAStrangersWord(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(nastyChanges)
+	there, here := newPlace(t, "there"), newPlace(t, "here")
+	e := there.freeze(t, f, nil)
+	s := there.send(t, e.Digest)
+	s.Unsigned = true
+	_, err := here.Adopt(t.Context(), s.Adoption)
+	must(t, err)
+	if _, err := here.Thaw(t.Context(), e.Digest); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("thaw: %v", err)
+	}
+	src := f.source()
+	src.Base.Digest = e.Base.Digest
+	must(t, here.Prepare(t.Context(), src, nil))
+	if _, err := here.Thaw(t.Context(), e.Digest); err != nil {
+		t.Errorf("thaw when the image was converted here: %v", err)
 	}
 }
 
@@ -295,21 +321,23 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 	f.change(nastyChanges)
 	there := newPlace(t, "there")
 	e := there.freeze(t, f, nil)
-	p, err := there.Parts(t.Context(), e.Digest)
+	p, err := there.Parts(e.Digest)
 	must(t, err)
 	if _, err := p.OpenSIF(); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("before it was settled: %v", err)
 	}
 	_, err = there.About(t.Context(), e.Digest)
 	must(t, err)
-	p, err = there.Parts(t.Context(), e.Digest)
-	must(t, err)
 	b, err := p.OpenSIF()
 	must(t, err)
 	defer b.Close()
 	data, err := io.ReadAll(blob.Reader(b))
-	if must(t, err); digestOf(data) != p.SIF.Digest || p.Architecture == "" {
-		t.Errorf("the SIF of %s has the digest %s", p.SIF.Digest, digestOf(data))
+	must(t, err)
+	if named, err := p.SIF(); err != nil || named != (Part{digestOf(data), int64(len(data))}) {
+		t.Errorf("the SIF %v has the digest %s, %v", named, digestOf(data), err)
+	}
+	if arch, err := p.Architecture(); err != nil || arch == "" {
+		t.Errorf("architecture %q, %v", arch, err)
 	}
 	if image, err := sif.Open(bytes.NewReader(data), int64(len(data))); err != nil || len(image.Signatures) != 1 {
 		t.Errorf("%+v, %v", image, err)
@@ -319,7 +347,7 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 			t.Errorf("the part %q: %v", name, err)
 		}
 	}
-	if _, err := there.Outline(digestOf(nil)); !errs.Is(err, errs.NotFound) || errors.Is(err, os.ErrNotExist) {
+	if _, err := there.Parts(digestOf(nil)); !errs.Is(err, errs.NotFound) || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no environment: %v", err)
 	}
 }

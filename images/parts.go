@@ -1,7 +1,6 @@
 package images
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,51 +13,45 @@ import (
 )
 
 // Parts are what an environment consists of for other places: the document that names it, what the document names, the SIF, and
-// the signed statements on where it comes from.
+// the signed statements on where it comes from. Nothing is read before it is asked for, and nothing compared with its digest:
+// [Library.Ready] does that.
 type Parts struct {
-	Digest       string
-	Encoded      []byte   // the document, byte for byte what Digest is the digest of
-	Document     Document // the same, read
-	Architecture string   // as Go and OCI write it
-	SIF          Part     // the whole file with its signatures; empty until it was settled
-	Statements   [][]byte // envelopes by accepted keys
+	Digest   string
+	Encoded  []byte   // the document, byte for byte what Digest is the digest of
+	Document Document // the same, read
 
 	library *Library
 }
 
-// Parts gives the parts of an environment. What it consists of has been compared with its digest.
-func (l *Library) Parts(ctx context.Context, digest string) (*Parts, error) {
-	if _, err := l.Ready(ctx, digest); err != nil {
-		return nil, err
-	}
-	p, err := l.Outline(digest)
-	if err != nil {
-		return nil, err
-	}
-	m, err := l.manifest(digest)
-	if err != nil {
-		return nil, err
-	}
-	p.Architecture = m.Architecture
-	return p, nil
-}
-
-// Outline gives the parts of an environment without reading them, and without the architecture: who gets them compares them.
-func (l *Library) Outline(digest string) (*Parts, error) {
+// Parts gives the parts of an environment.
+func (l *Library) Parts(digest string) (*Parts, error) {
 	d, err := l.document(digest)
 	if err != nil {
 		return nil, err
 	}
 	encoded, _, err := d.encode()
-	if err != nil {
-		return nil, err
+	return &Parts{Digest: digest, Encoded: encoded, Document: d, library: l}, err
+}
+
+// Architecture says where the environment runs, as Go and OCI write it.
+func (p *Parts) Architecture() (string, error) {
+	m, err := p.library.manifest(p.Digest)
+	return m.Architecture, err
+}
+
+// Statements gives the envelopes on where the environment comes from that accepted keys have signed.
+func (p *Parts) Statements() ([][]byte, error) { return p.library.believed(p.Digest) }
+
+// SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest is known.
+func (p *Parts) SIF() (Part, error) {
+	var known struct {
+		SIF Part `json:"sif"` // of facts, which may be large
 	}
-	p := &Parts{Digest: digest, Encoded: encoded, Document: d, library: l}
-	if known, err := l.facts(digest); err == nil {
-		p.SIF = known.SIF
+	err := readJSON(p.library.path("facts", hexOrNone(p.Digest)+".json"), &known)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Part{}, errs.New(errs.Unavailable, "the environment %s is being signed", p.Digest).With("try again in some seconds")
 	}
-	p.Statements, err = l.believed(digest)
-	return p, err
+	return known.SIF, err
 }
 
 // Blob gives what the document names: the manifest, the base or the tail.
@@ -96,17 +89,18 @@ func tailOf(file string, d Document) (blob.Blob, error) {
 	return blob.Join(own, super), nil
 }
 
-// OpenSIF gives the whole file. It is of kind errs.Unavailable until the file was signed and its digest is known.
+// OpenSIF opens what SIF names.
 func (p *Parts) OpenSIF() (blob.Blob, error) {
-	if p.SIF.Digest == "" {
-		return nil, errs.New(errs.Unavailable, "the environment %s is being signed", p.Digest).With("try again in some seconds")
+	want, err := p.SIF()
+	if err != nil {
+		return nil, err
 	}
 	b, err := blob.Open(p.library.blob(p.Digest))
 	if err != nil {
 		return nil, fmt.Errorf("open the SIF of %s: %w", p.Digest, err)
 	}
-	if b.Size() != p.SIF.Size {
-		return nil, errors.Join(damaged("its file has %d bytes and had %d", b.Size(), p.SIF.Size), b.Close())
+	if b.Size() != want.Size {
+		return nil, errors.Join(damaged("its file has %d bytes and had %d", b.Size(), want.Size), b.Close())
 	}
 	return b, nil
 }

@@ -32,6 +32,9 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err != nil {
 		return Thawed{}, err
 	}
+	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
+		return Thawed{}, err
+	}
 	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, d.Base.Digest, upper) }}, nil
 }
 

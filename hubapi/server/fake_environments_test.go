@@ -52,6 +52,27 @@ func (f *fakeEnvironments) Get(_ context.Context, c spawner.Caller, ref string) 
 	return hubapi.Environment{Digest: theDigest, Name: "mine", Tag: "v 1", Mine: true}, nil
 }
 
+// For is of the user that a Spawner asks for.
+func (f *fakeEnvironments) For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error) {
+	if !c.Spawner {
+		return nil, errs.New(errs.Forbidden, "only a spawner")
+	}
+	all, err := f.List(ctx, spawner.Caller{Hub: c.Hub, User: user}, true)
+	for i := range all {
+		all[i].Base = "slipway/notebook:1"
+	}
+	return all, err
+}
+
+func (f *fakeEnvironments) Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error) {
+	if !c.Spawner {
+		return hubapi.Environment{}, errs.New(errs.Forbidden, "only a spawner")
+	}
+	e, err := f.Get(ctx, spawner.Caller{Hub: c.Hub, User: user}, ref)
+	e.Base = "slipway/notebook:1"
+	return e, err
+}
+
 func (f *fakeEnvironments) Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error) {
 	e, err := f.Get(ctx, c, ref)
 	return hubapi.EnvironmentDetails{Environment: e, Architecture: "amd64", Inventory: []byte(`{"packages":[]}`)}, err

@@ -32,6 +32,8 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
+		form.Environments = s.startable(r.Context(), c, user, form.Kept)
+		s.chosenEnvironment(r.Context(), c, user, form.Chosen)
 	}
 	var page bytes.Buffer
 	if err := webui.SpawnForm(&page, form); err != nil {

@@ -72,6 +72,10 @@ type Environments interface {
 	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
 	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
 	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
+	// For lists what a user's session may start from, her own and what is shared with her, the newest first; Of finds one of it. Only a
+	// hub's Spawner may ask, for users of that hub.
+	For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error)
+	Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error)
 }
 
 // GPUKeeper takes GPUs out of use and puts them back, whoever asks. fleet.Fleet does.

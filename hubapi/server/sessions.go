@@ -54,6 +54,10 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
+	from, err := s.takeEnvironment(r.Context(), callerOf(r.Context()), req)
+	if err != nil {
+		return hubapi.Session{}, err
+	}
 	kind, spec, err := s.cfg.Catalogue.Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
@@ -62,7 +66,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	spec.Argv, spec.Prefix, spec.Ready = req.Argv, prefix, req.Prefix+spec.Ready
+	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
 	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Launch: req.Launch, Fresh: fresh,
 		Secrets: s.hub(callerOf(r.Context()).Hub).sessionEnv(req.Env),

@@ -39,7 +39,7 @@ func moment(t time.Time) *time.Time {
 
 func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 	out := hubapi.Session{
-		Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Prefix: w.Spec.Prefix,
+		Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Environment: w.Spec.Environment, Prefix: w.Spec.Prefix,
 		Active: moment(w.Active), Visited: moment(w.Visited), KeepUntil: moment(w.KeepUntil),
 	}
 	if p := s.cfg.Engine.Prospect(w); !p.At.IsZero() {

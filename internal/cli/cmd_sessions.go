@@ -81,7 +81,7 @@ func runSessionShow(ctx context.Context, env Env, id string, asJSON bool) error 
 	if asJSON {
 		return printJSON(env.Stdout, s)
 	}
-	pairs := append(pairsOf(s.Workload), [][2]string{{"profile", s.Profile}, {"image", s.Image}, {"path", s.Prefix}}...)
+	pairs := append(pairsOf(s.Workload), [][2]string{{"profile", s.Profile}, {"image", s.Image}, {"environment", s.Environment}, {"path", s.Prefix}}...)
 	if s.Active != nil {
 		pairs = append(pairs, [2]string{"last active", s.Active.Local().Format(time.DateTime)})
 	}

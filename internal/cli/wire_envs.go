@@ -55,6 +55,32 @@ func (f *freezer) List(_ context.Context, c spawner.Caller, shared bool) ([]huba
 	return f.wireAll(append(all, others...), v), err
 }
 
+// For lists what a session of a user may start from; a hub's Spawner asks.
+func (f *freezer) For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error) {
+	u, err := starter(c, user)
+	if err != nil {
+		return nil, err
+	}
+	return f.List(ctx, u, true)
+}
+
+// Of finds one environment that a session of a user may start from; a hub's Spawner asks.
+func (f *freezer) Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error) {
+	u, err := starter(c, user)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	return f.Get(ctx, u, ref)
+}
+
+// starter gives the user for whom a Spawner asks what her session may start from.
+func starter(c spawner.Caller, user spawner.User) (spawner.Caller, error) {
+	if !c.Spawner || user == "" {
+		return spawner.Caller{}, errs.New(errs.Forbidden, "only a hub's spawner asks what its users' sessions may start from")
+	}
+	return spawner.Caller{Hub: c.Hub, User: user}, nil
+}
+
 // Get finds one environment.
 func (f *freezer) Get(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
 	e, v, err := f.look(c, ref)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
@@ -22,8 +23,10 @@ type Form struct {
 	Active    map[string]int          // sessions that there are now, by image
 	Chosen    map[string]any          // the options of the last start, as the Hub has kept them
 	Kept      []spawner.Workload      // stopped sessions of this server's name: their changes come back
-	Refresh   string                  // where scripts ask for RoomCounts; empty: they do not
-	GPUs      gpu.Inventory           // what slices are cut from
+	// Environments are what the user may start from, the newest first. Chosen names one of them by its digest.
+	Environments []hubapi.Environment
+	Refresh      string        // where scripts ask for RoomCounts; empty: they do not
+	GPUs         gpu.Inventory // what slices are cut from
 }
 
 // SpawnForm writes the form fragment with the fields profile, image, cpus, memory and fresh. The Hub's page puts it into a form
@@ -31,7 +34,10 @@ type Form struct {
 // does not fit is the engine's to refuse.
 func SpawnForm(w io.Writer, f Form) error {
 	chosen, notes := recall(f.Catalogue, f.Chosen)
-	shown := form{choice: chosen, Notes: notes, Refresh: f.Refresh}
+	shown := form{choice: chosen, Notes: notes, Refresh: f.Refresh, From: f.origins(chosen)}
+	if lost := f.lostEnvironment(shown.From); lost != "" {
+		shown.Notes = append(shown.Notes, lost)
+	}
 	most := int64(0)
 	for _, p := range f.Catalogue.Profiles {
 		c := f.card(p, p.Name == chosen.Profile)
@@ -46,7 +52,7 @@ func SpawnForm(w io.Writer, f Form) error {
 	}
 	shown.Sizes = sizes(most, chosen.bytes)
 	for _, k := range f.Kept {
-		shown.Kept = append(shown.Kept, kept{Image: ImageTitle(f.Catalogue, k.Spec.Image), Since: k.Since})
+		shown.Kept = append(shown.Kept, kept{Image: ImageTitle(f.Catalogue, k.Spec.Image), From: f.nameOf(k.Spec.Environment), Since: k.Since})
 	}
 	return fragment("form.html", w, shown)
 }
@@ -61,6 +67,7 @@ type form struct {
 	MaxCPUs  float64
 	Sizes    []size
 	Kept     []kept
+	From     origins
 	Apart    []apart // the kinds of isolation that the profiles' slices have
 }
 
@@ -93,6 +100,7 @@ type size struct {
 
 type kept struct {
 	Image string
+	From  string // the environment over it; empty: none
 	Since time.Time
 }
 

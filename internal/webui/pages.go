@@ -19,6 +19,8 @@ type Visit struct {
 	Form   string // the token that every form sends
 	Stream string // the token that the event stream is asked with
 	GPUs   bool   // the site has some, and their page lies at Prefix + "gpus"
+	// Environments: the service keeps some, and their page lies at Prefix + "environments".
+	Environments bool
 }
 
 // Item is a workload with what the engine says of it.
@@ -178,11 +180,14 @@ func (r row) Profile() string { return profileTitle(r.Catalogue, r.Spec.Profile)
 // Image gives the title of a session's image.
 func (r row) Image() string { return ImageTitle(r.Catalogue, r.Spec.Image) }
 
-// Environment gives the digest of a job's environment as short as people compare it.
+// Environment gives the digest of what a job runs in or a session started from, as short as people compare it.
 func (r row) Environment() string {
 	_, hex, _ := strings.Cut(r.Spec.Environment, ":")
 	return hex[:min(12, len(hex))]
 }
+
+// EnvironmentPage is the path of the page of that environment.
+func (r row) EnvironmentPage() string { return environmentPage(r.Visit, r.Spec.Environment) }
 
 // Ended is how the last start ended; nil while it goes on, or when there is nothing to say.
 func (r row) Ended() *spawner.Outcome {

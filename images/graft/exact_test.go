@@ -183,6 +183,31 @@ func TestEqualTreesGiveEqualTails(t *testing.T) {
 	}
 }
 
+// TestTimesOfStrippedEntriesTellNothing: what comes and goes in a directory that travels empty makes no other environment; what
+// comes and goes elsewhere does, for its directory's time is the session's.
+func TestTimesOfStrippedEntriesTellNothing(t *testing.T) {
+	f := newFixture(t)
+	at := func(path string, seconds int64) {
+		f.change(func(root string) error {
+			return os.Chtimes(filepath.Join(root, path), time.Time{}, time.Unix(seconds, 0))
+		})
+	}
+	at("tmp", 1_700_000_000)
+	at("etc", 1_700_000_000)
+	r, want := f.graft(nil)
+	if got := lookup(r.Root, "tmp").MTime; got != lookup(f.base.Root, "tmp").MTime {
+		t.Errorf("the time of /tmp is %d, not the base's", got)
+	}
+	at("tmp", 1_700_000_100)
+	if _, tail := f.graft(nil); !bytes.Equal(tail, want) {
+		t.Error("another time of /tmp gives another image")
+	}
+	at("etc", 1_700_000_100)
+	if _, tail := f.graft(nil); bytes.Equal(tail, want) {
+		t.Error("another time of /etc gives the same image")
+	}
+}
+
 // TestYoungFilesAreReadOnce grafts what was written this very moment: nothing is left for the pause, and so no order of
 // contents depends on when the graft began.
 func TestYoungFilesAreReadOnce(t *testing.T) {

@@ -60,6 +60,9 @@ func (p *pass) merged(dir *os.File, path string, base *squashfs.Node, rules tree
 	if err != nil {
 		return nil, named(path, err)
 	}
+	if base != nil && rules.All() { // or a session that was stopped and started again, with a new /tmp, would be another environment
+		n.MTime = base.MTime
+	}
 	var below []squashfs.Entry
 	if base != nil && (!opaque || path == "") { // overlayfs always merges the root
 		below = base.Children

@@ -63,3 +63,8 @@ func (l Live) Enter(name string) (stripped bool, below Live) {
 	}
 	return false, below
 }
+
+// All says whether nothing is left of a directory whatever it holds: the times of such a directory tell of stripped entries alone.
+func (l Live) All() bool {
+	return slices.ContainsFunc(l, func(parts []string) bool { return len(parts) == 1 && parts[0] == "*" })
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,6 +116,20 @@ func (l *lister) group(path string, st *unix.Stat_t) *group {
 	}
 	l.groups[key].names++
 	return l.groups[key]
+}
+
+// Timeless gives lines without the times of paths, which begin with a slash: those of directories that are stripped empty count for
+// nothing.
+func Timeless(lines []string, paths ...string) []string {
+	out := slices.Clone(lines)
+	for i, line := range out {
+		before, rest, _ := strings.Cut(line, " mtime ")
+		if name, _, _ := strings.Cut(line, " mode "); slices.ContainsFunc(paths, func(p string) bool { return name == strconv.Quote(p) }) {
+			_, after, _ := strings.Cut(rest, " ")
+			out[i] = before + " " + after
+		}
+	}
+	return out
 }
 
 func attributes(st *unix.Stat_t) string {

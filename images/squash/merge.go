@@ -5,38 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
-
-// mountLayers gives the root of the read-only overlay of layers, topmost first. The mount has no place in the file
-// system any more when it returns: it lives as long as the file is open, and dies with the process.
-func mountLayers(layers []string, point string) (*os.File, error) {
-	options := make([]string, len(layers))
-	for i, layer := range layers {
-		// Through descriptors, as paths may be long and hold any character.
-		f, err := tree.OpenDir(layer)
-		if err != nil {
-			return nil, fmt.Errorf("layer %d: %w", i, err)
-		}
-		defer f.Close()
-		options[i] = tree.FDPath(int(f.Fd()))
-	}
-	err := unix.Mount("slipway", point, "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID,
-		"redirect_dir=follow,metacopy=on,lowerdir="+strings.Join(options, ":"))
-	if err != nil {
-		return nil, fmt.Errorf("mount %d layers: %w", len(layers), err)
-	}
-	root, openErr := tree.OpenDir(point)
-	if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-		return nil, errors.Join(openErr, fmt.Errorf("detach %s: %w", point, err))
-	}
-	return root, openErr
-}
 
 // hidden is what strip rules match in a merged tree: the paths, and the attributes of the directories above them.
 type hidden struct {

@@ -164,7 +164,7 @@ func (r Request) assemble(ctx context.Context) (root *os.File, added []string, e
 	if err := writeSkeleton(bottom); err != nil {
 		return nil, nil, err
 	}
-	if root, err = mountLayers(append(layers, bottom), point); err != nil {
+	if root, err = tree.Merged(append(layers, bottom), point); err != nil {
 		return nil, nil, err
 	}
 	return root, append(present(root, absent), "/"+runtimeDir), nil
@@ -172,7 +172,7 @@ func (r Request) assemble(ctx context.Context) (root *os.File, added []string, e
 
 // survey looks at the merged tree before anything is hidden in it or added to it.
 func survey(ctx context.Context, layers []string, point string, strip *tree.Strip) (hide *hidden, absent []string, err error) {
-	plain, err := mountLayers(layers, point)
+	plain, err := tree.Merged(layers, point)
 	if err != nil {
 		return nil, nil, err
 	}

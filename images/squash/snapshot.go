@@ -201,7 +201,7 @@ func overlayMeaning(name string) bool {
 	return name == "opaque" || name == "redirect" || name == "metacopy"
 }
 
-// overlayKnown says whether a mark has a meaning that mountLayers carries out, or none away from its upper directory.
+// overlayKnown says whether a mark has a meaning that tree.Merged carries out, or none away from its upper directory.
 func overlayKnown(name string, value []byte) bool {
 	switch name {
 	case "opaque":

@@ -99,10 +99,13 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/blob", "images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship", "images/sif", "images/squash",
-				"images/squashfs", "images/tree", "internal/errs",
+				"images/blob", "images/compare", "images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship",
+				"images/sif", "images/squash", "images/squashfs", "images/tree", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
+		},
+		"images/compare": {
+			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/graft"},
 		},
 		"images/squash": {own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"images/blob":   {own: []string{"internal/errs"}},

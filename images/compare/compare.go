@@ -275,6 +275,9 @@ func (c *comparer) onlyHere(p place, here folder) error {
 func (c *comparer) both(p place, there, here folder, a, b entry) {
 	c.result.Paths++
 	c.uncomparable(a)
+	if a.isDir() && p.below.All() { // it travels empty, and with the image's time
+		a.mtime = b.mtime
+	}
 	for _, why := range a.differences(b) {
 		c.differ(p.path, "%s", why)
 	}

@@ -186,7 +186,9 @@ func TestEqualTreesGiveEqualTails(t *testing.T) {
 // TestTimesOfStrippedEntriesTellNothing: what comes and goes in a directory that travels empty makes no other environment; what
 // comes and goes elsewhere does, for its directory's time is the session's.
 func TestTimesOfStrippedEntriesTellNothing(t *testing.T) {
-	f := newFixture(t)
+	f := newFixture(t, func(root string) error {
+		return os.Chtimes(filepath.Join(root, "tmp"), time.Time{}, time.Unix(1_600_000_000, 0))
+	})
 	at := func(path string, seconds int64) {
 		f.change(func(root string) error {
 			return os.Chtimes(filepath.Join(root, path), time.Time{}, time.Unix(seconds, 0))

@@ -60,7 +60,9 @@ func (p *pass) merged(dir *os.File, path string, base *squashfs.Node, rules tree
 	if err != nil {
 		return nil, named(path, err)
 	}
-	if base != nil && rules.All() { // or a session that was stopped and started again, with a new /tmp, would be another environment
+	// Or a session that was stopped and started again, with a new /tmp, would be another environment. What the image lacks and the base
+	// was given stays the session's.
+	if base != nil && rules.All() && base.MTime != generatedAt {
 		n.MTime = base.MTime
 	}
 	var below []squashfs.Entry

@@ -136,35 +136,6 @@ func TestKilledWhileRunning(t *testing.T) {
 	}
 }
 
-// TestKilledWhileFreezing kills the service at several moments of a freeze: the session goes on, nothing half-done is visible or
-// left, and the next freeze works.
-func TestKilledWhileFreezing(t *testing.T) {
-	s := newSite(t)
-	id := s.session("alice", "one")
-	s.in("alice", "head -c 50000000 /dev/urandom > /opt/env/big")
-	for _, delay := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second} {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/freeze", map[string]any{})
-		}()
-		<-time.After(delay)
-		s.kill()
-		<-done
-		s.serve()
-		s.eventually("the session answers", 30*time.Second, func() bool {
-			return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
-		})
-		if left, _ := filepath.Glob(filepath.Join(s.dir, "data", "environments", "work", "*")); len(left) > 0 {
-			t.Errorf("after %s: left %v", delay, left)
-		}
-	}
-	environment, failure := s.freeze("alice", id)
-	if failure != "" || environment["digest"] == "" {
-		t.Errorf("the next freeze: %v %s", environment, failure)
-	}
-}
-
 // submit submits a shell script as a job of user.
 func (s *site) submit(user, environment, script string, more map[string]any) string {
 	s.t.Helper()

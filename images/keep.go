@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,26 +91,75 @@ type Removed struct {
 	Names  []string // that it still has, "name:tag"
 }
 
-// Remove takes a reference away from its owner: one name, or by its digest all that he has of it. The bytes go when nothing leads
-// to them any more: no owner's record, no job and no session.
+// Remove takes a reference away from its owner: a name with its tag, from all that it has stood for, or by a digest all that he has of
+// an environment. The bytes go when nothing leads to them any more: no owner's record, no job and no session.
 func (l *Library) Remove(owner, ref string) (Removed, error) {
-	var out Removed
-	_, err := l.change(owner, ref, func(r *record, e Environment) error {
-		out.Digest = r.Digest
-		name, tag, tagged := strings.Cut(ref, ":")
-		r.Labels = slices.DeleteFunc(r.Labels, func(b label) bool {
-			return b.Name == "" || b.Name != name || tagged && b.Tag != tag
-		})
-		if e.Name != name { // it was found by its digest
-			r.Labels = nil
-			return nil
-		}
-		return nil
-	})
+	l.records.Lock()
+	defer l.records.Unlock()
+	e, err := l.Get(owner, ref)
 	if err != nil {
 		return Removed{}, err
 	}
+	name, tag, tagged := strings.Cut(ref, ":")
+	gone := func(b label, digest string) bool { return b.Name == name && b.Tag == tag }
+	if e.Name != name { // it was found by its digest
+		gone = func(_ label, digest string) bool { return digest == e.Digest }
+	} else if tags, err := l.tags(owner, name); err != nil || len(tags) > 1 && !tagged {
+		return Removed{}, errors.Join(err, errs.Bad("environment", ref, "give a tag: there are "+strings.Join(tags, ", ")))
+	} else if !tagged {
+		gone = func(b label, _ string) bool { return b.Name == name }
+	}
+	all, err := l.List(owner)
+	if err != nil {
+		return Removed{}, err
+	}
+	digests := map[string]bool{}
+	for _, o := range all {
+		digests[o.Digest] = true
+	}
+	out := Removed{Digest: e.Digest}
+	for digest := range digests {
+		left, err := l.strike(owner, digest, gone)
+		if err != nil {
+			return out, err
+		}
+		if digest == e.Digest {
+			out.Names = left
+		}
+	}
 	return out, nil
+}
+
+// strike takes labels out of a record and gives the names that are left.
+func (l *Library) strike(owner, digest string, gone func(b label, digest string) bool) (left []string, err error) {
+	r, err := l.loadRecord(owner, hexOrNone(digest))
+	if err != nil {
+		return nil, err
+	}
+	before := len(r.Labels)
+	r.Labels = slices.DeleteFunc(r.Labels, func(b label) bool { return gone(b, digest) })
+	for _, b := range r.Labels {
+		if b.Name != "" {
+			left = append(left, strings.TrimSuffix(b.Name+":"+b.Tag, ":"))
+		}
+	}
+	if len(r.Labels) == before {
+		return left, nil
+	}
+	return left, l.saveRecord(r)
+}
+
+// tags gives the tags that a name has, "none" for the label without one.
+func (l *Library) tags(owner, name string) ([]string, error) {
+	all, err := l.List(owner)
+	var out []string
+	for _, e := range all {
+		if e.Name == name {
+			out = append(out, cmp.Or(e.Tag, "none"))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
 }
 
 // History lists the environments that a name has stood for, or that came from the same session as ref, the newest first.

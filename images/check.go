@@ -79,6 +79,11 @@ func (l *Library) Ready(ctx context.Context, digest string) (path string, err er
 	if l.trusted.is(digest, st) {
 		return f.Name(), nil
 	}
+	l.signing.RLock()
+	defer l.signing.RUnlock()
+	if st, err = stampOf(f); err != nil { // it may have been signed meanwhile
+		return "", err
+	}
 	d, err := l.document(digest)
 	if err != nil {
 		return "", err

@@ -65,7 +65,7 @@ func (f *fixture) lines(skip ...string) []string {
 
 func (f *fixture) source() Source {
 	return Source{
-		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: "sha256:0123"},
+		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: digestPrefix + strings.Repeat("0123", 16)},
 		Config: squash.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }

@@ -66,6 +66,7 @@ type Library struct {
 	opened      baseCache
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
+	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
 	pending     chan string // digests of images that are to be settled
 }
 

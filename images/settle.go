@@ -108,6 +108,8 @@ func (l *Library) sign(ctx context.Context, f *os.File) error {
 	if l.cfg.Keys == nil {
 		return nil
 	}
+	l.signing.Lock()
+	defer l.signing.Unlock()
 	st, err := f.Stat()
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify: %w", err)
 	}
+	l.signing.RLock()
+	defer l.signing.RUnlock()
 	sum := newHasher(io.Discard)
 	image, err := checkImage(ctx, f, d, sum)
 	if err != nil {

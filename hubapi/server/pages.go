@@ -48,6 +48,7 @@ func (s *Server) newPages() *pages {
 		r.Post("/logout", p.act(p.logout))
 		r.Get("/room", p.room)
 		r.Get("/gpus", p.show(p.gpusPage))
+		p.environmentPages(r)
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/discard", p.show(p.askDiscard))
@@ -131,7 +132,7 @@ type visitor struct {
 // view is what pages show of it.
 func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs != nil,
+		GPUs: p.cfg.GPUs != nil, Environments: p.cfg.Environments != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
 	}
 }

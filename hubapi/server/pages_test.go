@@ -136,16 +136,16 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 	v := h.visitWith(t, token)
 	err := chi.Walk(h.pages.router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		path := strings.TrimPrefix(route, "/pages/")
-		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice").Replace(path)
+		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "{ref}", url.PathEscape(theDigest)).Replace(path)
 		if path == "logout" {
 			return nil
 		}
 		var form url.Values
 		if method == "POST" {
-			form = url.Values{"token": {token}, "for": {"1h"}}
+			form = url.Values{"token": {token}, "for": {"1h"}, "with": {"public"}, "name": {"bobs"}}
 		}
-		r := p.do(method, prefix+of+"?all=1&key="+v.stream, form)
-		if strings.Contains(path, "{id}") && r.Code != http.StatusNotFound || strings.Contains(r.Body.String(), "s-alice<") || strings.Contains(r.Body.String(), "/base/user/alice") {
+		r := p.do(method, prefix+of+"?all=1&from=x&key="+v.stream, form)
+		if strings.Contains(path, "{") && r.Code != http.StatusNotFound || strings.Contains(r.Body.String(), "s-alice<") || strings.Contains(r.Body.String(), "/base/user/alice") {
 			t.Errorf("%s %s: %d %s", method, of, r.Code, r.Body)
 		}
 		return nil

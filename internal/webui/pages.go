@@ -186,8 +186,13 @@ func (r row) Environment() string {
 	return hex[:min(12, len(hex))]
 }
 
-// EnvironmentPage is the path of the page of that environment.
-func (r row) EnvironmentPage() string { return environmentPage(r.Visit, r.Spec.Environment) }
+// EnvironmentPage is the path of the page of that environment; empty where there are no such pages.
+func (r row) EnvironmentPage() string {
+	if !r.Visit.Environments {
+		return ""
+	}
+	return environmentPage(r.Visit, r.Spec.Environment)
+}
 
 // Ended is how the last start ended; nil while it goes on, or when there is nothing to say.
 func (r row) Ended() *spawner.Outcome {

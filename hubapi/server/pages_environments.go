@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// environmentPages are the pages of environments.
+func (p *pages) environmentPages(r chi.Router) {
+	r.Get("/environments", p.show(p.environments))
+	r.Get("/environments/{ref}", p.show(p.environment))
+	r.Get("/environments/{ref}/diff", p.show(p.difference))
+	r.Get("/environments/{ref}/remove", p.show(p.askRemove))
+	r.Post("/environments/{ref}/share", p.act(p.share))
+	r.Post("/environments/{ref}/tag", p.act(p.tag))
+	r.Post("/environments/{ref}/remove", p.act(p.removeEnvironment))
+}
+
+// refOf gives the environment that a page's path names. Pages are routed by the escaped path.
+func (p *pages) refOf(r *http.Request) (string, error) {
+	if p.cfg.Environments == nil {
+		return "", noEnvironments()
+	}
+	ref, err := url.PathUnescape(chi.URLParam(r, "ref"))
+	if err != nil {
+		return "", errs.New(errs.NotFound, "there is no such page")
+	}
+	return ref, nil
+}
+
+func (p *pages) environments(w http.ResponseWriter, r *http.Request, v visitor) error {
+	if p.cfg.Environments == nil {
+		return noEnvironments()
+	}
+	all, err := p.cfg.Environments.List(r.Context(), v.caller, true)
+	if err != nil {
+		return err
+	}
+	usage, err := p.cfg.Environments.Usage(r.Context(), v.caller)
+	if err != nil {
+		return err
+	}
+	return webui.EnvironmentsPage(w, p.view(v), webui.EnvironmentsView{Environments: all, Usage: usage})
+}
+
+// environment shows one environment. Its history is its owner's alone.
+func (p *pages) environment(w http.ResponseWriter, r *http.Request, v visitor) error {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return err
+	}
+	details, err := p.cfg.Environments.Details(r.Context(), v.caller, ref)
+	if err != nil {
+		return err
+	}
+	var history []hubapi.Environment
+	if details.Mine {
+		if history, err = p.cfg.Environments.History(r.Context(), v.caller, ref); err != nil {
+			return err
+		}
+	}
+	return webui.EnvironmentPage(w, p.view(v), webui.EnvironmentView{EnvironmentDetails: details, History: history})
+}
+
+func (p *pages) difference(w http.ResponseWriter, r *http.Request, v visitor) error {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return err
+	}
+	from := r.URL.Query().Get("from")
+	if from == "" {
+		return errs.Bad("from", from, "name the environment to compare with")
+	}
+	d, err := p.cfg.Environments.Diff(r.Context(), v.caller, from, ref)
+	if err != nil {
+		return err
+	}
+	return webui.DifferencePage(w, p.view(v), d)
+}
+
+func (p *pages) askRemove(w http.ResponseWriter, r *http.Request, v visitor) error {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return err
+	}
+	e, err := p.cfg.Environments.Get(r.Context(), v.caller, ref)
+	switch {
+	case err != nil:
+		return err
+	case !e.Mine:
+		return errs.New(errs.Forbidden, "%s is %s's environment", ref, e.Owner).With("only its owner removes it")
+	}
+	return webui.RemoveEnvironment(w, p.view(v), e)
+}
+
+func (p *pages) share(r *http.Request, v visitor) (string, error) {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return "", err
+	}
+	with := hubapi.Share{With: r.PostForm.Get("with")}
+	if with.With == "group" {
+		with.Group = r.PostForm.Get("group")
+	}
+	e, err := p.cfg.Environments.Share(r.Context(), v.caller, ref, with)
+	if err != nil {
+		return "", err
+	}
+	what, which := auditShared(r, with, e)
+	p.audit(r.WithContext(withCaller(r.Context(), v.caller)), what, which...)
+	return environmentPath(ref), nil
+}
+
+func (p *pages) tag(r *http.Request, v visitor) (string, error) {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return "", err
+	}
+	e, err := p.cfg.Environments.Tag(r.Context(), v.caller, ref, hubapi.TagRequest{Name: r.PostForm.Get("name"), Tag: r.PostForm.Get("tag")})
+	if err != nil {
+		return "", err
+	}
+	return environmentPath(webui.EnvironmentRef(e)), nil
+}
+
+func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return "", err
+	}
+	gone, err := p.cfg.Environments.Remove(r.Context(), v.caller, ref)
+	if err != nil {
+		return "", err
+	}
+	p.audit(r.WithContext(withCaller(r.Context(), v.caller)), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names)
+	return "environments", nil
+}
+
+// withCaller lets what a page does be logged like what the API does.
+func withCaller(ctx context.Context, c spawner.Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+func environmentPath(ref string) string { return "environments/" + url.PathEscape(ref) }

@@ -26,6 +26,9 @@ type Into struct {
 	Have         func(d oci.Descriptor) bool // content that is kept elsewhere and need not be received, such as a known base; nil: none
 	Architecture string                      // as Go writes it; this host's when empty
 	Limit        int64                       // of all bytes together; 0: none
+	// Admit says whether an environment is wanted, by its document and by what is said about it, which nobody has checked. It is asked
+	// before any content is received. Nil: it is.
+	Admit func(document []byte, provenance [][]byte) error
 }
 
 // Pulled is a pulled environment.
@@ -52,14 +55,21 @@ func (c *Client) Pull(ctx context.Context, from Reference, into Into, report fun
 	if err != nil {
 		return Pulled{}, err
 	}
+	if out.Provenance, err = p.provenance(ctx, oci.Describe(oci.TypeManifest, document), into.Dir); err != nil {
+		return Pulled{}, err
+	}
+	if into.Admit != nil {
+		if err := into.Admit(document, out.Provenance); err != nil {
+			return Pulled{}, err
+		}
+	}
 	for _, d := range wanted {
 		if out.Files[d.Digest.String()], err = p.fetch(ctx, d, into.Dir); err != nil {
 			return Pulled{}, p.lacking(d, err)
 		}
 	}
-	out.Provenance, err = p.provenance(ctx, oci.Describe(oci.TypeManifest, document), into.Dir)
 	out.Received = p.meter.moved()
-	return out, err
+	return out, nil
 }
 
 // lacking says of a part that is nowhere which one it is.

@@ -204,3 +204,25 @@ func TestTwoPullsOfOneBlob(t *testing.T) {
 		t.Error("a link was followed")
 	}
 }
+
+// TestWhatIsNotAdmittedIsNotReceived: the word comes before the way.
+func TestWhatIsNotAdmittedIsNotReceived(t *testing.T) {
+	p, env := environment(1, noise(50, 1000), 100<<10)
+	f, host := serve(t, own(t, p, env))
+	c, _ := client(t, nil)
+	var document []byte
+	var said [][]byte
+	refused := errs.New(errs.Forbidden, "not here")
+	into := Into{Dir: t.TempDir(), Architecture: "amd64", Admit: func(d []byte, provenance [][]byte) error {
+		document, said = d, provenance
+		return refused
+	}}
+	_, err := c.Pull(t.Context(), reference(t, host, "alice/ana:v1"), into, nil)
+	if !errs.Is(err, errs.Forbidden) || !bytes.Equal(document, env.Document) || len(said) != 1 || !bytes.Equal(said[0], env.Provenance) {
+		t.Errorf("asked with %q and %q, %v", document, said, err)
+	}
+	left, err := os.ReadDir(into.Dir)
+	if err != nil || len(left) > 0 || f.passed() > 50<<10 {
+		t.Errorf("left %v after %d bytes, %v", left, f.passed(), err)
+	}
+}

@@ -61,6 +61,20 @@ func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
 	return s.byHub(r.Context(), token)
 }
 
+// Identify knows a user by a token of the user's Hub, for handlers with other ways of giving one. ctx is that of a request to this
+// server.
+func (s *Server) Identify(ctx context.Context, token string) (spawner.Caller, error) {
+	token, err := bearer("Bearer " + token)
+	if err != nil {
+		return spawner.Caller{}, err
+	}
+	c, err := s.byHub(ctx, token)
+	if err == nil {
+		traceOf(ctx).caller = callerName(c)
+	}
+	return c, err
+}
+
 // byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token: else it would
 // seem that the token is wrong.
 func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error) {

@@ -21,6 +21,11 @@ func (s *Server) Public() http.Handler {
 		r.Use(s.identify(s.byToken))
 		s.api(r)
 	})
+	if s.cfg.Registry != nil {
+		r.Handle("/v2", s.cfg.Registry)
+		r.Handle("/v2/*", s.cfg.Registry)
+		r.Handle("/sif/*", s.cfg.Registry)
+	}
 	r.NotFound(s.proxy.ServeHTTP)
 	r.MethodNotAllowed(s.notAllowed)
 	return r

@@ -66,6 +66,7 @@ type service struct {
 	local    *local.Backend
 	links    *tunnel.Links
 	engine   *spawner.Manager
+	box      *secret.Box
 	freezer  *freezer
 	gpus     gpuParts
 	hubs     []hubPart
@@ -172,12 +173,12 @@ func (s *service) makeEngine(ctx context.Context) error {
 		s.engine.LinkChanged(ctx, spawner.ID(id), up)
 	}})
 	s.freezer.life = ctx
-	box, err := secret.OpenBox(s.cfg.SecretKey)
-	if err != nil {
+	var err error
+	if s.box, err = secret.OpenBox(s.cfg.SecretKey); err != nil {
 		return err
 	}
 	c := spawner.Config{
-		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: box, Account: s.account, Herald: s.herald,
+		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Capacity: map[string]spawner.Capacity{
 			s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
@@ -214,7 +215,7 @@ func (s *service) makeServer(context.Context) error {
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs),
 		Dial:         agents{s.links}.dialApp,
-		Environments: s.freezer, Freeze: s.freezer.Freeze,
+		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.registry(),
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats, GPUs: s.inventory()}), Logger: s.log,

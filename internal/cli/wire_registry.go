@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"slipway/images"
+	"slipway/images/registry"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/spawner"
+)
+
+// shelves are the repositories of the service's own registry, and say who may read what of them. The caller is the one to whom the
+// password of Basic, or the token of Bearer, belongs:
+//
+//   - a token of a Hub is its user, who reads what she owns and what others share with her;
+//   - a credential of a workload (see credential) reads the one environment of that workload, as long as it is active.
+//
+// An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. Every one that
+// the caller may read also stands in the repository environment, under the 64 hexadecimal digits of its digest.
+type shelves struct {
+	library   *images.Library
+	identify  func(ctx context.Context, token string) (spawner.Caller, error)
+	workload  func(ctx context.Context, id spawner.ID) (spawner.Workload, error)
+	viewer    func(hub string, user spawner.User) images.Viewer
+	principal func(hub string, user spawner.User) string
+	box       *secret.Box
+}
+
+// registry makes the service's own registry.
+func (s *service) registry() http.Handler {
+	shelves := &shelves{
+		library: s.library, viewer: s.freezer.viewer, principal: s.principal, box: s.box,
+		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
+		workload: func(ctx context.Context, id spawner.ID) (spawner.Workload, error) {
+			return s.engine.Get(ctx, spawner.Caller{System: true}, id)
+		},
+	}
+	return registry.New(registry.Config{Open: shelves.open, Logger: s.log})
+}
+
+// everything is the repository of all that a caller may read. No user's repository has one word alone.
+const everything = "environment"
+
+// open is registry.Config.Open.
+func (s *shelves) open(r *http.Request, repository string) (registry.Repository, error) {
+	_, token, given := registry.Credential(r)
+	if !given {
+		return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").
+			With("give any name, and as the password a token of your Hub (its menu: Token)")
+	}
+	if sealed, ofWorkload := strings.CutPrefix(token.Reveal(), workloadToken); ofWorkload {
+		digest, err := s.admitted(r.Context(), sealed)
+		if err != nil {
+			return nil, err
+		}
+		return s.ofWorkload(digest, repository)
+	}
+	c, err := s.identify(r.Context(), token.Reveal())
+	if errs.Is(err, errs.Unauthorized) {
+		return nil, errs.New(errs.Forbidden, "the token is not valid").With("get another one from your Hub (its menu: Token)")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.ofUser(c, repository)
+}
+
+// ofUser gives what a user sees of a repository.
+func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Repository, error) {
+	v := s.viewer(c.Hub, c.User)
+	if repository == "" || repository == everything {
+		return &shelf{library: s.library, list: func() ([]shelved, error) { return s.all(v) }}, nil
+	}
+	user, name, ok := splitRepository(repository)
+	if !ok {
+		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).With("repositories are called <user>/<name>, and " + everything)
+	}
+	return &shelf{library: s.library, list: func() ([]shelved, error) { return s.named(v, s.principal(c.Hub, spawner.User(user)), name) }}, nil
+}
+
+// ofWorkload gives the one environment of a workload.
+func (s *shelves) ofWorkload(digest, repository string) (registry.Repository, error) {
+	if repository != "" && repository != everything {
+		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
+	}
+	return &shelf{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(digest)}, nil }}, nil
+}
+
+// all gives every environment that a viewer may read, each once.
+func (s *shelves) all(v images.Viewer) ([]shelved, error) {
+	own, err := s.library.List(v.Owner)
+	if err != nil {
+		return nil, err
+	}
+	others, err := s.library.Shared(v)
+	if err != nil {
+		return nil, err
+	}
+	var out []shelved
+	seen := map[string]bool{}
+	for _, e := range append(own, others...) {
+		if !seen[e.Digest] {
+			seen[e.Digest] = true
+			out = append(out, byDigest(e.Digest))
+		}
+	}
+	return out, nil
+}
+
+// byDigest is an environment under its digest: with a colon that would be no tag.
+func byDigest(digest string) shelved {
+	return shelved{digest: digest, tags: []string{strings.TrimPrefix(digest, "sha256:")}}
+}
+
+const newest = "latest"
+
+// named gives what a viewer may read of an owner's environments of one name, with their tags.
+func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) {
+	list, err := s.library.List(owner)
+	if owner != v.Owner {
+		list, err = s.library.Shared(v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []shelved
+	taken := map[string]bool{}
+	for _, e := range list { // the newest first
+		if e.Owner != owner || e.Name != name {
+			continue
+		}
+		item := shelved{digest: e.Digest}
+		if e.Tag != "" && !taken[e.Tag] {
+			taken[e.Tag] = true
+			item.tags = []string{e.Tag}
+		}
+		out = append(out, item)
+	}
+	if len(out) > 0 && !taken[newest] {
+		out[0].tags = append(out[0].tags, newest)
+	}
+	return out, nil
+}
+
+// workloadToken is how a workload's credential begins. No Hub's token does.
+const workloadToken = "slipway-workload."
+
+const workloadPurpose = "registry credential"
+
+// grant is what a workload's credential says.
+type grant struct {
+	Workload spawner.ID `json:"workload"`
+	Digest   string     `json:"digest"`
+}
+
+// credential gives the password by which a workload reads its environment from anywhere, and nothing else. It holds as long as the
+// workload is active.
+func (s *shelves) credential(id spawner.ID, digest string) (secret.Text, error) {
+	plain, err := json.Marshal(grant{id, digest})
+	if err != nil {
+		return secret.Text{}, err
+	}
+	return secret.New(workloadToken + base64.RawURLEncoding.EncodeToString(s.box.Seal(plain, workloadPurpose))), nil
+}
+
+// admitted gives the digest that a workload's credential opens.
+func (s *shelves) admitted(ctx context.Context, sealed string) (digest string, err error) {
+	refused := errs.New(errs.Forbidden, "the credential is of no active job").With("it holds only while the job that it was made for is active")
+	box, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil {
+		return "", refused
+	}
+	plain, err := s.box.Open(box, workloadPurpose)
+	if err != nil {
+		return "", refused
+	}
+	var g grant
+	if err := json.Unmarshal(plain, &g); err != nil {
+		return "", refused
+	}
+	w, err := s.workload(ctx, g.Workload)
+	if errs.Is(err, errs.NotFound) || err == nil && (!w.Phase.Active() || w.Spec.Environment != g.Digest) {
+		return "", refused
+	}
+	return g.Digest, err
+}
+
+// Names in repositories: OCI allows lower-case words joined by single marks. What is not so, or begins like what is written here, is
+// written x-- and its bytes in hexadecimal digits, so that different names stay different.
+var plainWord = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
+
+const hexWord = "x--"
+
+// repositoryWord writes a user's or an environment's name as a part of a repository's.
+func repositoryWord(name string) string {
+	if plainWord.MatchString(name) && !strings.HasPrefix(name, hexWord) {
+		return name
+	}
+	return hexWord + hex.EncodeToString([]byte(name))
+}
+
+// nameOfWord is the other way; ok is false for what repositoryWord does not write.
+func nameOfWord(word string) (name string, ok bool) {
+	name = word
+	if digits, encoded := strings.CutPrefix(word, hexWord); encoded {
+		b, err := hex.DecodeString(digits)
+		if err != nil {
+			return "", false
+		}
+		name = string(b)
+	}
+	return name, name != "" && repositoryWord(name) == word
+}
+
+func splitRepository(repository string) (user, name string, ok bool) {
+	first, second, two := strings.Cut(repository, "/")
+	user, userOK := nameOfWord(first)
+	name, nameOK := nameOfWord(second)
+	return user, name, two && userOK && nameOK
+}

@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/images"
+	"slipway/images/blob"
+	"slipway/images/oci"
+	"slipway/images/registry"
+	"slipway/images/registry/registrytest"
+	"slipway/images/seal"
+	"slipway/images/squash"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/internal/testenv"
+	"slipway/spawner"
+)
+
+// depotOf is a library with environments of several users, and what serves it.
+type depotOf struct {
+	t       *testing.T
+	dir     string
+	library *images.Library
+	keys    *seal.Keys
+	shelves *shelves
+	jobs    map[spawner.ID]spawner.Workload
+}
+
+// newDepot makes an empty one. Tokens are the users' names with -token behind.
+func newDepot(t *testing.T) *depotOf {
+	t.Helper()
+	testenv.Need(t, testenv.Root, testenv.Mksquashfs)
+	d := &depotOf{t: t, dir: t.TempDir(), jobs: map[spawner.ID]spawner.Workload{}}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	var err error
+	d.keys, err = seal.New(seal.Config{Dir: filepath.Join(d.dir, "keys"), Site: "here", Now: time.Now, Log: log})
+	d.must(err)
+	d.library, err = images.Open(images.Config{Dir: filepath.Join(d.dir, "library"), Keys: d.keys, Logger: log})
+	d.must(err)
+	t.Cleanup(func() { d.must(d.library.Close()) })
+	d.shelves = &shelves{
+		library: d.library, box: secret.NewBox(), identify: d.identify,
+		principal: func(_ string, user spawner.User) string { return string(user) },
+		viewer:    func(_ string, user spawner.User) images.Viewer { return images.Viewer{Owner: string(user)} },
+		workload: func(_ context.Context, id spawner.ID) (spawner.Workload, error) {
+			if w, ok := d.jobs[id]; ok {
+				return w, nil
+			}
+			return spawner.Workload{}, errs.New(errs.NotFound, "no %s", id)
+		},
+	}
+	return d
+}
+
+func (d *depotOf) must(all ...error) {
+	d.t.Helper()
+	if err := errors.Join(all...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *depotOf) identify(_ context.Context, token string) (spawner.Caller, error) {
+	user, ok := strings.CutSuffix(token, "-token")
+	if !ok {
+		return spawner.Caller{}, errs.New(errs.Unauthorized, "unknown token")
+	}
+	return spawner.Caller{User: spawner.User(user), Hub: "main"}, nil
+}
+
+// freeze makes an environment with sh, cat and /greeting.
+func (d *depotOf) freeze(owner, name, tag, greeting string) images.Environment {
+	d.t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		d.t.Skip("busybox is missing")
+	}
+	base, upper := filepath.Join(d.dir, "base"), d.t.TempDir()
+	if _, err := os.Stat(base); err != nil {
+		data, err := os.ReadFile(busybox)
+		d.must(err, os.MkdirAll(filepath.Join(base, "bin"), 0o755), os.MkdirAll(filepath.Join(base, "etc"), 0o755),
+			os.WriteFile(filepath.Join(base, "bin/busybox"), data, 0o755), os.Symlink("busybox", filepath.Join(base, "bin/sh")),
+			os.Symlink("busybox", filepath.Join(base, "bin/cat")), os.WriteFile(filepath.Join(base, "etc/passwd"), []byte("root:x:0:0::/root:/bin/sh\n"), 0o644))
+	}
+	d.must(os.Chmod(upper, 0o755), os.WriteFile(filepath.Join(upper, "greeting"), []byte(greeting), 0o644))
+	e, err := d.library.Freeze(d.t.Context(), images.Request{
+		Owner: owner, Name: name, Tag: tag, Key: owner + name + tag, Kind: "lab", User: owner,
+		Source: images.Source{Layers: []string{base}, Upper: upper, Config: squash.ImageConfig{Env: []string{"PATH=/bin"}},
+			Base: images.Base{Reference: "example/base:1", Digest: "sha256:" + strings.Repeat("1", 64)}},
+	})
+	d.must(err)
+	return e
+}
+
+// settle signs an environment.
+func (d *depotOf) settle(e images.Environment) {
+	d.t.Helper()
+	_, err := d.library.About(d.t.Context(), e.Digest)
+	d.must(err)
+}
+
+func (d *depotOf) share(owner, ref string) {
+	d.t.Helper()
+	_, err := d.library.SetShare(images.Viewer{Owner: owner}, ref, images.Share{With: images.Public})
+	d.must(err)
+}
+
+func (d *depotOf) handler() http.Handler {
+	return registry.New(registry.Config{Open: d.shelves.open, Logger: slog.New(slog.NewTextHandler(d.t.Output(), nil))})
+}
+
+// ask makes a request with a password.
+func (d *depotOf) ask(password, path string) (status int, body []byte) {
+	d.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	if password != "" {
+		r.SetBasicAuth("whoever", password)
+	}
+	w := httptest.NewRecorder()
+	d.handler().ServeHTTP(w, r)
+	return w.Code, w.Body.Bytes()
+}
+
+func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string {
+	d.t.Helper()
+	d.jobs[id] = spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Spec: spawner.Spec{Environment: digest}}
+	token, err := d.shelves.credential(id, digest)
+	d.must(err)
+	return token.Reveal()
+}
+
+func digitsOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
+
+func TestEachCallerReadsWhatIsHers(t *testing.T) {
+	d := newDepot(t)
+	mine, other, shared := d.freeze("alice", "ana", "v1", "alice's"), d.freeze("bob", "tools", "v1", "bob's"), d.freeze("Bob B.", "x..y", "V1", "for all")
+	unnamed := d.freeze("alice", "", "", "without a name")
+	for _, e := range []images.Environment{mine, other, shared, unnamed} {
+		d.settle(e)
+	}
+	d.share("Bob B.", shared.Digest)
+	const theirs = "x--426f6220422e/x--782e2e79"
+	own := d.job("j-1", mine.Digest, spawner.Running)
+	ended := d.job("j-2", mine.Digest, spawner.Stopped)
+	forged := strings.TrimSuffix(own, own[len(own)-4:]) + "AAAA"
+	elsewhere := d.job("j-3", mine.Digest, spawner.Running)
+	d.jobs["j-3"] = spawner.Workload{ID: "j-3", Phase: spawner.Running, Spec: spawner.Spec{Environment: other.Digest}}
+	gone := d.job("j-4", mine.Digest, spawner.Running)
+	delete(d.jobs, "j-4")
+	tail := d.document(mine.Digest).Tail.Digest
+	bobsTail := d.document(other.Digest).Tail.Digest
+	for _, tc := range []struct {
+		password, path string
+		status         int
+	}{
+		{"", "/v2/", 401},
+		{"guessed", "/v2/", 403},
+		{"alice-token", "/v2/", 200},
+		{"alice-token", "/v2/alice/ana/manifests/v1", 200},
+		{"alice-token", "/v2/alice/ana/manifests/latest", 200},
+		{"alice-token", "/v2/alice/ana/manifests/" + mine.Digest, 200},
+		{"alice-token", "/v2/alice/ana/blobs/" + tail, 200},
+		{"alice-token", "/v2/alice/ana/manifests/v2", 404},
+		{"alice-token", "/v2/alice/other/manifests/v1", 404},
+		{"alice-token", "/v2/alice/other/blobs/" + tail, 404},
+		{"alice-token", "/sif/" + unnamed.Digest, 200},
+		{"alice-token", "/v2/environment/manifests/" + digitsOf(unnamed.Digest), 200},
+		{"alice-token", "/v2/bob/tools/manifests/v1", 404},
+		{"alice-token", "/v2/bob/tools/manifests/" + other.Digest, 404},
+		{"alice-token", "/v2/alice/ana/manifests/" + other.Digest, 404},
+		{"alice-token", "/v2/alice/ana/blobs/" + bobsTail, 404},
+		{"alice-token", "/v2/environment/manifests/" + digitsOf(other.Digest), 404},
+		{"alice-token", "/sif/" + other.Digest, 404},
+		{"alice-token", "/sif/bob/tools/v1.sif", 404},
+		{"alice-token", "/v2/" + theirs + "/manifests/V1", 200},
+		{"alice-token", "/sif/" + theirs + "/V1.sif", 200},
+		{"alice-token", "/sif/" + shared.Digest + ".sif", 200},
+		{"alice-token", "/v2/x--616c696365/ana/manifests/v1", 404}, // alice in digits is nobody
+		{"alice-token", "/v2/x--zz/ana/manifests/v1", 404},
+		{"alice-token", "/v2/ana/manifests/v1", 404},
+		{"alice-token", "/v2/alice/../bob/tools/manifests/v1", 400},
+		{"alice-token", "/v2/alice/ana/manifests/..%2f..%2fkeys", 404},
+		{"alice-token", "/sif/..%2fdocuments", 400},
+		{"bob-token", "/v2/alice/ana/manifests/v1", 404},
+		{"bob-token", "/v2/bob/tools/manifests/latest", 200},
+
+		{own, "/v2/", 200},
+		{own, "/v2/environment/manifests/" + digitsOf(mine.Digest), 200},
+		{own, "/v2/environment/blobs/" + tail, 200},
+		{own, "/sif/" + mine.Digest, 200},
+		{own, "/sif/" + unnamed.Digest, 404}, // of the same owner
+		{own, "/v2/environment/manifests/" + digitsOf(unnamed.Digest), 404},
+		{own, "/v2/environment/blobs/" + bobsTail, 404},
+		{own, "/v2/alice/ana/manifests/v1", 404},
+		{ended, "/sif/" + mine.Digest, 403},
+		{forged, "/sif/" + mine.Digest, 403},
+		{elsewhere, "/sif/" + mine.Digest, 403},
+		{gone, "/sif/" + mine.Digest, 403},
+		{"slipway-workload.", "/v2/", 403},
+		{"slipway-workload.%%%", "/v2/", 403},
+	} {
+		if status, body := d.ask(tc.password, tc.path); status != tc.status {
+			t.Errorf("%.24q asks for %s: %d, not %d: %.200q", tc.password, tc.path, status, tc.status, body)
+		}
+	}
+}
+
+func (d *depotOf) document(digest string) images.Document {
+	d.t.Helper()
+	p, err := d.library.Parts(digest)
+	d.must(err)
+	return p.Document
+}
+
+// TestDocumentsLeadToAllTheirContent: whatever a document names can be got, and has its digest.
+func TestDocumentsLeadToAllTheirContent(t *testing.T) {
+	d := newDepot(t)
+	first := d.freeze("alice", "ana", "v1", "first")
+	e := d.freeze("alice", "ana", "v1", "second")
+	d.freeze("alice", "ana", "", "third")
+	const base = "/v2/alice/ana"
+	if status, _ := d.ask("alice-token", base+"/manifests/v1"); status != 503 {
+		t.Errorf("before it is signed: %d", status)
+	}
+	d.settle(first)
+	d.settle(e)
+	status, body := d.ask("alice-token", base+"/manifests/v1")
+	index, err := oci.Parse(body)
+	if d.must(err); status != 200 || len(index.Images()) != 1 || index.Images()[0].Environment.Digest.String() != e.Digest || index.Images()[0].SIF == nil {
+		t.Fatalf("the tag has %d %s", status, body)
+	}
+	for _, m := range index.Manifests {
+		status, body := d.ask("alice-token", base+"/manifests/"+m.Digest.String())
+		doc, err := oci.Parse(body)
+		if d.must(err); status != 200 || blob.Digest(body) != m.Digest.String() {
+			t.Errorf("%s: %d", m.Digest, status)
+		}
+		for _, b := range doc.Blobs() {
+			status, content := d.ask("alice-token", base+"/blobs/"+b.Digest.String())
+			if status != 200 || int64(len(content)) != b.Size || blob.Digest(content) != b.Digest.String() {
+				t.Errorf("%s: %d with %d bytes", b.Digest, status, len(content))
+			}
+		}
+	}
+	if status, again := d.ask("alice-token", base+"/manifests/"+blob.Digest(body)); status != 200 || string(again) != string(body) {
+		t.Errorf("the index by its digest: %d", status)
+	}
+	if status, _ := d.ask("alice-token", base+"/manifests/"+first.Digest); status != 200 {
+		t.Errorf("what the tag named before: %d", status)
+	}
+	var tags struct{ Tags []string }
+	_, body = d.ask("alice-token", base+"/tags/list")
+	if d.must(json.Unmarshal(body, &tags)); !slices.Equal(tags.Tags, []string{"latest", "v1"}) {
+		t.Errorf("tags %q", tags.Tags)
+	}
+	d.referrers(base, e.Digest)
+}
+
+// referrers follows an environment to what was said about it.
+func (d *depotOf) referrers(base, digest string) {
+	d.t.Helper()
+	_, body := d.ask("alice-token", base+"/referrers/"+digest)
+	found, err := oci.Parse(body)
+	if d.must(err); len(found.Manifests) != 1 {
+		d.t.Fatalf("referrers %s", body)
+	}
+	_, body = d.ask("alice-token", base+"/manifests/"+found.Manifests[0].Digest.String())
+	about, err := oci.Parse(body)
+	if d.must(err); about.Subject == nil || about.Subject.Digest.String() != digest {
+		d.t.Fatalf("it is about %s", body)
+	}
+	_, envelope := d.ask("alice-token", base+"/blobs/"+about.Layers[0].Digest.String())
+	if _, _, err := d.keys.Verify(envelope, digest); err != nil {
+		d.t.Error(err)
+	}
+}
+
+func TestATamperedImageIsNotServed(t *testing.T) {
+	d := newDepot(t)
+	e := d.freeze("alice", "ana", "v1", "x")
+	d.settle(e)
+	file := filepath.Join(d.dir, "library", "blobs", digitsOf(e.Digest)+".sif")
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	d.must(err)
+	_, err = f.WriteAt([]byte("evil"), 40000)
+	d.must(err, f.Close())
+	tail := d.document(e.Digest).Tail.Digest
+	for _, path := range []string{"/sif/" + e.Digest, "/v2/alice/ana/blobs/" + tail} {
+		if status, body := d.ask("alice-token", path); status == 200 {
+			t.Errorf("%s gives %d bytes", path, len(body))
+		}
+	}
+}
+
+// TestApptainerRunsWithAJobsCredential: the real one, over HTTP, as a worker node would.
+func TestApptainerRunsWithAJobsCredential(t *testing.T) {
+	testenv.Need(t, testenv.Root, testenv.Apptainer)
+	d := newDepot(t)
+	e, other := d.freeze("alice", "ana", "v1", "from the service"), d.freeze("alice", "ana", "v2", "another")
+	d.settle(e)
+	d.settle(other)
+	host := registrytest.Serve(t, d.handler())
+	env := []string{"APPTAINER_DOCKER_USERNAME=job", "APPTAINER_DOCKER_PASSWORD=" + d.job("j-1", e.Digest, spawner.Running)}
+	out := registrytest.Apptainer(t, t.TempDir(), env, "exec", "--no-https", "oras://"+host+"/environment:"+digitsOf(e.Digest), "cat", "/greeting")
+	if out != "from the service" {
+		t.Errorf("it says %q", out)
+	}
+	for _, ref := range []string{"/environment:" + digitsOf(other.Digest), "/alice/ana:v2"} {
+		if out, err := registrytest.TryApptainer(t, t.TempDir(), env, "exec", "--no-https", "oras://"+host+ref, "cat", "/greeting"); err == nil {
+			t.Errorf("%s says %q", ref, out)
+		}
+	}
+	env = []string{"APPTAINER_DOCKER_USERNAME=alice", "APPTAINER_DOCKER_PASSWORD=alice-token"}
+	if out := registrytest.Apptainer(t, t.TempDir(), env, "exec", "--no-https", "oras://"+host+"/alice/ana:v2", "cat", "/greeting"); out != "another" {
+		t.Errorf("it says %q", out)
+	}
+}
+
+// TestRepositoryWordsAreDifferent: two names never stand for one repository.
+func TestRepositoryWordsAreDifferent(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{
+		"alice", "Alice", "alice.b", "alice..b", "a_b", "a__b", "a___b", "-a", "a-", "a--b", "x--6161", "aa", "@cern/alice", "größe", "a/b", "x--", "x-a", " ", "\x00",
+	} {
+		word := repositoryWord(name)
+		if !plainWord.MatchString(word) || seen[word] != "" {
+			t.Errorf("%q and %q are %q", name, seen[word], word)
+		}
+		seen[word] = name
+		if back, ok := nameOfWord(word); !ok || back != name {
+			t.Errorf("%q comes back as %q", name, back)
+		}
+	}
+	for _, word := range []string{"", "x--", "x--6", "x--AA", "x--616c696365", "Alice", "a/b", "..", "x--61"} {
+		if name, ok := nameOfWord(word); ok {
+			t.Errorf("%q is %q", word, name)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"slipway/images"
+	"slipway/images/blob"
+	"slipway/images/oci"
+	"slipway/images/registry"
+	"slipway/internal/errs"
+)
+
+// shelved is an environment on a shelf.
+type shelved struct {
+	digest string
+	tags   []string
+}
+
+// shelf is one repository as one caller sees it. Its documents are made when they are asked for, always the same ones for an
+// environment that has been signed.
+type shelf struct {
+	library *images.Library
+	list    func() ([]shelved, error)
+}
+
+func noSuch(what string) error {
+	return errs.New(errs.NotFound, "there is no %.200q here that you may read", what).With("`slipway envs` lists your environments")
+}
+
+// documents are all that stand for an environment.
+type documents struct {
+	parts       *images.Parts
+	environment registry.Document
+	sif         registry.Document // of the SIF
+	index       registry.Document // of the tag
+}
+
+// documentsOf makes the documents of an environment.
+func (s *shelf) documentsOf(digest string) (documents, error) {
+	p, err := s.library.Parts(digest)
+	if err != nil {
+		return documents{}, err
+	}
+	named, err := p.SIF()
+	if err != nil {
+		return documents{}, err
+	}
+	architecture, err := p.Architecture()
+	if err != nil {
+		return documents{}, err
+	}
+	out := documents{parts: p, environment: registry.Document{MediaType: oci.TypeManifest, Data: p.Encoded}}
+	out.sif = registry.Document{MediaType: oci.TypeManifest, Data: oci.SIF(digest, named.Digest, named.Size)}
+	sif := oci.Describe(oci.TypeManifest, out.sif.Data)
+	out.index = registry.Document{MediaType: oci.TypeIndex, Data: oci.Index([]oci.Image{{
+		Architecture: architecture, Environment: oci.Describe(oci.TypeManifest, p.Encoded), SIF: &sif,
+	}})}
+	return out, nil
+}
+
+// statements are the documents of what has been said about an environment.
+func statements(p *images.Parts) (docs []registry.Document, contents [][]byte, err error) {
+	contents, err = p.Statements()
+	for _, envelope := range contents {
+		subject := oci.Describe(oci.TypeManifest, p.Encoded)
+		docs = append(docs, registry.Document{MediaType: oci.TypeManifest, Data: oci.Referrer(subject, oci.TypeProvenance, envelope)})
+	}
+	return docs, contents, err
+}
+
+// find gives the environment of a tag or digest.
+func (s *shelf) find(reference string) (digest string, ok bool, err error) {
+	all, err := s.list()
+	for _, e := range all {
+		if e.digest == reference || slices.Contains(e.tags, reference) {
+			return e.digest, true, nil
+		}
+	}
+	return "", false, err
+}
+
+// Manifest gives the index of a tag, or any of the documents by its digest.
+func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document, error) {
+	digest, ok, err := s.find(reference)
+	if err != nil {
+		return registry.Document{}, err
+	}
+	if ok && digest == reference {
+		p, err := s.library.Parts(digest)
+		if err != nil {
+			return registry.Document{}, err
+		}
+		return registry.Document{MediaType: oci.TypeManifest, Data: p.Encoded}, nil
+	}
+	if ok {
+		docs, err := s.documentsOf(digest)
+		return docs.index, err
+	}
+	if _, fixed := blob.Hex(reference); !fixed {
+		return registry.Document{}, noSuch(reference)
+	}
+	return s.derived(reference)
+}
+
+// derived finds a document that was made of an environment, by its digest.
+func (s *shelf) derived(reference string) (registry.Document, error) {
+	all, err := s.list()
+	if err != nil {
+		return registry.Document{}, err
+	}
+	for _, e := range all {
+		p, err := s.library.Parts(e.digest)
+		if err != nil {
+			continue // its record leads to nothing, or it is damaged: others are not
+		}
+		made, _, err := statements(p)
+		if err != nil {
+			return registry.Document{}, err
+		}
+		if docs, err := s.documentsOf(e.digest); err == nil {
+			made = append(made, docs.sif, docs.index)
+		}
+		for _, d := range made {
+			if blob.Digest(d.Data) == reference {
+				return d, nil
+			}
+		}
+	}
+	return registry.Document{}, noSuch(reference)
+}
+
+// Blob gives a part of an environment, its SIF, or a statement about it. What is in its image was compared with the digests before.
+func (s *shelf) Blob(ctx context.Context, digest string) (blob.Blob, error) {
+	if digest == blob.Digest([]byte(oci.Empty)) {
+		return blob.Bytes([]byte(oci.Empty)), nil
+	}
+	all, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		p, err := s.library.Parts(e.digest)
+		if err != nil {
+			continue // as above
+		}
+		b, err := s.partOf(ctx, p, digest)
+		if !errs.Is(err, errs.NotFound) {
+			return b, err
+		}
+	}
+	return nil, noSuch(digest)
+}
+
+func (s *shelf) partOf(ctx context.Context, p *images.Parts, digest string) (blob.Blob, error) {
+	if named, err := p.SIF(); err == nil && named.Digest == digest {
+		return s.open(ctx, p)
+	}
+	d := p.Document
+	if digest == d.Manifest.Digest || digest == d.Tail.Digest || d.Base != nil && digest == d.Base.Digest {
+		if _, err := s.library.Ready(ctx, p.Digest); err != nil {
+			return nil, err
+		}
+		return p.Blob(digest)
+	}
+	_, contents, err := statements(p)
+	for _, envelope := range contents {
+		if blob.Digest(envelope) == digest {
+			return blob.Bytes(envelope), nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, noSuch(digest)
+}
+
+// open opens a SIF whose bytes are the environment's.
+func (s *shelf) open(ctx context.Context, p *images.Parts) (blob.Blob, error) {
+	if _, err := s.library.Ready(ctx, p.Digest); err != nil {
+		return nil, err
+	}
+	return p.OpenSIF()
+}
+
+// Tags gives all tags.
+func (s *shelf) Tags(context.Context) ([]string, error) {
+	all, err := s.list()
+	var out []string
+	for _, e := range all {
+		out = append(out, e.tags...)
+	}
+	return out, err
+}
+
+// Referrers gives the statements about an environment.
+func (s *shelf) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
+	found, ok, err := s.find(digest)
+	if err != nil || !ok || found != digest {
+		return nil, err
+	}
+	p, err := s.library.Parts(digest)
+	if err != nil {
+		return nil, err
+	}
+	docs, _, err := statements(p)
+	var out []oci.Descriptor
+	for _, doc := range docs {
+		d := oci.Describe(doc.MediaType, doc.Data)
+		d.ArtifactType = oci.TypeProvenance
+		out = append(out, d)
+	}
+	return out, err
+}
+
+// SIF gives the file of an environment, by its tag or digest.
+func (s *shelf) SIF(ctx context.Context, reference string) (blob.Blob, string, error) {
+	digest, ok, err := s.find(reference)
+	if err != nil {
+		return nil, "", err
+	}
+	if !ok {
+		return nil, "", noSuch(reference)
+	}
+	p, err := s.library.Parts(digest)
+	if err != nil {
+		return nil, "", err
+	}
+	named, err := p.SIF()
+	if err != nil {
+		return nil, "", err
+	}
+	b, err := s.open(ctx, p)
+	return b, named.Digest, err
+}

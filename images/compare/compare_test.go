@@ -229,7 +229,7 @@ func TestEachDifferenceIsFound(t *testing.T) {
 		"another link": {func(at at) error {
 			return errors.Join(os.Remove(at("usr/alone")), os.Remove(at("usr/linked-too")), write(at("usr/linked-too"), "one of two"), os.Remove(at("usr/linked")),
 				os.Link(at("usr/linked-too"), at("usr/linked")), keep(at("usr/linked"), os.Link(at("usr/linked"), at("usr/alone"))))
-		}, []string{"/usr/linked: it is one file with other names than in the environment", "/usr/linked-too: it is not the same file under the same names in both"}},
+		}, []string{"/usr/linked: it is one file with other names than in the environment"}},
 		"a stripped file": {func(at at) error {
 			return keep(at("usr/stripped/x"), write(at("usr/stripped/x"), "x"), keep(at("usr/stripped")))
 		}, nil},
@@ -399,7 +399,7 @@ func BenchmarkTrees(b *testing.B) {
 				return err
 			}
 		}
-		return nil
+		return settled(at(""))
 	})
 	image := f.image()
 	for b.Loop() {

@@ -156,6 +156,7 @@ type Event struct {
 type Progress struct {
 	Stage   string  `json:"stage"`
 	Percent float64 `json:"percent"` // of the stage; -1: unknown
+	Files   int64   `json:"files"`
 	Bytes   int64   `json:"bytes"`
 	Message string  `json:"message"`
 }

@@ -176,7 +176,7 @@ func rules() map[string]rule {
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/oci", "images/registry", "images/render", "images/seal",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/inside", "images/oci", "images/registry", "images/render", "images/seal",
 				"images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
 				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,27 +11,40 @@ import (
 	"slipway/hubapi"
 )
 
+const (
+	whichEnvironment = "an environment"
+	// reference says how an environment is named, in the help of every command that takes one.
+	reference = "REF is a digest, the beginning of one, a name (the newest of it), or name:tag; another user's is owner/name:tag."
+	// ownReference is reference where only one's own will do.
+	ownReference = "REF is a digest, the beginning of one, a name, or name:tag."
+)
+
 // envsCommand is `slipway envs`.
 func envsCommand(env Env) *cobra.Command {
-	asJSON := false
+	asJSON, shared := false, false
 	c := &cobra.Command{
-		Use: "envs", Aliases: []string{"environments"}, Short: "List your environments; show one", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return runEnvs(c.Context(), env, asJSON) },
+		Use: "envs", Aliases: []string{"environments"}, Short: "List your environments; show, compare, prove, name, share or remove one", Args: nothingElse,
+		Long: "List your environments, and with --shared those that others share with you.\n\n" +
+			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. A tag marked (moved) was\n" +
+			"given to a newer environment since; its digest still finds it. What is inside is found out in the seconds after a freeze.",
+		RunE: func(c *cobra.Command, _ []string) error { return runEnvs(c.Context(), env, shared, asJSON) },
 	}
+	c.Flags().BoolVar(&shared, "shared", false, "list what others share with you too")
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
-	c.AddCommand(&cobra.Command{
-		Use: "show REF", Short: "Show one environment, by digest, the beginning of it, name or name:tag", Args: exactly(1, "an environment"),
-		RunE: func(c *cobra.Command, args []string) error { return runEnvShow(c.Context(), env, args[0], asJSON) },
-	})
+	c.AddCommand(
+		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON), envVerifyCommand(env, &asJSON),
+		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
+		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON),
+	)
 	return c
 }
 
-func runEnvs(ctx context.Context, env Env, asJSON bool) error {
+func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
 	}
-	list, err := client.Environments(ctx, false)
+	list, err := client.Environments(ctx, shared)
 	if err != nil {
 		return err
 	}
@@ -40,27 +54,128 @@ func runEnvs(ctx context.Context, env Env, asJSON bool) error {
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			shortDigest(e.Digest), e.Name, e.Tag, megabytes(e.Size), e.Python, fmt.Sprint(e.Packages), e.Base, ago(e.Created, time.Now()), e.Note,
+			shortDigest(e.Digest), ownedName(e), tagWords(e), byteWords(e.Size), byteWords(e.Own), e.Python, packageCount(e), e.Base,
+			ago(e.Created, time.Now()), audience(e), e.Note,
 		})
 	}
-	head := []string{"DIGEST", "NAME", "TAG", "SIZE", "PYTHON", "PACKAGES", "BASE", "MADE", "NOTE"}
+	head := []string{"DIGEST", "NAME", "TAG", "SIZE", "OWN", "PYTHON", "PACKAGES", "BASE", "MADE", "SHARED", "NOTE"}
 	return printTable(env.Stdout, head, rows, "No environments. `slipway freeze` in a session makes one; so does %%grid.")
 }
 
-func runEnvShow(ctx context.Context, env Env, ref string, asJSON bool) error {
+// ownedName is the name by which the caller finds an environment: another's has its owner before it.
+func ownedName(e hubapi.Environment) string {
+	if e.Mine {
+		return e.Name
+	}
+	return e.Owner + "/" + cmp.Or(e.Name, shortDigest(e.Digest))
+}
+
+// fullName is the reference to an environment: its name and tag, or where it has none its digest.
+func fullName(e hubapi.Environment) string {
+	name := cmp.Or(ownedName(e), shortDigest(e.Digest))
+	if e.Name == "" || e.Tag == "" {
+		return name
+	}
+	return name + ":" + e.Tag
+}
+
+// tagWords marks a tag that finds another environment now.
+func tagWords(e hubapi.Environment) string {
+	switch {
+	case !e.Moved:
+		return e.Tag
+	case e.Tag == "":
+		return "(moved)"
+	}
+	return e.Tag + " (moved)"
+}
+
+// packageCount is empty as long as it is not known.
+func packageCount(e hubapi.Environment) string {
+	if !e.Known {
+		return ""
+	}
+	return grouped(int64(e.Packages))
+}
+
+// audience says in a word or two who else may use an environment.
+func audience(e hubapi.Environment) string {
+	switch e.Share.With {
+	case "group":
+		return "group " + e.Share.Group
+	case "private":
+		return ""
+	}
+	return e.Share.With
+}
+
+func envHistoryCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "history REF", Short: "List what a name has stood for, and what else came from the same session, the newest first",
+		Args: exactly(1, whichEnvironment), Long: "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
+		RunE: func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
+	}
+}
+
+func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
 	}
-	e, err := client.Environment(ctx, ref)
+	list, err := client.EnvironmentHistory(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, e)
+		return printJSON(env.Stdout, hubapi.Environments{Environments: list})
 	}
-	return printPairs(env.Stdout, [][2]string{
-		{"digest", e.Digest}, {"name", e.Name}, {"tag", e.Tag}, {"note", e.Note}, {"made", e.Created.Local().Format(time.DateTime)},
-		{"size", megabytes(e.Size)}, {"base", e.Base}, {"session", e.Session}, {"python", e.Python}, {"packages", fmt.Sprint(e.Packages)},
-	})
+	var rows [][]string
+	for _, e := range list {
+		rows = append(rows, []string{
+			shortDigest(e.Digest), e.Name, tagWords(e), byteWords(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
+		})
+	}
+	return printTable(env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows, "It has no history.")
+}
+
+func envUsageCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "du", Short: "Say what your environments take, the largest first", Args: nothingElse,
+		Long: "Say what your environments take, the largest first. Your own bytes are those that no base image has; they alone count\n" +
+			"against the quota. The bases are shared with all who stand on them.",
+		RunE: func(c *cobra.Command, _ []string) error { return runEnvUsage(c.Context(), env, *asJSON) },
+	}
+}
+
+func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	u, err := client.EnvironmentUsage(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, u)
+	}
+	list, err := client.Environments(ctx, false)
+	if err != nil {
+		return err
+	}
+	if err := printPairs(env.Stdout, [][2]string{
+		{"own", ownWords(u)}, {"shared", byteWords(u.Shared) + " of bases, on which others may stand too"},
+	}); err != nil || len(list) == 0 {
+		return err
+	}
+	fmt.Fprintln(env.Stdout)
+	return printTable(env.Stdout, []string{"DIGEST", "OWN", "SIZE", "USED", "NAMES"}, largest(list, time.Now()), "")
+}
+
+func ownWords(u hubapi.EnvironmentUsage) string {
+	words := fmt.Sprintf("%s in %s", byteWords(u.Own), count(int64(u.Environments), "environment", "environments"))
+	if u.Quota > 0 {
+		words += fmt.Sprintf(", %.0f %% of your %s", 100*float64(u.Own)/float64(u.Quota), byteWords(u.Quota))
+	}
+	return words
 }

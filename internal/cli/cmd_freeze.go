@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 // freezeOptions are the flags of `slipway freeze`.
@@ -23,13 +26,19 @@ func freezeCommand(env Env) *cobra.Command {
 	o := freezeOptions{session: hubapi.Self}
 	c := &cobra.Command{
 		Use: "freeze", Short: "Make an environment out of a session", Args: nothingElse,
-		Long: "Make an immutable environment, named by its digest, out of this session (or of --session). When nothing has\n" +
-			"changed since the last freeze, the digest is the same and is there at once.",
+		Long: "Make an immutable environment, named by its digest, out of this session (or of --session). The session goes on meanwhile; it\n" +
+			"stands still for a fraction of a second. When nothing has changed since the last freeze, the digest is the same and is there\n" +
+			"at once.\n\n" +
+			"What only interactive work needs or must not travel is left out; `slipway envs show --strip` lists it. A freeze that would\n" +
+			"publish a private key, a token or a proxy stops and names the file. --allow-secret lets one through, which is recorded: in\n" +
+			"the environment and in the service's log.",
 		RunE: func(c *cobra.Command, _ []string) error { return runFreeze(c.Context(), env, o) },
 	}
 	c.Flags().StringVar(&o.Name, "name", "", "a name for the environment")
 	c.Flags().StringVar(&o.Tag, "tag", "", "a tag beside the name")
 	c.Flags().StringVar(&o.Note, "note", "", "a note for people")
+	c.Flags().StringArrayVar(&o.Allow, "allow-secret", nil,
+		"`PATH` of a file that may hold what looks like a secret; with a slash at its end, all below it (repeatable)")
 	c.Flags().StringVar(&o.session, "session", hubapi.Self, "the session's ID")
 	c.Flags().BoolVar(&o.asJSON, "json", false, "print the environment as the API's JSON")
 	return c
@@ -51,22 +60,104 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	return err
 }
 
-// freeze freezes a session and tells progress, a line for each step, on w.
+// freeze freezes a session and tells progress on w.
 func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
-	start, stage := time.Now(), ""
-	e, err := client.Freeze(ctx, session, r, func(p hubapi.Progress) {
-		if p.Stage != stage {
-			stage = p.Stage
-			fmt.Fprintf(w, "freeze: %s\n", p.Message)
-		}
-	})
+	start, steps := time.Now(), &steps{w: w}
+	e, err := client.Freeze(ctx, session, r, steps.tell)
+	steps.flush()
 	if err != nil {
-		return e, err
+		return e, oneFindingALine(err)
 	}
-	word := "frozen"
-	if e.Unchanged {
-		word = "unchanged"
-	}
-	fmt.Fprintf(w, "freeze: %s as %s, %s, %.1f s\n", word, shortDigest(e.Digest), megabytes(e.Size), time.Since(start).Seconds())
+	fmt.Fprintf(w, "freeze: %s, %.1f s\n", frozenWords(e), time.Since(start).Seconds())
 	return e, nil
+}
+
+func frozenWords(e hubapi.Environment) string {
+	if e.Unchanged {
+		return fmt.Sprintf("unchanged as %s, %s", shortDigest(e.Digest), byteWords(e.Size))
+	}
+	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", shortDigest(e.Digest), byteWords(e.Size), byteWords(e.Own))
+	if e.Paused > 0 {
+		words += fmt.Sprintf("; the session stood still for %.2f s", e.Paused)
+	}
+	return words
+}
+
+// stepEvery is how often a step that takes long is told again.
+const stepEvery = 2 * time.Second
+
+// steps tells the steps of a freeze: a line for each when it is over, with what it came to, and one now and then while it lasts.
+type steps struct {
+	w    io.Writer
+	now  hubapi.Progress
+	told time.Time // the time of the last line; zero before the first progress
+	left bool      // now was not told yet
+}
+
+func (s *steps) tell(p hubapi.Progress) {
+	if s.told.IsZero() {
+		s.told = time.Now()
+	}
+	if p.Stage != s.now.Stage {
+		s.flush()
+	}
+	s.now, s.left = p, true
+	if time.Since(s.told) >= stepEvery {
+		s.flush()
+	}
+}
+
+// flush tells the last progress, if it was not.
+func (s *steps) flush() {
+	if !s.left || s.now.Message == "" {
+		return
+	}
+	line := "freeze: " + printable(s.now.Message)
+	if s.now.Files > 0 {
+		line += ": " + count(s.now.Files, "file", "files")
+	}
+	if s.now.Bytes > 0 {
+		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + byteWords(s.now.Bytes)
+	}
+	fmt.Fprintln(s.w, line)
+	s.told, s.left = time.Now(), false
+}
+
+// refused begins what the service says of a freeze that would publish secrets.
+const refused = "nothing was frozen: "
+
+// oneFindingALine lists the secrets for which a freeze was refused below each other.
+func oneFindingALine(err error) error {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || e.Kind != errs.Conflict {
+		return err
+	}
+	before, after, isThat := strings.Cut(e.Message, refused)
+	what, list, hasList := strings.Cut(after, ": ")
+	if !isThat || !hasList {
+		return err
+	}
+	out := *e
+	out.Message = before + refused + what
+	for _, finding := range findings(list) {
+		out.Message += "\n  " + printable(finding)
+	}
+	return &out
+}
+
+// findings splits a list at semicolons, but for those in a quoted path.
+func findings(list string) []string {
+	var out []string
+	quoted, from := false, 0
+	for at := 0; at < len(list); at++ {
+		switch {
+		case quoted && list[at] == '\\':
+			at++
+		case list[at] == '"':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(list[at:], "; "):
+			out, from = append(out, list[from:at]), at+2
+		}
+	}
+	return append(out, list[from:])
 }

@@ -17,17 +17,20 @@ import (
 // stubService answers with the examples that all clients of the API are tested with. It knows alice by her token and by her
 // session's socket; bob has a token and owns nothing.
 type stubService struct {
-	url, socket string
-	session     hubapi.Session
-	job         hubapi.Job
-	environment hubapi.Environment
-	gpus        stubGPUs
-	ends        []func()
+	url, socket  string
+	session      hubapi.Session
+	job          hubapi.Job
+	environments stubEnvironments
+	gpus         stubGPUs
+	ends         []func()
 }
 
 func newStubService(examples string) (*stubService, error) {
 	f := &stubService{}
-	for name, into := range map[string]any{"session": &f.session, "job": &f.job, "environment": &f.environment, "gpus": &f.gpus.all} {
+	for name, into := range map[string]any{
+		"session": &f.session, "job": &f.job, "gpus": &f.gpus.all, "environment": &f.environments.one,
+		"details": &f.environments.details, "diff": &f.environments.diff, "check": &f.environments.check, "usage": &f.environments.usage,
+	} {
 		text, err := os.ReadFile(filepath.Join(examples, name+".json"))
 		if err != nil {
 			return nil, err
@@ -88,7 +91,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine := func(pattern string, serve http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			id := r.PathValue("id")
-			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != hubapi.Self && id != f.environment.Name {
+			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != hubapi.Self {
 				refuse(w, 404, "not_found", "there is no "+id, "")
 				return
 			}
@@ -98,7 +101,6 @@ func (f *stubService) routes(user string) http.Handler {
 	const api = hubapi.Base
 	mux.HandleFunc("GET "+api+"/sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.sessionsOf(user)) })
 	mux.HandleFunc("GET "+api+"/jobs", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.jobsOf(user)) })
-	mux.HandleFunc("GET "+api+"/environments", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.environmentsOf(user)) })
 	mux.HandleFunc("GET "+api+"/me", func(w http.ResponseWriter, r *http.Request) {
 		me := hubapi.Me{User: user, Hub: "main"}
 		if r.Header.Get("Authorization") == "" {
@@ -107,6 +109,7 @@ func (f *stubService) routes(user string) http.Handler {
 		answer(w, me)
 	})
 	f.gpus.routes(mux, user == f.session.User)
+	f.environments.routes(mux, user == f.session.User)
 	mine("GET "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.session) })
 	mine("POST "+api+"/sessions/{id}/stop", func(w http.ResponseWriter, _ *http.Request) {
 		stopped := f.session
@@ -115,8 +118,7 @@ func (f *stubService) routes(user string) http.Handler {
 	})
 	mine("POST "+api+"/sessions/{id}/keep", f.keep)
 	mine("DELETE "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
-	mine("POST "+api+"/sessions/{id}/freeze", f.freeze)
-	mine("GET "+api+"/environments/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.environment) })
+	mine("POST "+api+"/sessions/{id}/freeze", f.environments.freeze)
 	mine("POST "+api+"/jobs", f.submit)
 	mine("GET "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
 	mine("GET "+api+"/jobs/{id}/log", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from the job") })
@@ -155,27 +157,6 @@ func (f *stubService) jobsOf(user string) hubapi.Jobs {
 	job := f.job
 	job.Created = recently()
 	return hubapi.Jobs{Jobs: []hubapi.Job{job}}
-}
-
-func (f *stubService) environmentsOf(user string) hubapi.Environments {
-	if user != f.session.User {
-		return hubapi.Environments{Environments: []hubapi.Environment{}}
-	}
-	e := f.environment
-	e.Created = recently()
-	return hubapi.Environments{Environments: []hubapi.Environment{e}}
-}
-
-func (f *stubService) freeze(w http.ResponseWriter, r *http.Request) {
-	var req hubapi.FreezeRequest
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Tag != "" && req.Name == "" {
-		event(w, hubapi.EventError, json.RawMessage(`{"error":{"code":"invalid","message":"a tag without a name","field":"tag","remedy":"give the name too"}}`))
-		return
-	}
-	for _, stage := range []string{"scanning", "packing", "packing"} {
-		event(w, hubapi.EventProgress, hubapi.Progress{Stage: stage, Percent: 50, Message: stage + " the environment"})
-	}
-	event(w, hubapi.EventDone, f.environment)
 }
 
 // submit refuses what the scripts submit by mistake, and gives the example of a job.

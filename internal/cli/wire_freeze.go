@@ -89,7 +89,7 @@ func wireProgress(p images.Progress) hubapi.Progress {
 	if p.Total == 0 && percent == 0 {
 		percent = -1
 	}
-	return hubapi.Progress{Stage: string(p.Stage), Percent: percent, Bytes: p.Bytes, Message: stageMessage(p)}
+	return hubapi.Progress{Stage: string(p.Stage), Percent: percent, Files: p.Files, Bytes: p.Bytes, Message: stageMessage(p)}
 }
 
 // stageMessage tells a stage to people.

@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"slipway/images"
-	"slipway/images/seal"
 	"slipway/spawner"
 )
 
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of their own.
 func (s *service) openLibrary() error {
 	c := s.cfg.Environments
-	keys, err := seal.New(seal.Config{Dir: cmp.Or(c.Keys, s.path("keys")), Now: time.Now, Log: s.log, Site: c.Site})
+	keys, err := openKeys(s.cfg, s.log)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+)
+
+func envTagCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "tag REF NAME[:TAG]", Short: "Give an environment another name", Args: exactly(2, "an environment and a name"),
+		Long: "Give an environment another name. A name that you have given to another environment is moved.\n\n" + ownReference,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnvTag(c.Context(), env, args[0], args[1], *asJSON)
+		},
+	}
+}
+
+func runEnvTag(ctx context.Context, env Env, ref, label string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	name, tag, _ := strings.Cut(label, ":")
+	e, err := client.TagEnvironment(ctx, ref, hubapi.TagRequest{Name: name, Tag: tag})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, e)
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s is %s\n", shortDigest(e.Digest), printable(fullName(e)))
+	return err
+}
+
+func envShareCommand(env Env, asJSON *bool) *cobra.Command {
+	s := hubapi.Share{}
+	c := &cobra.Command{
+		Use: "share REF --with private|group|public", Short: "Say who else may use an environment", Args: exactly(1, whichEnvironment),
+		Long: "Say who else may use an environment, under all its names: nobody (private, as every environment is at first), the members of\n" +
+			"one of your groups, or every user of this service. They may run, thaw, look into and compare it, and see its names and notes.\n" +
+			"What they have started goes on when it is taken back.\n\n" + ownReference,
+		Example: "  slipway envs share analysis:v1 --with group --group higgs",
+		RunE:    func(c *cobra.Command, args []string) error { return runEnvShare(c.Context(), env, args[0], s, *asJSON) },
+	}
+	c.Flags().StringVar(&s.With, "with", "", "private, group or public")
+	c.Flags().StringVar(&s.Group, "group", "", "with --with group: which of your groups")
+	return c
+}
+
+func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSON bool) error {
+	switch {
+	case s.With != "private" && s.With != "group" && s.With != "public":
+		return usageError{fmt.Errorf("--with %q: private, group or public; see `slipway envs share --help`", s.With)}
+	case (s.With == "group") != (s.Group != ""):
+		return usageError{errors.New("--with group and --group GROUP go together; see `slipway envs share --help`")}
+	}
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	e, err := client.ShareEnvironment(ctx, ref, s)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, e)
+	}
+	if e.Share.With == "private" {
+		_, err = fmt.Fprintf(env.Stdout, "%s is yours alone; what others have started with it goes on\n", printable(fullName(e)))
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s is shared with %s, as %s/%s\n", printable(fullName(e)), printable(sharedWith(e.Share)), printable(e.Owner), printable(fullName(e)))
+	return err
+}
+
+func envRemoveCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "rm REF...", Short: "Take names of environments away", Args: atLeastOne(whichEnvironment),
+		Long: "Take names of environments away: one tag (name:tag), a name with all its tags of that environment, or by its digest all names\n" +
+			"of an environment. It cannot be taken back. When the last name is gone the image goes too, within about an hour, unless a\n" +
+			"session or a job needs it or somebody else has it.\n\n" + ownReference,
+		RunE: func(c *cobra.Command, args []string) error { return runEnvRemove(c.Context(), env, args, *asJSON) },
+	}
+}
+
+// atLeastOne turns a missing argument into a usage error.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError{fmt.Errorf("%s needs %s; see `%s --help`", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// runEnvRemove removes what it can; what it cannot is told at the end.
+func runEnvRemove(ctx context.Context, env Env, refs []string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	before, err := client.Environments(ctx, false)
+	if err != nil {
+		return err
+	}
+	done, failed := []hubapi.Removed{}, []error{}
+	for _, ref := range refs {
+		removed, err := client.RemoveEnvironment(ctx, ref)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("remove %s: %w", ref, err))
+			continue
+		}
+		done = append(done, removed)
+		if asJSON {
+			continue
+		}
+		if _, err := fmt.Fprintln(env.Stdout, removedWords(removed, before)); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		failed = append(failed, printJSON(env.Stdout, done))
+	}
+	return errors.Join(failed...)
+}
+
+// removedWords says what has gone and what stays, of an environment that had the names of before.
+func removedWords(r hubapi.Removed, before []hubapi.Environment) string {
+	var gone []string
+	for _, e := range before {
+		name := fullName(e)
+		if e.Digest == r.Digest && e.Name != "" && !slices.Contains(r.Names, name) && !slices.Contains(gone, name) {
+			gone = append(gone, name)
+		}
+	}
+	words := shortDigest(r.Digest) + " has lost its place in your list"
+	if len(gone) > 0 {
+		words = shortDigest(r.Digest) + " is no longer " + strings.Join(gone, ", ")
+	}
+	if len(r.Names) > 0 {
+		return printable(words + "; it stays, as " + strings.Join(r.Names, ", "))
+	}
+	return printable(words + "; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it")
+}
+
+func envSweepCommand(env Env, asJSON *bool) *cobra.Command {
+	dry := false
+	c := &cobra.Command{
+		Use: "gc", Short: "Remove the images that nothing leads to, for administrators", Args: nothingElse,
+		Long: "Remove the images that no name, session or job leads to, and the bases under none, for administrators. The service does so\n" +
+			"every hour by itself. What was used in the last minutes stays.",
+		RunE: func(c *cobra.Command, _ []string) error { return runEnvSweep(c.Context(), env, dry, *asJSON) },
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "only say what would go")
+	return c
+}
+
+func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	s, err := client.SweepEnvironments(ctx, dry)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, s)
+	}
+	verb := "Removed"
+	if s.Dry {
+		verb = "Would remove"
+	}
+	if len(s.Environments)+len(s.Bases) == 0 {
+		_, err := fmt.Fprintln(env.Stdout, "Nothing to remove.")
+		return err
+	}
+	p := &page{w: env.Stdout}
+	p.printf("%s %s and %s, %s.\n", verb, count(int64(len(s.Environments)), "environment", "environments"),
+		count(int64(len(s.Bases)), "base", "bases"), byteWords(s.Bytes))
+	p.printSection("Environments:", s.Environments)
+	p.printSection("Bases:", s.Bases)
+	return p.err
+}

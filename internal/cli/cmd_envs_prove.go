@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+	"slipway/images/inside"
+)
+
+func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
+	files := false
+	c := &cobra.Command{
+		Use: "diff OLD NEW", Short: "Say what one environment has other than another", Args: exactly(2, "two environments"),
+		Long: "Say what NEW has other than OLD: packages, Python, CUDA, checkouts and files. + is new, - is gone, ~ is another version.\n\n" + reference,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnvDiff(c.Context(), env, args[0], args[1], files, *asJSON)
+		},
+	}
+	c.Flags().BoolVar(&files, "files", false, "list the files, the first thousand of them")
+	return c
+}
+
+func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	d, err := client.EnvironmentDiff(ctx, old, now)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, d)
+	}
+	p := &page{w: env.Stdout}
+	p.printf("%s (%s) -> %s (%s)\n", printable(fullName(d.Old)), shortDigest(d.Old.Digest), printable(fullName(d.New)), shortDigest(d.New.Digest))
+	for _, line := range d.Lines {
+		p.printf("%s\n", printable(line))
+	}
+	if len(d.Lines) == 0 {
+		p.printf("no difference\n")
+	}
+	if files {
+		p.printFiles(d.Full)
+	}
+	return p.err
+}
+
+// printFiles lists the paths that differ, of the API's full difference.
+func (p *page) printFiles(full json.RawMessage) {
+	var d inside.Difference
+	if err := json.Unmarshal(full, &d); err != nil {
+		p.err = fmt.Errorf("read the difference: %w", err)
+		return
+	}
+	if d.Files == nil {
+		p.printf("\nThe files were not compared.\n")
+		return
+	}
+	var lines []string
+	for _, f := range d.Files.First {
+		lines = append(lines, fileWords(f))
+	}
+	if n := d.Files.Added + d.Files.Removed + d.Files.Changed - len(lines); n > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more", grouped(int64(n))))
+	}
+	p.printSection("Files:", lines)
+}
+
+func fileWords(f inside.FileDiff) string {
+	switch f.How {
+	case inside.Added:
+		return "+ " + f.Path
+	case inside.Removed:
+		return "- " + f.Path
+	case inside.Attributes:
+		return "~ " + f.Path + " (owner, mode or attributes alone)"
+	}
+	return "~ " + f.Path
+}
+
+func envVerifyCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "verify REF", Short: "Prove that an environment is what its digest says, and compare it with its session", Args: exactly(1, whichEnvironment),
+		Long: "Read all bytes of an environment and compare them with its digest, check its signatures and the statements on where it comes\n" +
+			"from, and compare its tree with that of the session it was frozen from, if that is still there: owners, modes, times, links,\n" +
+			"attributes and contents. Exit code 1 when anything differs. What the session has changed since the freeze differs too.\n\n" + reference,
+		RunE: func(c *cobra.Command, args []string) error { return runEnvVerify(c.Context(), env, args[0], *asJSON) },
+	}
+}
+
+func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	e, err := client.Environment(ctx, ref)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", byteWords(e.Size), printable(fullName(e)))
+	start := time.Now()
+	check, err := client.VerifyEnvironment(ctx, ref)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stderr, "verify: done in %.1f s\n", time.Since(start).Seconds())
+	if asJSON {
+		err = printJSON(env.Stdout, check)
+	} else {
+		err = tellCheck(env.Stdout, check)
+	}
+	if err == nil && check.Tree.Differences > 0 {
+		return exitCode(exitError)
+	}
+	return err
+}
+
+func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
+	pairs := [][2]string{{"digest", c.Digest}, {"bytes", byteWords(c.Bytes) + " read, all as the digest says"}}
+	p := &page{w: w, err: printPairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
+	p.printSection("What differs:", c.Tree.First)
+	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {
+		p.printf("  and %s more\n", grouped(n))
+	}
+	return p.err
+}
+
+func treeWords(t hubapi.TreeCheck) string {
+	switch {
+	case t.Session == "" || t.Why != "":
+		return "not compared with a session: " + t.Why
+	case t.Differences == 0:
+		return fmt.Sprintf("%s, each equal to that of session %s", count(t.Paths, "path", "paths"), t.Session)
+	}
+	return fmt.Sprintf("%s of %s other than in session %s", count(t.Differences, "difference", "differences"), count(t.Paths, "path", "paths"), t.Session)
+}
+
+func envSBOMCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "sbom REF", Short: "Print an environment's software bill of materials (SPDX 2.3)", Args: exactly(1, whichEnvironment),
+		Long:    "Print an environment's software bill of materials, SPDX 2.3 in JSON.\n\n" + reference,
+		Example: "  slipway envs sbom analysis:v1 > analysis.spdx.json",
+		RunE:    func(c *cobra.Command, args []string) error { return runEnvSBOM(c.Context(), env, args[0]) },
+	}
+}
+
+func runEnvSBOM(ctx context.Context, env Env, ref string) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	document, err := client.SBOM(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return printJSON(env.Stdout, document)
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+	"slipway/images/inside"
+)
+
+// showOptions are the flags of `slipway envs show`.
+type showOptions struct{ packages, strip bool }
+
+func envShowCommand(env Env, asJSON *bool) *cobra.Command {
+	o := showOptions{}
+	c := &cobra.Command{
+		Use: "show REF", Short: "Show all that is known of one environment", Args: exactly(1, whichEnvironment),
+		Long: "Show all that is known of one environment: where it comes from, what is in it, what was left out and why. Just after a\n" +
+			"freeze it waits until the image is signed and what is in it is found out.\n\n" + reference,
+		RunE: func(c *cobra.Command, args []string) error { return runEnvShow(c.Context(), env, args[0], o, *asJSON) },
+	}
+	c.Flags().BoolVar(&o.packages, "packages", false, "list every package")
+	c.Flags().BoolVar(&o.strip, "strip", false, "list the rules of what is left out, with reasons")
+	return c
+}
+
+func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	d, err := client.EnvironmentDetails(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, d)
+	}
+	var in inside.Inventory
+	if err := json.Unmarshal(d.Inventory, &in); err != nil {
+		return fmt.Errorf("read what is in the environment: %w", err)
+	}
+	return showEnvironment(env.Stdout, d, in, o)
+}
+
+func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Inventory, o showOptions) error {
+	p := &page{w: w, err: printPairs(w, summary(d, in))}
+	p.printSection("Git checkouts:", checkouts(in.Git))
+	p.printSection(outsideTitle(in.Outside), outsideLines(in.Outside))
+	p.printSection("Files of packages that were changed ("+grouped(int64(in.Altered.Files))+"):", bounded(in.Altered.First, in.Altered.Files))
+	p.printSection("Could not be read:", in.Trouble)
+	p.printSection("Here by the owner's word, though they look like secrets:", d.Allowed)
+	p.printSection("Not in it, because it was mounted in the session:", d.Mounts)
+	p.printSection("Not in it, because an image cannot hold it:", bounded(d.Skipped, len(d.Skipped)))
+	p.printSection("Lost, because an image cannot hold it:", losses(d.Losses))
+	p.printSection("Made for Apptainer:", bounded(d.Added, len(d.Added)))
+	p.printSection("Parts, as registries keep them:", blobLines(d.Parts))
+	if o.strip {
+		p.printSection("Left out:", stripLines(d.Strip))
+	}
+	if o.packages {
+		p.printSection("Packages:", packageLines(in.Packages))
+	}
+	return p.err
+}
+
+func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
+	owner := d.Owner
+	if d.Mine {
+		owner += " (you)"
+	}
+	made := d.Created.Local().Format(time.DateTime)
+	if d.Session != "" {
+		made += " from session " + d.Session
+	}
+	pairs := [][2]string{
+		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
+		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", d.Architecture},
+		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)}, {"CUDA", cudaWords(in.CUDA)},
+	}
+	if in.RPM != "" {
+		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})
+	}
+	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", count(int64(len(d.Strip)), "rule", "rules"))})
+	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + byteWords(d.SIF.Size) + " with its signatures"})
+	return append(pairs, seals(d.Signers, d.Statements)...)
+}
+
+// seals says who has signed an image, and who says where it comes from.
+func seals(signers []string, statements []hubapi.Statement) [][2]string {
+	signed := strings.Join(signers, ", ")
+	if signed == "" {
+		signed = "nobody"
+	}
+	out := [][2]string{{"signed by", signed}}
+	if len(statements) == 0 {
+		return append(out, [2]string{"stated", "nothing, by nobody whose key is trusted here"})
+	}
+	for _, s := range statements {
+		out = append(out, [2]string{"stated", statementWords(s)})
+	}
+	return out
+}
+
+func statementWords(s hubapi.Statement) string {
+	by := "this site"
+	if s.Site != "" {
+		by = "the site " + s.Site
+	}
+	words := fmt.Sprintf("%s: frozen by %s", by, s.User)
+	if len(s.Names) > 0 {
+		words += " as " + strings.Join(s.Names, ", ")
+	}
+	if s.Session != "" {
+		words += fmt.Sprintf(" from the %s session %s", s.Kind, s.Session)
+	}
+	return words + fmt.Sprintf(", %s, Slipway %s", date(s.Finished), s.Version)
+}
+
+func sharedWith(s hubapi.Share) string {
+	switch s.With {
+	case "group":
+		return "the group " + s.Group
+	case "public":
+		return "everybody of this service"
+	}
+	return "nobody"
+}
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// sizes tells an environment's own bytes from those of its base.
+func sizes(d hubapi.EnvironmentDetails) string {
+	for _, b := range d.Parts {
+		if b.What == "base" {
+			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", byteWords(d.Size), byteWords(d.Own))
+		}
+	}
+	return byteWords(d.Size) + ", all its own: the whole tree was packed"
+}
+
+func blobLines(parts []hubapi.Blob) []string {
+	var out []string
+	for _, b := range parts {
+		out = append(out, fmt.Sprintf("%-8s  %s, %s", b.What, b.Digest, byteWords(b.Size)))
+	}
+	return out
+}
+
+func defaultPython(in inside.Inventory) string {
+	python, ok := in.Default()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", python.Version, python.Path)
+}
+
+// managers counts the packages of each manager.
+func managers(list []inside.Package) string {
+	counts := map[inside.Manager]int64{}
+	for _, p := range list {
+		counts[p.Manager]++
+	}
+	var parts []string
+	for _, m := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, grouped(counts[m])+" of "+string(m))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ") + " (--packages lists them)"
+}
+
+func kernels(list []inside.Kernel) string {
+	var names []string
+	for _, k := range list {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func cudaWords(c *inside.CUDA) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.LeastDriver == "":
+		return c.Version + "; which driver it needs is not known"
+	}
+	return fmt.Sprintf("%s; needs driver %s or newer", c.Version, c.LeastDriver)
+}

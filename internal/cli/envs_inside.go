@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/images/inside"
+)
+
+// shownPaths is the most paths of a list that is no table.
+const shownPaths = 20
+
+// bounded gives the first of a list of paths, and how many more there are of all.
+func bounded(paths []string, all int) []string {
+	shown := append([]string(nil), paths[:min(len(paths), shownPaths)]...)
+	if n := all - len(shown); n > 0 {
+		shown = append(shown, fmt.Sprintf("and %s more", grouped(int64(n))))
+	}
+	return shown
+}
+
+func checkouts(list []inside.Checkout) []string {
+	var out []string
+	for _, g := range list {
+		words := []string{g.Path}
+		switch {
+		case g.Commit == "":
+			words = append(words, "without a commit")
+		case g.Branch == "":
+			words = append(words, "at "+g.Commit[:min(len(g.Commit), 12)])
+		default:
+			words = append(words, fmt.Sprintf("at %s of %s", g.Commit[:min(len(g.Commit), 12)], g.Branch))
+		}
+		words = append(words, checkoutState(g))
+		if g.Remote != "" {
+			words = append(words, "from "+g.Remote)
+		}
+		out = append(out, strings.Join(words, ", "))
+	}
+	return out
+}
+
+// checkoutState says what of a working tree its commit does not have.
+func checkoutState(g inside.Checkout) string {
+	var words string
+	switch {
+	case g.State == inside.Unknown && g.Why != "":
+		words = "state unknown: " + g.Why
+	case g.State == inside.Modified && g.Modified > 0:
+		words = count(int64(g.Modified), "file", "files") + " modified"
+	default:
+		words = string(g.State)
+	}
+	if g.Others > 0 {
+		words += fmt.Sprintf(", %s not tracked", grouped(int64(g.Others)))
+	}
+	return words
+}
+
+func outsideTitle(o inside.Outside) string {
+	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", grouped(int64(o.Files)), byteWords(o.Bytes))
+}
+
+func outsideLines(o inside.Outside) []string {
+	var lines []string
+	for _, f := range o.Largest {
+		lines = append(lines, fmt.Sprintf("%7s  %s", byteWords(f.Bytes), f.Path))
+	}
+	return bounded(lines, o.Files)
+}
+
+func losses(l hubapi.Losses) []string {
+	var out []string
+	for _, x := range []struct {
+		n         int64
+		one, many string
+	}{
+		{l.ACLs, "POSIX access list", "POSIX access lists"},
+		{l.Xattrs, "extended attribute of a namespace of its own", "extended attributes of other namespaces"},
+		{l.Times, "time before 1970 or after 2106", "times before 1970 or after 2106"},
+		{l.Nanoseconds, "fraction of a second in a time", "fractions of seconds in times"},
+	} {
+		if x.n > 0 {
+			out = append(out, count(x.n, x.one, x.many))
+		}
+	}
+	for _, path := range bounded(l.Paths, len(l.Paths)) {
+		out = append(out, "  "+path)
+	}
+	return out
+}
+
+func stripLines(rules []hubapi.StripRule) []string {
+	width := 0
+	for _, r := range rules {
+		width = max(width, len(r.Pattern))
+	}
+	var out []string
+	for _, r := range rules {
+		out = append(out, fmt.Sprintf("%-*s  %s", width, r.Pattern, r.Why))
+	}
+	return out
+}
+
+func packageLines(list []inside.Package) []string {
+	var out []string
+	for _, p := range list {
+		line := fmt.Sprintf("%-5s  %s %s", p.Manager, p.Name, p.Version)
+		if p.Editable != "" {
+			line += " in " + p.Editable
+		}
+		out = append(out, line)
+	}
+	return out
+}

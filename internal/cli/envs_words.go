@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"slipway/hubapi"
+)
+
+// byteWords gives a number of bytes as people say it, in decimal units.
+func byteWords(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	x, at := float64(n), 0
+	for x >= 999.5 && at < len(units)-1 {
+		x, at = x/1000, at+1
+	}
+	if at >= 3 && x < 99.95 { // a gigabyte is much
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0") + " " + units[at]
+	}
+	return fmt.Sprintf("%.0f %s", x, units[at])
+}
+
+// grouped writes a number with commas between its thousands.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return sign + s
+}
+
+// count gives a number with the word for what is counted.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
+// largest gives a row for each environment, those with the most bytes of their own first. One that has several names is there once.
+func largest(list []hubapi.Environment, now time.Time) [][]string {
+	names := map[string][]string{}
+	var once []hubapi.Environment
+	for _, e := range list {
+		if _, seen := names[e.Digest]; !seen {
+			once, names[e.Digest] = append(once, e), []string{}
+		}
+		if e.Name != "" {
+			names[e.Digest] = append(names[e.Digest], fullName(e))
+		}
+	}
+	slices.SortStableFunc(once, func(a, b hubapi.Environment) int { return cmp.Compare(b.Own, a.Own) })
+	var rows [][]string
+	for _, e := range once {
+		rows = append(rows, []string{
+			shortDigest(e.Digest), byteWords(e.Own), byteWords(e.Size), ago(e.Used, now), strings.Join(names[e.Digest], ", "),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/hubapi"
+	"slipway/images/inside"
+	"slipway/internal/errs"
+)
+
+func TestByteWords(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1 kB", 88_412_160: "88 MB", 999_499_999: "999 MB", 999_500_000: "1 GB", 5_649_000_000: "5.6 GB",
+		50_000_000_000: "50 GB", 123_456_000_000: "123 GB", 2_500_000_000_000: "2.5 TB", 7_000_000_000_000_000: "7000 TB",
+	} {
+		if got := byteWords(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 files", 1: "1 file", 999: "999 files", 1204: "1,204 files", 1_000_000: "1,000,000 files", -12_345: "-12,345 files"} {
+		if got := count(n, "file", "files"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestNamesOfEnvironments(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for _, tt := range []struct {
+		e                hubapi.Environment
+		name, full, tags string
+	}{
+		{hubapi.Environment{Mine: true, Name: "fit", Tag: "v1"}, "fit", "fit:v1", "v1"},
+		{hubapi.Environment{Mine: true, Name: "fit", Moved: true}, "fit", "fit", "(moved)"},
+		{hubapi.Environment{Mine: true, Digest: digest}, "", "aaaaaaaaaaaa", ""},
+		{hubapi.Environment{Owner: "bob", Name: "fit", Tag: "v1", Moved: true}, "bob/fit", "bob/fit:v1", "v1 (moved)"},
+		{hubapi.Environment{Owner: "bob", Digest: digest}, "bob/aaaaaaaaaaaa", "bob/aaaaaaaaaaaa", ""},
+	} {
+		if name, full, tags := ownedName(tt.e), fullName(tt.e), tagWords(tt.e); name != tt.name || full != tt.full || tags != tt.tags {
+			t.Errorf("%+v: %q %q %q", tt.e, name, full, tags)
+		}
+	}
+}
+
+func TestRemovedWords(t *testing.T) {
+	before := []hubapi.Environment{
+		{Mine: true, Digest: "sha256:aa", Name: "fit", Tag: "v1"}, {Mine: true, Digest: "sha256:aa", Name: "old"}, {Mine: true, Digest: "sha256:bb", Name: "other"},
+		{Mine: true, Digest: "sha256:cc"},
+	}
+	for _, tt := range []struct {
+		gone hubapi.Removed
+		want string
+	}{
+		{hubapi.Removed{Digest: "sha256:aa", Names: []string{"old"}}, "aa is no longer fit:v1; it stays, as old"},
+		{hubapi.Removed{Digest: "sha256:aa"}, "aa is no longer fit:v1, old; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it"},
+		{hubapi.Removed{Digest: "sha256:cc"}, "cc has lost its place in your list; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it"},
+	} {
+		if got := removedWords(tt.gone, before); got != tt.want {
+			t.Errorf("%+v: %q", tt.gone, got)
+		}
+	}
+}
+
+func TestLargest(t *testing.T) {
+	now := time.Unix(1000, 0)
+	list := []hubapi.Environment{
+		{Mine: true, Digest: "sha256:aa", Name: "small", Own: 5, Size: 10, Used: now}, {Mine: true, Digest: "sha256:bb", Name: "big", Tag: "v1", Own: 2000, Used: now},
+		{Mine: true, Digest: "sha256:aa", Name: "again", Own: 5, Size: 10, Used: now}, {Mine: true, Digest: "sha256:cc", Own: 7, Used: now},
+	}
+	want := [][]string{{"bb", "2 kB", "0 B", "0s ago", "big:v1"}, {"cc", "7 B", "0 B", "0s ago", ""}, {"aa", "5 B", "10 B", "0s ago", "small, again"}}
+	if diff := cmp.Diff(want, largest(list, now)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckouts(t *testing.T) {
+	commit := strings.Repeat("0123456789abcdef", 3)[:40]
+	got := checkouts([]inside.Checkout{
+		{Path: "/a", Commit: commit, Branch: "main", Remote: "https://x/y", State: inside.Clean},
+		{Path: "/b", Commit: commit, State: inside.Modified, Modified: 1, Others: 1200},
+		{Path: "/c", State: inside.Unknown, Why: "its index is damaged"},
+		{Path: "/d", Commit: "012", Branch: "x", State: inside.Unknown},
+	})
+	want := []string{
+		"/a, at 0123456789ab of main, clean, from https://x/y", "/b, at 0123456789ab, 1 file modified, 1,200 not tracked",
+		"/c, without a commit, state unknown: its index is damaged", "/d, at 012 of x, unknown",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBounded(t *testing.T) {
+	many := strings.Split(strings.Repeat("x", 25), "")
+	if got := bounded(many, 1030); len(got) != 21 || got[20] != "and 1,010 more" {
+		t.Errorf("%q", got)
+	}
+	if got := bounded([]string{"a"}, 1); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b strings.Builder
+		s := &steps{w: &b}
+		tell := func(after time.Duration, p hubapi.Progress) {
+			time.Sleep(after)
+			s.tell(p)
+		}
+		tell(0, hubapi.Progress{Stage: "a", Message: "looking"})
+		tell(time.Second, hubapi.Progress{Stage: "a", Message: "looking", Files: 1})
+		tell(0, hubapi.Progress{Stage: "b", Message: "storing\x1b", Files: 5, Bytes: 1000})
+		tell(stepEvery, hubapi.Progress{Stage: "b", Message: "storing\x1b", Files: 1204, Bytes: 88_412_160})
+		tell(time.Second, hubapi.Progress{Stage: "c", Message: "writing", Bytes: 7})
+		tell(0, hubapi.Progress{Stage: "done"})
+		s.flush()
+		want := "freeze: looking: 1 file\nfreeze: storing\uFFFD: 1,204 files, 88 MB\nfreeze: writing: 7 B\n"
+		if b.String() != want {
+			t.Errorf("%q, want %q", b.String(), want)
+		}
+	})
+}
+
+func TestOneFindingALine(t *testing.T) {
+	conflict := func(s string) error { return errs.New(errs.Conflict, "%s", s).With("do this") }
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{conflict("freeze s-1: nothing was frozen: a file holds a secret: /x line 1: a token"), "freeze s-1: nothing was frozen: a file holds a secret\n  /x line 1: a token: do this"},
+		{
+			errors.Join(conflict(`nothing was frozen: 2 files hold secrets: "/a; \" b": a key; /c: a token; and 3 more`)),
+			"nothing was frozen: 2 files hold secrets\n  \"/a; \\\" b\": a key\n  /c: a token\n  and 3 more: do this",
+		},
+		{conflict("the session is busy: x; y"), "the session is busy: x; y: do this"},
+		{errs.New(errs.Invalid, "nothing was frozen: a: b; c"), "nothing was frozen: a: b; c"},
+		{fmt.Errorf("plain: x; y"), "plain: x; y"},
+	} {
+		if got := oneFindingALine(tt.err).Error(); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// FuzzFindings: what the secret scan says is never lost on the way to the terminal.
+func FuzzFindings(f *testing.F) {
+	f.Add(`"/a; b": x; /c: y`)
+	f.Add(`"\`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if got := strings.Join(findings(s), "; "); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}

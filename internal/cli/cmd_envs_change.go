@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -83,9 +84,9 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 func envRemoveCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm REF...", Short: "Take names of environments away", Args: atLeastOne(whichEnvironment),
-		Long: "Take names of environments away: one tag (name:tag), a name with all its tags of that environment, or by its digest all names\n" +
-			"of an environment. It cannot be taken back. When the last name is gone the image goes too, within about an hour, unless a\n" +
-			"session or a job needs it or somebody else has it.\n\n" + ownReference,
+		Long: "Take names of environments away: a name with its tag (name:tag), from all environments that it has stood for; a name alone, if\n" +
+			"it has one tag or none; or by its digest all names of an environment. It cannot be taken back. When the last name is gone the\n" +
+			"image goes too, within about an hour, unless a session or a job needs it or somebody else has it.\n\n" + ownReference,
 		RunE: func(c *cobra.Command, args []string) error { return runEnvRemove(c.Context(), env, args, *asJSON) },
 	}
 }
@@ -118,36 +119,59 @@ func runEnvRemove(ctx context.Context, env Env, refs []string, asJSON bool) erro
 			continue
 		}
 		done = append(done, removed)
-		if asJSON {
-			continue
-		}
-		if _, err := fmt.Fprintln(env.Stdout, removedWords(removed, before)); err != nil {
-			return err
-		}
 	}
 	if asJSON {
-		failed = append(failed, printJSON(env.Stdout, done))
+		return errors.Join(append(failed, printJSON(env.Stdout, done))...)
 	}
-	return errors.Join(failed...)
+	after, err := client.Environments(ctx, false)
+	if err != nil {
+		return errors.Join(append(failed, err)...)
+	}
+	p := &page{w: env.Stdout}
+	for _, line := range removedLines(before, after) {
+		p.printf("%s\n", printable(line))
+	}
+	return errors.Join(append(failed, p.err)...)
 }
 
-// removedWords says what has gone and what stays, of an environment that had the names of before.
-func removedWords(r hubapi.Removed, before []hubapi.Environment) string {
-	var gone []string
-	for _, e := range before {
-		name := fullName(e)
-		if e.Digest == r.Digest && e.Name != "" && !slices.Contains(r.Names, name) && !slices.Contains(gone, name) {
-			gone = append(gone, name)
+// removedLines says of each environment what has gone since before, and what stays.
+func removedLines(before, after []hubapi.Environment) []string {
+	had, has := namesByDigest(before), namesByDigest(after)
+	var out []string
+	for _, digest := range slices.Sorted(maps.Keys(had)) {
+		left, stays := has[digest]
+		if stays && len(left) == len(had[digest]) {
+			continue
 		}
+		gone := slices.DeleteFunc(slices.Clone(had[digest]), func(name string) bool { return slices.Contains(left, name) })
+		words := shortDigest(digest) + " is no longer in your list"
+		if len(gone) > 0 {
+			words = shortDigest(digest) + " is no longer " + strings.Join(gone, ", ")
+		}
+		switch {
+		case len(left) > 0:
+			words += "; it stays, as " + strings.Join(left, ", ")
+		case stays:
+			words += "; it stays, without a name"
+		default:
+			words += "; the image goes, unless a session, a job or somebody else needs it"
+		}
+		out = append(out, words)
 	}
-	words := shortDigest(r.Digest) + " has lost its place in your list"
-	if len(gone) > 0 {
-		words = shortDigest(r.Digest) + " is no longer " + strings.Join(gone, ", ")
+	return out
+}
+
+// namesByDigest gives the names of each environment, each once; none for one that has no name.
+func namesByDigest(list []hubapi.Environment) map[string][]string {
+	out := map[string][]string{}
+	for _, e := range list {
+		names := out[e.Digest]
+		if e.Name != "" && !slices.Contains(names, fullName(e)) {
+			names = append(names, fullName(e))
+		}
+		out[e.Digest] = names
 	}
-	if len(r.Names) > 0 {
-		return printable(words + "; it stays, as " + strings.Join(r.Names, ", "))
-	}
-	return printable(words + "; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it")
+	return out
 }
 
 func envSweepCommand(env Env, asJSON *bool) *cobra.Command {

@@ -47,16 +47,13 @@ func count(n int64, one, many string) string {
 
 // largest gives a row for each environment, those with the most bytes of their own first. One that has several names is there once.
 func largest(list []hubapi.Environment, now time.Time) [][]string {
-	names := map[string][]string{}
-	var once []hubapi.Environment
-	for _, e := range list {
-		if _, seen := names[e.Digest]; !seen {
-			once, names[e.Digest] = append(once, e), []string{}
-		}
-		if e.Name != "" {
-			names[e.Digest] = append(names[e.Digest], fullName(e))
-		}
-	}
+	names := namesByDigest(list)
+	seen := map[string]bool{}
+	once := slices.DeleteFunc(slices.Clone(list), func(e hubapi.Environment) bool {
+		again := seen[e.Digest]
+		seen[e.Digest] = true
+		return again
+	})
 	slices.SortStableFunc(once, func(a, b hubapi.Environment) int { return cmp.Compare(b.Own, a.Own) })
 	var rows [][]string
 	for _, e := range once {

@@ -52,21 +52,27 @@ func TestNamesOfEnvironments(t *testing.T) {
 	}
 }
 
-func TestRemovedWords(t *testing.T) {
-	before := []hubapi.Environment{
-		{Mine: true, Digest: "sha256:aa", Name: "fit", Tag: "v1"}, {Mine: true, Digest: "sha256:aa", Name: "old"}, {Mine: true, Digest: "sha256:bb", Name: "other"},
-		{Mine: true, Digest: "sha256:cc"},
+func TestRemovedLines(t *testing.T) {
+	of := func(digest, name, tag string) hubapi.Environment {
+		return hubapi.Environment{Mine: true, Digest: "sha256:" + digest, Name: name, Tag: tag}
 	}
+	before := []hubapi.Environment{of("bb", "fit", "v1"), of("aa", "fit", "v1"), of("aa", "old", ""), of("cc", "", ""), of("dd", "fit", "v1"), of("dd", "", "")}
 	for _, tt := range []struct {
-		gone hubapi.Removed
-		want string
+		after []hubapi.Environment
+		want  []string
 	}{
-		{hubapi.Removed{Digest: "sha256:aa", Names: []string{"old"}}, "aa is no longer fit:v1; it stays, as old"},
-		{hubapi.Removed{Digest: "sha256:aa"}, "aa is no longer fit:v1, old; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it"},
-		{hubapi.Removed{Digest: "sha256:cc"}, "cc has lost its place in your list; nothing of yours names it, and the image goes unless a session, a job or somebody else needs it"},
+		{before, nil},
+		{[]hubapi.Environment{of("aa", "old", ""), of("cc", "", ""), of("dd", "", "")}, []string{
+			"aa is no longer fit:v1; it stays, as old", "bb is no longer fit:v1; the image goes, unless a session, a job or somebody else needs it",
+			"dd is no longer fit:v1; it stays, without a name",
+		}},
+		{before[:3], []string{
+			"cc is no longer in your list; the image goes, unless a session, a job or somebody else needs it",
+			"dd is no longer fit:v1; the image goes, unless a session, a job or somebody else needs it",
+		}},
 	} {
-		if got := removedWords(tt.gone, before); got != tt.want {
-			t.Errorf("%+v: %q", tt.gone, got)
+		if diff := cmp.Diff(tt.want, removedLines(before, tt.after)); diff != "" {
+			t.Error(diff)
 		}
 	}
 }

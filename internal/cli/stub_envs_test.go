@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"slipway/hubapi"
 )
@@ -16,6 +17,9 @@ type stubEnvironments struct {
 	diff    hubapi.EnvironmentDiff
 	check   hubapi.EnvironmentCheck
 	usage   hubapi.EnvironmentUsage
+
+	mu   sync.Mutex
+	gone []string // names that were removed
 }
 
 // recent is the example, as young as a list shows it.
@@ -43,12 +47,16 @@ func (s *stubEnvironments) earlier() hubapi.Environment {
 func (s *stubEnvironments) list(user bool, shared bool) hubapi.Environments {
 	list := []hubapi.Environment{}
 	if user {
-		list = append(list, s.recent(), s.earlier())
+		old := s.earlier()
+		old.Name, old.Tag, old.Moved = "old", "v1", false
+		list = append(list, s.recent(), s.earlier(), old)
 	}
 	if user && shared {
 		list = append(list, s.theirs())
 	}
-	return hubapi.Environments{Environments: list}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return hubapi.Environments{Environments: slices.DeleteFunc(list, func(e hubapi.Environment) bool { return slices.Contains(s.gone, e.Name+":"+e.Tag) })}
 }
 
 func (s *stubEnvironments) routes(mux *http.ServeMux, mine bool) {
@@ -125,12 +133,16 @@ func (s *stubEnvironments) share(w http.ResponseWriter, r *http.Request) {
 	answer(w, e)
 }
 
-// remove leaves a name only where one with its tag was removed.
+// remove takes a name with its tag away; without one, that of the example.
 func (s *stubEnvironments) remove(w http.ResponseWriter, r *http.Request) {
-	out := hubapi.Removed{Digest: s.one.Digest, Names: []string{}}
-	if r.PathValue("ref") == s.one.Name+":v0" {
-		out.Digest, out.Names = s.diff.Old.Digest, []string{"old:v1"}
+	ref := r.PathValue("ref")
+	out := hubapi.Removed{Digest: s.diff.Old.Digest, Names: []string{"old:v1"}}
+	if ref != s.one.Name+":v0" {
+		ref, out = s.one.Name+":"+s.one.Tag, hubapi.Removed{Digest: s.one.Digest, Names: []string{}}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = append(s.gone, ref)
 	answer(w, out)
 }
 

@@ -67,7 +67,7 @@ type Library struct {
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
 	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
-	pending     chan string // digests of images that are to be settled
+	pending     chan string  // digests of images that are to be settled
 }
 
 // Open opens the library, alone, and clears away what a killed service left in it. Close it after the last call.
@@ -112,7 +112,7 @@ func (l *Library) prepare() error {
 	if err := l.acquire(); err != nil {
 		return err
 	}
-	if err := l.reap(); err != nil {
+	if err := errors.Join(l.reap(), l.repair()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil

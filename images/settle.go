@@ -37,7 +37,9 @@ func (l *Library) later(digest string) {
 
 // Run settles images and keeps house until ctx ends: whatever may take longer than a user should wait.
 func (l *Library) Run(ctx context.Context) error {
-	l.unsettled()
+	for _, digest := range l.unsettled() {
+		l.later(digest)
+	}
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
@@ -56,15 +58,48 @@ func (l *Library) Run(ctx context.Context) error {
 	}
 }
 
-// unsettled finds what an earlier service had no time for.
-func (l *Library) unsettled() {
+// unsettled lists what an earlier service had no time for.
+func (l *Library) unsettled() []string {
 	documents, _ := filepath.Glob(l.path("documents", "*.json"))
+	var out []string
 	for _, path := range documents {
 		name := filepath.Base(path)
 		if _, err := os.Stat(l.path("facts", name)); errors.Is(err, os.ErrNotExist) {
-			l.later(digestPrefix + strings.TrimSuffix(name, ".json"))
+			out = append(out, digestPrefix+strings.TrimSuffix(name, ".json"))
 		}
 	}
+	return out
+}
+
+// repair takes away what a killed service left of signatures, before anybody asks for the images: half of one looks like damage.
+func (l *Library) repair() error {
+	for _, digest := range l.unsettled() {
+		f, err := os.OpenFile(l.blob(digest), os.O_RDWR, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(l.repairOne(digest, f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Library) repairOne(digest string, f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := sif.Open(f, st.Size()); err == nil {
+		return nil
+	}
+	if err := sif.Repair(f); err != nil {
+		l.log.Error("an environment's image is damaged", "digest", digest, "error", err)
+	}
+	return nil
 }
 
 // settle signs an image, compares all its bytes with its digest, and finds out what is in it.

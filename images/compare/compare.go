@@ -42,6 +42,7 @@ type Result struct {
 	First       []string // the first of them, such as "/opt/x: mode 0644 in the session, 0755 in the environment"
 
 	Stripped    int64 // paths that the session has and a strip rule matches
+	Emptied     int64 // directories of which strip rules leave nothing: their times tell of stripped entries alone, and are not compared
 	Sockets     int64 // that the environment lacks
 	ACLs        int64 // entries of the session with a POSIX access list, or with an xattr of a namespace that squashfs has not
 	Nanoseconds int64 // entries of the session whose time is no whole second
@@ -276,6 +277,7 @@ func (c *comparer) both(p place, there, here folder, a, b entry) {
 	c.result.Paths++
 	c.uncomparable(a)
 	if a.isDir() && p.below.All() { // it travels empty, and with the image's time
+		c.result.Emptied++
 		a.mtime = b.mtime
 	}
 	for _, why := range a.differences(b) {

@@ -411,3 +411,11 @@ func BenchmarkTrees(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/files, "µs/file")
 }
+
+func TestTimesOfDirectoriesThatAreStrippedEmptyDoNotCount(t *testing.T) {
+	f := newFixture(t, func(at func(string) string) error { return errors.Join(os.MkdirAll(at("tmp"), 0o777), settled(at(""))) })
+	f.change(func(at func(string) string) error { return write(at("tmp/x"), "x") })
+	if r := f.compare(nil); r.Differences != 0 || r.Emptied != 1 || r.Stripped != 1 {
+		t.Errorf("%+v", r)
+	}
+}

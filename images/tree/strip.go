@@ -16,7 +16,12 @@ type Strip struct {
 
 // NewStrip makes a Strip of the default rules and extra ones.
 func NewStrip(extra []string) (*Strip, error) {
-	s := &Strip{rules: append(DefaultStrip(), extra...)}
+	return ExactStrip(append(DefaultStrip(), extra...))
+}
+
+// ExactStrip makes a Strip of these rules alone, such as those that an older freeze went by.
+func ExactStrip(rules []string) (*Strip, error) {
+	s := &Strip{rules: slices.Clone(rules)}
 	slices.Sort(s.rules)
 	s.rules = slices.Compact(s.rules)
 	for _, rule := range s.rules {

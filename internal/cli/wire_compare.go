@@ -5,10 +5,53 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
-// compare compares an environment's tree with that of the session which it was frozen from.
-func (f *freezer) compare(_ context.Context, _ spawner.Caller, e images.Environment) hubapi.TreeCheck {
-	return hubapi.TreeCheck{Session: e.FromSession, First: []string{}}
+// compare compares an environment's tree with that of the session which it was frozen from, where that still is and is the caller's.
+func (f *freezer) compare(ctx context.Context, c spawner.Caller, e images.Environment) hubapi.TreeCheck {
+	out := hubapi.TreeCheck{First: []string{}}
+	if out.Why = f.comparable(ctx, c, e); out.Why != "" {
+		return out
+	}
+	source, done, err := f.capture(ctx, spawner.ID(e.FromSession), func(hubapi.Progress) {})
+	if err != nil {
+		out.Why = "the session's tree cannot be read: " + err.Error()
+		return out
+	}
+	defer done()
+	r, err := f.library.Compare(ctx, e, source, nil)
+	if err != nil {
+		out.Why = err.Error()
+		return out
+	}
+	out.Session, out.Paths, out.Differences, out.First = e.FromSession, r.Paths, r.Differences, r.First
+	if r.Changed && r.Differences > 0 {
+		out.Why = "the session has changed since it was frozen, so these may be its changes; freeze again to be sure"
+	}
+	return out
+}
+
+// comparable says why an environment cannot be compared with its session; empty: it can.
+func (f *freezer) comparable(ctx context.Context, c spawner.Caller, e images.Environment) string {
+	v, err := f.callersViewer(c)
+	switch {
+	case err != nil:
+		return err.Error()
+	case e.FromSession == "":
+		return "it was frozen from no session here"
+	case e.Owner != v.Owner:
+		return "it was frozen from another user's session"
+	}
+	w, err := f.engine.Get(ctx, c, spawner.ID(e.FromSession))
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return "the session that it was frozen from is gone"
+	case err != nil:
+		return "its session cannot be looked at: " + err.Error()
+	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
+		return "its session is " + string(w.Phase) + ": it has no file tree now"
+	}
+	return ""
 }

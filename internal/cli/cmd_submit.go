@@ -39,7 +39,7 @@ func submitCommand(env Env) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) },
 	}
 	c.Flags().StringVar(&o.name, "name", "", "a name for the job (default: the script's)")
-	c.Flags().StringVar(&o.env, "env", "", "the environment: digest, the beginning of it, name or name:tag")
+	c.Flags().StringVar(&o.env, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag")
 	c.Flags().StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
 	c.Flags().StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
 	c.Flags().StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")

@@ -90,8 +90,10 @@ class FakeService:
         self.sessions: dict[str, Doc] = {}
         self.session_events: dict[tuple[str, str], list[Doc]] = {}
         self.environments: list[Doc] = []
+        self.environment_changes: list[tuple[str, str, Any]] = []
         self.gpus: Doc = {"offers": [], "gpus": []}
         self.freezes = 0
+        self.freeze_asked: Doc = {}
         self.freeze_stream: list[tuple[str, Doc]] | None = None
         self.in_session = "s-self"
         self.python = "{}.{}.{}".format(*sys.version_info)
@@ -414,6 +416,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _freeze(self) -> Iterator[bytes]:
         self.fake.freezes += 1
+        self.fake.freeze_asked = self.body
         for name, doc in self.fake.freeze_stream or self._frozen():
             if name == "drop":
                 raise Drop
@@ -429,18 +432,52 @@ class _Handler(BaseHTTPRequestHandler):
         step = {"stage": "squash", "percent": 40, "bytes": 1_000_000, "message": "squashing"}
         return [("progress", step), ("done", environment)]
 
-    def get_environments(self, ref: str = "") -> None:
-        if ref and ref != "gpu:1":
+    def get_environments(self, ref: str = "", what: str = "") -> None:
+        if what:
+            self._environment_part(ref, what)
+            return
+        if ref and ref not in ("gpu:1", "sha256:" + "cd" * 32):
             raise Fault(
                 "not_found", 404, f"there is no environment {ref}", field="environment", remedy="see slipway envs"
             )
-        named = {
+        named = self._named()
+        shared = [{**named, "owner": "carol", "mine": False}] if "shared=true" in self.path else []
+        self._json(named if ref else {"environments": [named, *shared]})
+
+    def _named(self) -> Doc:
+        return {
             "digest": "sha256:" + "cd" * 32,
             "name": "gpu",
             "tag": "1",
+            "created": "2026-11-20T10:04:00Z",
+            "size": 3_000_000_000,
+            "own": 250_000_000,
+            "known": True,
+            "packages": 2,
             "python": self.fake.python,
         }
-        self._json(named if ref else {"environments": [named]})
+
+    def _environment_part(self, ref: str, what: str) -> None:
+        named = self._named()
+        older = {**named, "digest": "sha256:" + "ee" * 32, "tag": "0", "created": "2026-11-19T10:04:00Z"}
+        if what == "details":
+            packages = [{"name": "<torch>", "version": "2.9.0", "manager": "pip"}]
+            self._json({**named, "inventory": {"packages": packages}})
+        elif what == "history":
+            self._json({"environments": [named, older]})
+        else:
+            self.fake.environment_changes.append((ref, what, self.path.partition("?")[2]))
+            self._json({"old": older, "new": named, "lines": ["+ torch 2.9.0"], "full": {"added": []}})
+
+    def post_environments(self, ref: str, what: str) -> None:
+        body = self.body
+        self.fake.environment_changes.append((ref, what, body))
+        given = {"share": body} if what == "share" else body
+        self._json({**self._named(), **given})
+
+    def delete_environments(self, ref: str) -> None:
+        self.fake.environment_changes.append((ref, "remove", ""))
+        self._json({"digest": "sha256:" + "cd" * 32, "names": []})
 
     # --- jobs
 

@@ -410,6 +410,7 @@ def test_a_hub_that_ends_leaves_its_starts(service: FakeService) -> None:
         (b"{}", {}),
         (b'{"user_options": null}', {}),
         (b'{"user_options": {"profile": "small"}}', {"profile": "small"}),
+        (b'{"environment": "carol/ana:v1", "image": null}', {"environment": "carol/ana:v1"}),
         (b'{"profile": "small"}', {"profile": "small"}),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._client import Client
+from ._envs import Difference, Env, Envs
 from ._errors import (
     ConflictError,
     ForbiddenError,
@@ -25,7 +26,7 @@ from ._errors import (
 from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
 from ._models import Event, Job, Outcome, Queue, Session, Stops
-from ._site import Environment, FreezeStep, JobFile, Me, Profile
+from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
 from ._transport import Target
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ __all__ = [
     "GPU",
     "Client",
     "ConflictError",
+    "Difference",
+    "Env",
     "Environment",
+    "Envs",
     "Event",
     "ForbiddenError",
     "FreezeStep",
@@ -62,13 +66,16 @@ __all__ = [
     "Queue",
     "ResultError",
     "Session",
+    "Share",
     "Slice",
     "SlipwayError",
     "Stops",
     "Target",
     "UnauthorizedError",
     "UnavailableError",
+    "env",
     "environments",
+    "envs",
     "gpus",
     "job",
     "jobs",
@@ -96,6 +103,18 @@ def environments(**client: Any) -> list[Environment]:
         return connection.environments()
 
 
+def envs(*, shared: bool = False, **client: Any) -> Envs:
+    """List your environments as a table, with ``shared`` also those that others share with you."""
+    connection = Client(**client)
+    return Envs(connection, connection.environments(shared=shared))
+
+
+def env(ref: str, **client: Any) -> Env:
+    """Give one environment by digest, name, name:tag or owner/name:tag: what is in it, its history, who may use it."""
+    connection = Client(**client)
+    return Env(connection, connection.environment(ref))
+
+
 def gpus(**client: Any) -> GPUs:
     """List the site's GPUs: what can be asked for, and what of it is free."""
     with Client(**client) as connection:
@@ -116,6 +135,8 @@ def keep(time: str = "4h", **client: Any) -> Session:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics; IPython calls this on ``%load_ext slipway``."""
+    from ._freeze import FreezeMagics
     from .magic import GridMagics
 
-    shell.register_magics(GridMagics(shell))
+    told: set[str] = set()
+    shell.register_magics(GridMagics(shell, told=told), FreezeMagics(shell, told=told))

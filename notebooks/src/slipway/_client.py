@@ -107,13 +107,18 @@ class Client:
         name: str = "",
         tag: str = "",
         note: str = "",
+        allow_secret: Sequence[str] = (),
         progress: Callable[[FreezeStep], None] = lambda step: None,
     ) -> Environment:
         """Make an environment out of a session, telling each step; unchanged content answers at once.
 
-        A freeze whose stream breaks is asked for again: equal content gives the equal digest.
+        A freeze whose stream breaks is asked for again: equal content gives the equal digest. What looks like a
+        secret stops it, but for the paths of ``allow_secret``; one that ends in a slash means all below it.
         """
-        path, body = f"/sessions/{part(session)}/freeze", {"name": name, "tag": tag, "note": note}
+        path = f"/sessions/{part(session)}/freeze"
+        body: dict[str, Any] = {"name": name, "tag": tag, "note": note}
+        if allow_secret:
+            body["allow_secret"] = list(allow_secret)
         patience, again = self._http.patience(), False
 
         def alive(step: FreezeStep) -> None:
@@ -144,13 +149,41 @@ class Client:
                 progress(FreezeStep.from_json(doc))
         raise UnavailableError("freeze: the stream has ended before the environment was there")
 
-    def environments(self) -> list[Environment]:
-        """List the caller's environments."""
-        return [Environment.from_json(doc) for doc in self._list("/environments", "environments")]
+    def environments(self, *, shared: bool = False) -> list[Environment]:
+        """List the caller's environments, with ``shared`` also those that others share with her."""
+        params = {"shared": "true"} if shared else {}
+        return [Environment.from_json(doc) for doc in self._list("/environments", "environments", params)]
 
     def environment(self, ref: str) -> Environment:
-        """Give an environment by digest, unique prefix of at least 6 digits, name, or name:tag."""
+        """Give an environment by digest, unique prefix of at least 6 digits, name, name:tag or owner/name:tag."""
         return Environment.from_json(self._http.json("GET", f"/environments/{part(ref)}"))
+
+    def environment_details(self, ref: str) -> dict[str, Any]:
+        """Give all that is known of an environment, as the service says it."""
+        return self._http.json("GET", f"/environments/{part(ref)}/details")
+
+    def environment_history(self, ref: str) -> list[Environment]:
+        """List what a name has stood for and what came from the same session, the newest first."""
+        docs = self._list(f"/environments/{part(ref)}/history", "environments")
+        return [Environment.from_json(doc) for doc in docs]
+
+    def environment_diff(self, old: str, new: str) -> dict[str, Any]:
+        """Tell what one environment has other than another, as the service says it."""
+        return self._http.json("GET", f"/environments/{part(new)}/diff", params={"from": old})
+
+    def share_environment(self, ref: str, with_: str, group: str = "") -> Environment:
+        """Say who else may use an environment of the caller's: private, group (then which) or public."""
+        body = {"with": with_, **_given(group=group)}
+        return Environment.from_json(self._http.json("POST", f"/environments/{part(ref)}/share", body=body))
+
+    def tag_environment(self, ref: str, name: str, tag: str = "") -> Environment:
+        """Give an environment of the caller's another name."""
+        body = {"name": name, "tag": tag}
+        return Environment.from_json(self._http.json("POST", f"/environments/{part(ref)}/tags", body=body))
+
+    def remove_environment(self, ref: str) -> None:
+        """Take a name of the caller's away; by its digest all that she has given it."""
+        self._http.call("DELETE", f"/environments/{part(ref)}")
 
     def submit(
         self,

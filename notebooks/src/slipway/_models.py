@@ -103,6 +103,7 @@ class Session(Workload):
 
     profile: str = ""
     image: str = ""
+    environment: str = ""
     prefix: str = ""
     page: str = ""
     active: str = ""
@@ -113,7 +114,7 @@ class Session(Workload):
     @classmethod
     def from_json(cls, doc: JSON) -> Session:
         """Read a session."""
-        keys = ("profile", "image", "prefix", "page", "active", "visited", "keep_until")
+        keys = ("profile", "image", "environment", "prefix", "page", "active", "visited", "keep_until")
         own: dict[str, Any] = {key: text(doc, key) for key in keys}
         stops = doc.get("stops")
         own["stops"] = Stops.from_json(stops) if isinstance(stops, Mapping) else None

@@ -44,6 +44,7 @@ class Options:
     gpu: str | None
     preemptible: bool
     environment: str | None
+    allow_secret: tuple[str, ...]
     inputs: tuple[str, ...]
     backend: str | None
     quiet: bool
@@ -81,6 +82,7 @@ def parse_options(line: str) -> Options:
         gpu=gpu,
         preemptible=given.preemptible,
         environment=given.env,
+        allow_secret=tuple(given.allow_secret),
         inputs=tuple(_names(given.inputs)),
         backend=given.to,
         quiet=given.quiet,
@@ -105,7 +107,14 @@ def _parser() -> _Parser:
     add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")
     add("--gpu", metavar="1g.18gb", help="a slice of a GPU: whole, 1g.18gb, 1g, mps:25%%/20G, shared")
     add("--preemptible", action="store_true", help="borrow an idle session's slice; start anew when it is wanted back")
-    add("--env", metavar="REF", help="run in this environment (digest, name, name:tag) and freeze nothing")
+    add("--env", metavar="REF", help="run in this environment (digest, name:tag, owner/name:tag) and freeze nothing")
+    add(
+        "--allow-secret",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="freeze this file though it looks like a secret",
+    )
     add("--in", dest="inputs", action="append", default=[], metavar="a,b", help="values of the notebook to take along")
     add("--to", metavar="BACKEND", help="where to run it: local, ... (the site's choice)")
     add("--quiet", action="store_true", help="show the cell's output only")

@@ -4,41 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ._wire import JSON, items, known, number, text, whole
 
 
 @dataclass(frozen=True)
+class Share:
+    """Who may use an environment beside its owner: ``with_`` is private, group or public."""
+
+    with_: str = "private"
+    group: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Share:
+        """Read a share."""
+        return cls(text(doc, "with") or "private", text(doc, "group"))
+
+    @property
+    def words(self) -> str:
+        """Who, in words."""
+        return {"private": "nobody", "public": "everybody"}.get(self.with_, f"group {self.group}")
+
+
+@dataclass(frozen=True)
 class Environment:
-    """An immutable software environment."""
+    """An immutable software environment, under one of its names.
+
+    Of ``size`` bytes ``own`` are not its base's; ``paused`` is for how many seconds its freeze held the session
+    still; ``moved``: the tag names a newer one now. Python, packages, cuda and the least driver are ``known``
+    some seconds after the freeze.
+    """
 
     digest: str
+    owner: str = ""
+    mine: bool = True
     name: str = ""
     tag: str = ""
+    moved: bool = False
     note: str = ""
     created: str = ""
+    used: str = ""
     size: int = 0
+    own: int = 0
     base: str = ""
     session: str = ""
     unchanged: bool = False
+    paused: float = 0
+    share: Share = field(default_factory=Share)
+    known: bool = False
     packages: int = 0
     python: str = ""
+    cuda: str = ""
+    driver: str = ""
 
     @classmethod
     def from_json(cls, doc: JSON) -> Environment:
         """Read an environment."""
-        keys = ("digest", "name", "tag", "note", "created", "base", "session", "python")
+        words = ("digest", "owner", "name", "tag", "note", "created", "used", "base", "session", "python")
+        read: dict[str, Any] = {key: text(doc, key) for key in (*words, "cuda", "driver")}
+        read |= {key: bool(doc.get(key, key == "mine")) for key in ("mine", "moved", "unchanged", "known")}
+        read |= {key: whole(doc, key) or 0 for key in ("size", "own", "packages")}
+        shared = doc.get("share")
         return cls(
-            **{key: text(doc, key) for key in keys},
-            size=whole(doc, "size") or 0,
-            unchanged=bool(doc.get("unchanged")),
-            packages=whole(doc, "packages") or 0,
+            **read,
+            paused=number(doc, "paused") or 0,
+            share=Share.from_json(shared if isinstance(shared, Mapping) else {}),
         )
 
     @property
     def short(self) -> str:
         """The digest as people read it: its first twelve digits."""
         return self.digest.removeprefix("sha256:")[:12]
+
+    @property
+    def label(self) -> str:
+        """What people call it: owner/name:tag for another's, and the digest's beginning without a name."""
+        name = (self.name or self.short) + (f":{self.tag}" if self.tag else "")
+        return name if self.mine or not self.owner else f"{self.owner}/{name}"
+
+    @property
+    def ref(self) -> str:
+        """A reference that means this one and no other, also when a newer one has its name."""
+        return self.label if self.name and self.tag and not self.moved else self.digest
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 from __future__ import annotations
 
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from importlib import resources
@@ -16,22 +15,24 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from . import _check
 from ._client import Client
-from ._errors import InvalidError, MissingError
+from ._errors import InvalidError
+from ._freeze import FreezeOptions, freeze_session, warn_of_home
 from ._job import GridError, JobHandle, megabytes
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._show import Screen
-from ._site import Environment, FreezeStep
+from ._site import Environment
 from ._watch import WatchInterrupted, watch
 
 
 @magics_class
 class GridMagics(Magics):
-    """Holds the magic; ``connect`` makes the client that a cell uses."""
+    """Holds the magic; ``connect`` makes the client that a cell uses, ``told`` are packages that were warned of."""
 
-    def __init__(self, shell: Any, connect: Callable[[], Client] = Client) -> None:
+    def __init__(self, shell: Any, connect: Callable[[], Client] = Client, told: set[str] | None = None) -> None:
         super().__init__(shell)
         self._connect = connect
+        self._told = set() if told is None else told
 
     @no_var_expand
     @line_cell_magic
@@ -48,6 +49,7 @@ class GridMagics(Magics):
             raise InvalidError("%grid runs nothing by itself", remedy="write %%grid, and Python below it")
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
+        warn_of_home(screen, self._told)
         with self._connect() as client:
             try:
                 job = self._submit(client, options, files, screen)
@@ -112,24 +114,9 @@ def choose_environment(client: Client, options: Options, screen: Screen) -> Envi
     if options.environment:
         chosen = client.environment(options.environment)
         _refuse_other_python(chosen)
-        screen.line(f"environment {chosen.short} {chosen.name}".rstrip())
+        screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip())
         return chosen
-    if not client.me().session:
-        raise MissingError(
-            "this notebook does not run in a Slipway session, so there is nothing to freeze",
-            remedy="name an environment with --env (slipway.environments() lists them)",
-        )
-    begun, live = time.monotonic(), screen.live()
-
-    def progress(step: FreezeStep) -> None:
-        done = f" {step.percent:.0f} %" if step.percent >= 0 else ""
-        size = f" {megabytes(step.bytes)}" if step.bytes else ""
-        live.update(step.stage, f"freezing: {step.message or step.stage}{done}{size}")
-
-    frozen = client.freeze(progress=progress)
-    how = "unchanged" if frozen.unchanged else f"frozen now, {megabytes(frozen.size)}"
-    live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s)")
-    return frozen
+    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret))
 
 
 def _refuse_other_python(environment: Environment) -> None:

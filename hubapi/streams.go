@@ -128,10 +128,16 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // Freeze makes an environment out of a session and tells of each step. A freeze whose stream breaks is joined again.
 func (c *Client) Freeze(ctx context.Context, id string, r FreezeRequest, each func(Progress)) (Environment, error) {
-	var env Environment
-	var refused error // the freeze's own error, also one that names something unavailable, ends it
+	return follow[Environment](ctx, c, path("sessions", id, "freeze"), r, each)
+}
+
+// follow makes a request whose steps and result come as a stream. Where that breaks the request is made again: it joins the work, or
+// goes on with it.
+func follow[T any](ctx context.Context, c *Client, where string, in any, each func(Progress)) (T, error) {
+	var result T
+	var refused error // the work's own error, also one that names something unavailable, ends it
 	err := c.persist(ctx, func() (progress bool, err error) {
-		resp, err := c.open(ctx, http.MethodPost, path("sessions", id, "freeze"), r, nil)
+		resp, err := c.open(ctx, http.MethodPost, where, in, nil)
 		if err != nil {
 			return false, err
 		}
@@ -141,29 +147,29 @@ func (c *Client) Freeze(ctx context.Context, id string, r FreezeRequest, each fu
 			if err != nil {
 				return progress, errMore
 			}
-			done, err := freezeEvent(se, &env, each)
+			done, err := step(se, &result, each)
 			if done || err != nil {
 				refused = err
 				return true, nil
 			}
 		}
 	})
-	return env, errors.Join(err, refused)
+	return result, errors.Join(err, refused)
 }
 
-// freezeEvent takes one event of a freeze and reports whether it was the last.
-func freezeEvent(se ServerEvent, env *Environment, each func(Progress)) (done bool, err error) {
+// step takes one event of such a stream and reports whether it was the last.
+func step(se ServerEvent, result any, each func(Progress)) (done bool, err error) {
 	switch se.Name {
 	case EventProgress:
 		var p Progress
 		if err := json.Unmarshal([]byte(se.Data), &p); err != nil {
-			return false, garbled("freeze", err)
+			return false, garbled("progress", err)
 		}
 		each(p)
 		return false, nil
 	case EventDone:
-		if err := json.Unmarshal([]byte(se.Data), env); err != nil {
-			return false, garbled("freeze", err)
+		if err := json.Unmarshal([]byte(se.Data), result); err != nil {
+			return false, garbled("result", err)
 		}
 		return true, nil
 	case EventError:

@@ -74,6 +74,7 @@ func (s *Server) api(r chi.Router) {
 
 	r.Get("/environments", serve(s, 200, s.listEnvironments))
 	r.Route("/environments/{ref}", s.environmentRoutes)
+	r.Post("/environment-pulls", s.plain(s.pullEnvironment))
 	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 

@@ -184,7 +184,7 @@ func rules() map[string]rule {
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
-			tests:   []string{"images/registry/registrytest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/rogpeppe/go-internal"},
+			tests:   []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/rogpeppe/go-internal"},
 		},
 	}
 }

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/images"
+	"slipway/images/blob"
+	"slipway/images/oci"
+	"slipway/images/ship"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/spawner"
+)
+
+// shipper moves environments to and from other registries, for callers who may use them. A pull that breaks off goes on where it was
+// when the same owner asks for the same again; an owner has one pull at a time, and one that is unfinished.
+type shipper struct {
+	environments *freezer
+	library      *images.Library
+	dir          string                 // of what is being received: <owner>/<reference>/, both as digests
+	transport    http.RoundTripper      // to registries that callers name
+	plain        func(host string) bool // registries without TLS; nil: none
+	log          *slog.Logger
+
+	mu      sync.Mutex
+	pulling map[string]chan struct{} // by owner; closed when his pull has ended
+}
+
+// stalePull is how long an unfinished pull is kept for its owner to ask again.
+const stalePull = 24 * time.Hour
+
+// newShipper makes a shipper and clears old unfinished pulls away.
+func (s *service) newShipper() (*shipper, error) {
+	p := &shipper{
+		environments: s.freezer, library: s.library, dir: s.path("pulls"), transport: newOutward(), log: s.log, pulling: map[string]chan struct{}{},
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of pulls: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(p.dir, "*", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range left {
+		st, err := os.Stat(dir)
+		if err == nil && time.Since(st.ModTime()) > stalePull {
+			err = os.RemoveAll(dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("clear unfinished pulls away: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// client speaks to registries with the login that the caller gave, which goes to the registry that she named and to no other.
+func (s *shipper) client(host string, login hubapi.RegistryLogin) *ship.Client {
+	return ship.New(ship.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: ship.Static(host, ship.Credential{
+		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity), Token: secret.New(login.Token),
+	})})
+}
+
+// otherPlace reads a reference to a registry.
+func otherPlace(field, text string) (ship.Reference, error) {
+	ref, err := ship.ParseReference(strings.TrimPrefix(text, "oci://"))
+	if err != nil {
+		return ref, errs.Bad(field, text, "write host/repository:tag, such as registry.example.org/ana/analysis:v1")
+	}
+	return ref, nil
+}
+
+// Push sends an environment that the caller may use.
+func (s *shipper) Push(
+	ctx context.Context, c spawner.Caller, ref string, r hubapi.PushRequest, tell func(hubapi.Progress),
+) (hubapi.Pushed, error) {
+	e, _, err := s.environments.look(c, ref)
+	if err != nil {
+		return hubapi.Pushed{}, err
+	}
+	to, err := otherPlace("to", r.To)
+	if err != nil {
+		return hubapi.Pushed{}, err
+	}
+	tell(hubapi.Progress{Stage: "checking", Percent: -1, Message: "comparing the environment with its digest"})
+	cargo, err := s.cargo(ctx, e.Digest, r.SIF)
+	if err != nil {
+		return hubapi.Pushed{}, err
+	}
+	done, err := s.client(to.Host, r.Login).Push(ctx, to, cargo, moving("pushing", "sending what "+to.Host+" lacks", tell))
+	return hubapi.Pushed(done), err
+}
+
+// cargo is what a push may have to send.
+func (s *shipper) cargo(ctx context.Context, digest string, whole bool) (ship.Environment, error) {
+	if _, err := s.library.Ready(ctx, digest); err != nil {
+		return ship.Environment{}, err
+	}
+	p, err := s.library.Parts(digest)
+	if err != nil {
+		return ship.Environment{}, err
+	}
+	out := ship.Environment{Document: p.Encoded, Blob: func(_ context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(d.Digest.String()) }}
+	if out.Architecture, err = p.Architecture(); err != nil {
+		return ship.Environment{}, err
+	}
+	statements, err := p.Statements()
+	if err != nil {
+		return ship.Environment{}, err
+	}
+	if len(statements) > 0 {
+		out.Provenance = statements[0]
+	}
+	if !whole {
+		return out, nil
+	}
+	if _, err := s.library.About(ctx, digest); err != nil { // signs it, where that was not done yet
+		return ship.Environment{}, err
+	}
+	named, err := p.SIF()
+	out.SIF = &ship.File{Digest: named.Digest, Size: named.Size, Open: p.OpenSIF}
+	return out, err
+}
+
+// moving tells how far a client has come.
+func moving(stage, message string, tell func(hubapi.Progress)) func(ship.Progress) {
+	return func(p ship.Progress) {
+		out := hubapi.Progress{Stage: stage, Percent: -1, Bytes: p.Moved, Message: message}
+		if p.Total > 0 {
+			out.Percent = min(100, 100*float64(p.Done)/float64(p.Total))
+		}
+		tell(out)
+	}
+}
+
+// Pull receives an environment as one of the caller's.
+func (s *shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullRequest, tell func(hubapi.Progress)) (hubapi.Environment, error) {
+	v, err := s.environments.callersViewer(c)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	from, err := otherPlace("from", r.From)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	tell(hubapi.Progress{Stage: "pulling", Percent: -1, Message: "asking " + from.Host})
+	done, err := s.alone(ctx, v.Owner)
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	defer done()
+	dir, err := s.place(v.Owner, from.String())
+	if err != nil {
+		return hubapi.Environment{}, err
+	}
+	a := images.Adoption{
+		Owner: v.Owner, Name: r.Name, Tag: r.Tag, Note: r.Note, From: from.String(), Unsigned: r.Unsigned,
+		Progress: func(p images.Progress) { tell(adoptProgress(p)) },
+	}
+	e, err := s.receive(ctx, s.client(from.Host, r.Login), from, dir, a, tell)
+	if err != nil && (ctx.Err() != nil || errs.Is(err, errs.Unavailable)) {
+		return hubapi.Environment{}, err // what has come so far waits for the next try
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		return hubapi.Environment{}, err
+	}
+	return s.environments.wire(e, v.Owner), nil
+}
+
+func (s *shipper) receive(
+	ctx context.Context, client *ship.Client, from ship.Reference, dir string, a images.Adoption, tell func(hubapi.Progress),
+) (images.Environment, error) {
+	into := ship.Into{
+		Dir: dir,
+		Have: func(d oci.Descriptor) bool {
+			return d.MediaType == images.TypeBase && s.library.HasBase(images.Part{Digest: d.Digest.String(), Size: d.Size})
+		},
+		Admit: func(document []byte, provenance [][]byte) error {
+			a.Document, a.Statements = document, provenance
+			_, err := s.library.Admits(a)
+			return err
+		},
+	}
+	got, err := client.Pull(ctx, from, into, moving("pulling", "receiving what is not here", tell))
+	if err != nil {
+		return images.Environment{}, err
+	}
+	a.Open = func(digest string) (blob.Blob, error) {
+		path, ok := got.Files[digest]
+		if !ok {
+			return nil, errs.New(errs.Unavailable, "the part %.80q went away while the environment was received", digest).With("pull it again")
+		}
+		return blob.Open(path)
+	}
+	return s.library.Adopt(ctx, a)
+}
+
+func adoptProgress(p images.Progress) hubapi.Progress {
+	message := "putting the environment together"
+	if p.Stage == images.Checking {
+		message = "comparing what came with its digests"
+	}
+	return hubapi.Progress{Stage: string(p.Stage), Percent: -1, Bytes: p.Bytes, Message: message}
+}
+
+// alone waits until no other pull of an owner goes on, and gives what ends this one.
+func (s *shipper) alone(ctx context.Context, owner string) (done func(), err error) {
+	for {
+		s.mu.Lock()
+		other := s.pulling[owner]
+		if other == nil {
+			mine := make(chan struct{})
+			s.pulling[owner] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.pulling, owner)
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// place gives the directory of a pull. What another unfinished one of the same owner has left goes.
+func (s *shipper) place(owner, from string) (string, error) {
+	mine := filepath.Join(s.dir, fileName(owner))
+	dir := filepath.Join(mine, fileName(from))
+	others, err := filepath.Glob(filepath.Join(mine, "*"))
+	if err != nil {
+		return "", err
+	}
+	for _, other := range others {
+		if other != dir {
+			err = errors.Join(err, os.RemoveAll(other))
+		}
+	}
+	return dir, errors.Join(err, os.MkdirAll(dir, 0o700))
+}
+
+// fileName makes a file name of any text, different ones of different texts.
+func fileName(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// outward lets callers have the service speak to other hosts, and not to itself: what listens on the loopback of this host, or on
+// its link (a cloud's metadata), trusts who reaches it.
+type outward struct{ direct, proxied http.RoundTripper }
+
+func newOutward() outward {
+	direct := http.DefaultTransport.(*http.Transport).Clone()
+	direct.Proxy = nil
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: onlyOutward}
+	direct.DialContext = dialer.DialContext
+	return outward{direct: direct, proxied: http.DefaultTransport}
+}
+
+// RoundTrip goes through the proxy that the environment names for this host; such a one is the administrator's word on what may be
+// reached.
+func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
+	if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy != nil {
+		return o.proxied.RoundTrip(r)
+	}
+	return o.direct.RoundTrip(r)
+}
+
+// onlyOutward looks at the address itself, whatever name led to it.
+func onlyOutward(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := at.Addr().Unmap()
+	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+		return errs.New(errs.Forbidden, "%s is no address of another host", ip).With("name a registry that other hosts reach too")
+	}
+	return nil
+}

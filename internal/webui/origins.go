@@ -158,10 +158,10 @@ func ago(t time.Time) string {
 	return "now"
 }
 
-// counted says how many there are of something.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// counted says how many there are of something; n is any kind of whole number.
+func counted(n any, what string) string {
+	if said := fmt.Sprint(n); said != "1" {
+		return said + " " + what + "s"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return "1 " + what
 }

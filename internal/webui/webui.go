@@ -30,7 +30,7 @@ func fragment(name string, w io.Writer, data any) error {
 
 func load(name string, paths ...string) (*template.Template, error) {
 	return template.New(name).Funcs(template.FuncMap{
-		"clock": clock, "machine": machine, "moment": moment, "size": spawner.FormatSize, "span": span,
+		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "size": spawner.FormatSize, "span": span,
 	}).ParseFS(files, paths...)
 }
 

@@ -62,7 +62,7 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 
 // freeze freezes a session and tells progress on w.
 func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
-	start, steps := time.Now(), &steps{w: w}
+	start, steps := time.Now(), &steps{w: w, what: "freeze"}
 	e, err := client.Freeze(ctx, session, r, steps.tell)
 	steps.flush()
 	if err != nil {
@@ -86,9 +86,10 @@ func frozenWords(e hubapi.Environment) string {
 // stepEvery is how often a step that takes long is told again.
 const stepEvery = 2 * time.Second
 
-// steps tells the steps of a freeze: a line for each when it is over, with what it came to, and one now and then while it lasts.
+// steps tells the steps of something long: a line for each when it is over, with what it came to, and one now and then while it lasts.
 type steps struct {
 	w    io.Writer
+	what string // begins each line
 	now  hubapi.Progress
 	told time.Time // the time of the last line; zero before the first progress
 	left bool      // now was not told yet
@@ -101,6 +102,9 @@ func (s *steps) tell(p hubapi.Progress) {
 	if p.Stage != s.now.Stage {
 		s.flush()
 	}
+	if p.Stage == hubapi.EventDone { // the last line says it
+		return
+	}
 	s.now, s.left = p, true
 	if time.Since(s.told) >= stepEvery {
 		s.flush()
@@ -112,7 +116,7 @@ func (s *steps) flush() {
 	if !s.left || s.now.Message == "" {
 		return
 	}
-	line := "freeze: " + printable(s.now.Message)
+	line := s.what + ": " + printable(s.now.Message)
 	if s.now.Files > 0 {
 		line += ": " + count(s.now.Files, "file", "files")
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"slipway/hubapi"
@@ -91,14 +93,15 @@ func losses(l hubapi.Losses) []string {
 	return out
 }
 
+// stripLines lists rules below the reason that they share.
 func stripLines(rules []hubapi.StripRule) []string {
-	width := 0
+	byWhy := map[string][]string{}
 	for _, r := range rules {
-		width = max(width, len(r.Pattern))
+		byWhy[r.Why] = append(byWhy[r.Why], "  "+r.Pattern)
 	}
 	var out []string
-	for _, r := range rules {
-		out = append(out, fmt.Sprintf("%-*s  %s", width, r.Pattern, r.Why))
+	for _, why := range slices.Sorted(maps.Keys(byWhy)) {
+		out = append(append(out, why+":"), byWhy[why]...)
 	}
 	return out
 }

@@ -18,7 +18,7 @@ func byteWords(n int64) string {
 	for x >= 999.5 && at < len(units)-1 {
 		x, at = x/1000, at+1
 	}
-	if at >= 3 && x < 99.95 { // a gigabyte is much
+	if at > 0 && x < 9.95 || at >= 3 && x < 99.95 { // a gigabyte is much
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0") + " " + units[at]
 	}
 	return fmt.Sprintf("%.0f %s", x, units[at])

@@ -18,7 +18,7 @@ import (
 func TestByteWords(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 999: "999 B", 1000: "1 kB", 88_412_160: "88 MB", 999_499_999: "999 MB", 999_500_000: "1 GB", 5_649_000_000: "5.6 GB",
-		50_000_000_000: "50 GB", 123_456_000_000: "123 GB", 2_500_000_000_000: "2.5 TB", 7_000_000_000_000_000: "7000 TB",
+		1_620_000: "1.6 MB", 9_949: "9.9 kB", 9_951: "10 kB", 50_000_000_000: "50 GB", 12_340_000_000: "12.3 GB", 123_456_000_000: "123 GB", 2_500_000_000_000: "2.5 TB", 7_000_000_000_000_000: "7000 TB",
 	} {
 		if got := byteWords(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
@@ -106,6 +106,13 @@ func TestCheckouts(t *testing.T) {
 	}
 }
 
+func TestStripLines(t *testing.T) {
+	got := stripLines([]hubapi.StripRule{{Pattern: "/a", Why: "logs"}, {Pattern: "/b", Why: "a cache"}, {Pattern: "/c", Why: "logs"}})
+	if diff := cmp.Diff([]string{"a cache:", "  /b", "logs:", "  /a", "  /c"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestBounded(t *testing.T) {
 	many := strings.Split(strings.Repeat("x", 25), "")
 	if got := bounded(many, 1030); len(got) != 21 || got[20] != "and 1,010 more" {
@@ -119,7 +126,7 @@ func TestBounded(t *testing.T) {
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
-		s := &steps{w: &b}
+		s := &steps{w: &b, what: "freeze"}
 		tell := func(after time.Duration, p hubapi.Progress) {
 			time.Sleep(after)
 			s.tell(p)
@@ -129,7 +136,7 @@ func TestSteps(t *testing.T) {
 		tell(0, hubapi.Progress{Stage: "b", Message: "storing\x1b", Files: 5, Bytes: 1000})
 		tell(stepEvery, hubapi.Progress{Stage: "b", Message: "storing\x1b", Files: 1204, Bytes: 88_412_160})
 		tell(time.Second, hubapi.Progress{Stage: "c", Message: "writing", Bytes: 7})
-		tell(0, hubapi.Progress{Stage: "done"})
+		tell(0, hubapi.Progress{Stage: "done", Message: "done", Files: 9})
 		s.flush()
 		want := "freeze: looking: 1 file\nfreeze: storing\uFFFD: 1,204 files, 88 MB\nfreeze: writing: 7 B\n"
 		if b.String() != want {

@@ -254,14 +254,17 @@ func (s *site) list(user, kind string) []map[string]any {
 }
 
 // ask sends the Hub's request for a session.
-func (s *site) ask(user, launch string) reply {
+func (s *site) ask(user, launch string) reply { return s.askWith(user, launch, map[string]any{}) }
+
+// askWith is ask, with a user's options.
+func (s *site) askWith(user, launch string, options map[string]any) reply {
 	app, err := os.ReadFile("testdata/app.py")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	prefix := "/user/" + user + "/"
 	return s.call("hub", http.MethodPost, "/api/v1/sessions", map[string]any{
-		"user": user, "server_name": "", "options": map[string]any{}, "launch": launch, "prefix": prefix,
+		"user": user, "server_name": "", "options": options, "launch": launch, "prefix": prefix,
 		"argv": []string{"python3", "-c", string(app)},
 		"env": map[string]string{
 			"JUPYTERHUB_API_TOKEN": "secret-of-" + user, "JUPYTERHUB_SERVICE_PREFIX": prefix,

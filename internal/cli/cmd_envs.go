@@ -23,7 +23,7 @@ const (
 func envsCommand(env Env) *cobra.Command {
 	asJSON, shared := false, false
 	c := &cobra.Command{
-		Use: "envs", Aliases: []string{"environments"}, Short: "List your environments; show, compare, prove, name, share or remove one", Args: nothingElse,
+		Use: "envs", Aliases: []string{"environments"}, Short: "List your environments; show, compare, prove, name, share, ship or remove one", Args: nothingElse,
 		Long: "List your environments, and with --shared those that others share with you.\n\n" +
 			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. A tag marked (moved) was\n" +
 			"given to a newer environment since; its digest still finds it. What is inside is found out in the seconds after a freeze.",
@@ -34,7 +34,7 @@ func envsCommand(env Env) *cobra.Command {
 	c.AddCommand(
 		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON), envVerifyCommand(env, &asJSON),
 		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
-		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON),
+		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON), envPullCommand(env, &asJSON),
 	)
 	return c
 }

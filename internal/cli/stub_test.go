@@ -110,6 +110,9 @@ func (f *stubService) routes(user string) http.Handler {
 	})
 	f.gpus.routes(mux, user == f.session.User)
 	f.environments.routes(mux, user == f.session.User)
+	if user == f.session.User {
+		f.environments.ship(mux)
+	}
 	mine("GET "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.session) })
 	mine("POST "+api+"/sessions/{id}/stop", func(w http.ResponseWriter, _ *http.Request) {
 		stopped := f.session

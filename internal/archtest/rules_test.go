@@ -162,6 +162,12 @@ func rules() map[string]rule {
 		// What only measures.
 		"internal/bench":    {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
 		"deploy/bench/load": {},
+		"deploy/bench/freeze": {
+			own: []string{
+				"images", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree",
+			},
+			outside: []string{"github.com/google/go-containerregistry", "golang.org/x/sys"},
+		},
 		"deploy/bench/simulated": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"slipway/images"
+	"slipway/images/seal"
+)
+
+// options are the command line.
+type options struct {
+	container, dir string
+	rounds         int
+	baseline       bool
+	apptainer      string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.container, "container", "", "a running container with the changes")
+	flag.StringVar(&o.dir, "dir", "", "an empty directory on the file system to measure")
+	flag.IntVar(&o.rounds, "rounds", 5, "how often")
+	flag.BoolVar(&o.baseline, "baseline", false, "run `apptainer build` from the engine once, which takes minutes")
+	flag.StringVar(&o.apptainer, "apptainer", "apptainer", "program")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "freeze:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.container == "" || o.dir == "" {
+		return errors.New("say -container and -dir")
+	}
+	b := &bench{options: o, table: &table{}}
+	if err := b.open(ctx); err != nil {
+		return err
+	}
+	defer b.library.Close()
+	steps := []func(context.Context) error{b.prepare, b.freezes, b.unchanged, b.copies, b.starts, b.pushes}
+	if o.baseline {
+		steps = append(steps, b.build)
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return b.table.write(os.Stdout)
+}
+
+// bench is one run.
+type bench struct {
+	options
+	*table
+	box      container
+	library  *images.Library
+	idle     int64              // resident bytes before the first freeze
+	last     images.Environment // what the last round made
+	squashed string             // what mksquashfs made of the changes
+}
+
+func (b *bench) open(ctx context.Context) (err error) {
+	if b.box, err = inspect(ctx, b.container); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	keys, err := seal.New(seal.Config{Dir: b.path("keys"), Now: time.Now, Log: log, Site: "bench"})
+	if err != nil {
+		return err
+	}
+	b.squashed = b.path("change.sqfs")
+	b.idle, _, err = resident()
+	if err != nil {
+		return err
+	}
+	b.library, err = images.Open(images.Config{Dir: b.path("environments"), Logger: log, Keys: keys, Version: "bench"})
+	return err
+}
+
+func (b *bench) path(parts ...string) string {
+	return filepath.Join(append([]string{b.dir}, parts...)...)
+}
+
+// note tells how far the run has come.
+func note(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	memory "github.com/google/go-containerregistry/pkg/registry"
+
+	"slipway/images/blob"
+	"slipway/images/oci"
+	"slipway/images/ship"
+	"slipway/images/sif"
+)
+
+// copies compares the copy of the base into a SIF with cp, where the file system does not share it.
+func (b *bench) copies(ctx context.Context) error {
+	p, err := b.library.Parts(b.last.Digest)
+	if err != nil {
+		return err
+	}
+	base, err := os.Open(b.path("environments", "bases", strings.TrimPrefix(p.Document.Base.Digest, "sha256:")+".sqfs"))
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	for range b.rounds {
+		theirs, err := measure(func() error { return call(ctx, "cp", "--reflink=never", base.Name(), b.path("copy")) })
+		if err := errors.Join(err, os.Remove(b.path("copy"))); err != nil {
+			return err
+		}
+		var shared int64
+		ours, err := measure(func() error { shared, err = b.copyBase(ctx, base, p.Document.Base.Cut); return err })
+		if err := errors.Join(err, os.Remove(b.path("copy"))); err != nil {
+			return err
+		}
+		speed := float64(p.Document.Base.Size) / mb
+		b.add("bytes of the base that are shared: %", 100*float64(shared)/float64(p.Document.Base.Cut))
+		b.add("the base into the SIF: MB/s", speed/ours.wall)
+		b.add("cp: MB/s", speed/theirs.wall)
+		b.add("the base into the SIF / cp, speed", theirs.wall/ours.wall)
+	}
+	b.want("the base into the SIF / cp, speed", "at least 0.8")
+	return nil
+}
+
+func (b *bench) copyBase(ctx context.Context, base *os.File, cut int64) (shared int64, err error) {
+	dst, err := os.Create(b.path("copy"))
+	if err != nil {
+		return 0, err
+	}
+	shared, err = sif.CopyBase(ctx, dst, sif.PartitionOffset, base, cut, nil)
+	return shared, errors.Join(err, dst.Close())
+}
+
+// starts compares the first start of a container from the frozen image with that from one whose squashfs was made in one piece.
+func (b *bench) starts(ctx context.Context) error {
+	grafted := b.path("environments", "blobs", strings.TrimPrefix(b.last.Digest, "sha256:")+".sif")
+	ordinary := b.path("ordinary.sif")
+	note("packing an ordinary SIF")
+	if err := b.ordinary(ctx, grafted, ordinary); err != nil {
+		return err
+	}
+	for round := range 3*b.rounds + 1 {
+		for name, path := range map[string]string{"of the grafted": grafted, "of an ordinary": ordinary} {
+			if err := forget(path); err != nil {
+				return err
+			}
+			start := time.Now()
+			if err := call(ctx, b.apptainer, "--quiet", "exec", "--userns", "--contain", "--no-home", path, "true"); err != nil {
+				return err
+			}
+			if round > 0 {
+				b.add("first apptainer exec "+name+" SIF: ms", float64(time.Since(start).Microseconds())/1e3)
+			}
+		}
+	}
+	difference := "grafted less ordinary, of the medians: ms"
+	b.add(difference, b.median("first apptainer exec of the grafted SIF: ms")-b.median("first apptainer exec of an ordinary SIF: ms"))
+	b.want(difference, "at most 20")
+	return os.Remove(ordinary)
+}
+
+// ordinary packs what a SIF holds anew, in one piece.
+func (b *bench) ordinary(ctx context.Context, from, to string) (err error) {
+	point, packed := b.path("mounted"), b.path("packed")
+	if err := os.MkdirAll(point, 0o700); err != nil {
+		return err
+	}
+	if err := call(ctx, "mount", "-t", "squashfs", "-o", "loop,ro,offset="+strconv.Itoa(sif.PartitionOffset), from, point); err != nil {
+		return err
+	}
+	err = call(ctx, "mksquashfs", point, packed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd", "-Xcompression-level", "1", "-mem", "1G")
+	if err := errors.Join(err, call(ctx, "umount", point)); err != nil {
+		return err
+	}
+	src, err := os.Open(packed)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(packed)
+	defer src.Close()
+	st, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = sif.CopyBase(ctx, dst, sif.PartitionOffset, src, st.Size(), nil)
+	if err == nil {
+		err = sif.Finish(dst, "amd64", st.Size(), []byte("{}"))
+	}
+	return errors.Join(err, dst.Close())
+}
+
+// pushes sends an environment to a registry in memory, then the next one over the same base.
+func (b *bench) pushes(ctx context.Context) error {
+	note("pushing twice")
+	server := httptest.NewServer(memory.New(memory.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
+	defer server.Close()
+	client := ship.New(ship.Config{Plain: func(string) bool { return true }, Transport: &http.Transport{}, Logger: slog.New(slog.DiscardHandler)})
+	host := strings.TrimPrefix(server.URL, "http://")
+	for _, tag := range []string{"one", "two"} {
+		if err := b.touch(len(tag)); err != nil {
+			return err
+		}
+		if err := b.freeze(ctx); err != nil {
+			return err
+		}
+		p, err := b.library.Parts(b.last.Digest)
+		if err != nil {
+			return err
+		}
+		e := ship.Environment{Document: p.Encoded, Blob: func(_ context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(d.Digest.String()) }}
+		start := time.Now()
+		done, err := client.Push(ctx, ship.Reference{Host: host, Repository: "bench/env", Tag: tag}, e, func(ship.Progress) {})
+		if err != nil {
+			return fmt.Errorf("push: %w", err)
+		}
+		b.add("push "+tag+": s", time.Since(start).Seconds())
+		b.add("push "+tag+": MB", float64(done.Sent)/mb)
+		b.add("push "+tag+" / the tail, bytes", float64(done.Sent)/float64(p.Document.Tail.Size))
+	}
+	b.want("push two / the tail, bytes", "at most 1.05")
+	return nil
+}
+
+// build is the usual way: the container is committed and Apptainer asks the engine for the image. The engine's work counts.
+func (b *bench) build(ctx context.Context) error {
+	const image = "slipway/bench-freeze:committed"
+	note("apptainer build, which takes minutes")
+	defer exec.Command("docker", "image", "rm", image).Run()
+	dirs := []string{b.path("tmp"), b.path("cache")}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	// The engine cannot save such names: they mean something in its layers.
+	if err := os.RemoveAll(filepath.Join(b.box.merged, "opt", "odd", ".wh.odd")); err != nil {
+		return err
+	}
+	engine, err := engineSpent()
+	if err != nil {
+		return err
+	}
+	u, err := measure(func() error {
+		if err := call(ctx, "docker", "commit", b.box.id, image); err != nil {
+			return err
+		}
+		return call(ctx, "env", "APPTAINER_TMPDIR="+dirs[0], "APPTAINER_CACHEDIR="+dirs[1], b.apptainer, "build", "--force", b.path("built.sif"), "docker-daemon:"+image)
+	})
+	if err != nil {
+		return err
+	}
+	after, err := engineSpent()
+	if err != nil {
+		return err
+	}
+	cpu := u.cpu + after - engine
+	b.add("docker commit and apptainer build docker-daemon: s", u.wall)
+	b.add("the same: CPU s, the engine's too", cpu)
+	b.add("the same / freeze, CPU", cpu/b.median("freeze: CPU s"))
+	b.add("the same / freeze, wall", u.wall/b.median("freeze to a complete SIF: s"))
+	b.want("the same / freeze, CPU", "at least 200")
+	return os.Remove(b.path("built.sif"))
+}
+
+// engineSpent gives the CPU seconds of the engine's process and of its children that have ended.
+func engineSpent() (float64, error) {
+	pid, err := os.ReadFile("/var/run/docker.pid")
+	if err != nil {
+		return 0, err
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	words, ticks := strings.Fields(rest), 0
+	if len(words) < 15 {
+		return 0, fmt.Errorf("the engine's stat has %d words", len(words))
+	}
+	for _, word := range words[11:15] { // utime, stime and those of children
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return float64(ticks) / 100, nil
+}

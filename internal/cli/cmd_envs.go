@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 const (
@@ -60,6 +62,16 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 	}
 	head := []string{"DIGEST", "NAME", "TAG", "SIZE", "OWN", "PYTHON", "PACKAGES", "BASE", "MADE", "SHARED", "NOTE"}
 	return printTable(env.Stdout, head, rows, "No environments. `slipway freeze` in a session makes one; so does %%grid.")
+}
+
+// connectFor connects, to do something with environments that have names.
+func connectFor(env Env, refs ...string) (*hubapi.Client, error) {
+	for _, ref := range refs {
+		if strings.TrimSpace(ref) == "" {
+			return nil, errs.Bad("environment", ref, "a digest, the beginning of one, a name or name:tag, as `slipway envs` shows them")
+		}
+	}
+	return connect(env)
 }
 
 // ownedName is the name by which the caller finds an environment: another's has its owner before it.
@@ -118,7 +130,7 @@ func envHistoryCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func envTagCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runEnvTag(ctx context.Context, env Env, ref, label string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 	case (s.With == "group") != (s.Group != ""):
 		return usageError{errors.New("--with group and --group GROUP go together; see `slipway envs share --help`")}
 	}
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func atLeastOne(what string) cobra.PositionalArgs {
 
 // runEnvRemove removes what it can; what it cannot is told at the end.
 func runEnvRemove(ctx context.Context, env Env, refs []string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, refs...)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, old, now)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func envVerifyCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func envSBOMCommand(env Env) *cobra.Command {
 }
 
 func runEnvSBOM(ctx context.Context, env Env, ref string) error {
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func envShowCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectFor(env, ref)
 	if err != nil {
 		return err
 	}

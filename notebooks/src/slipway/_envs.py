@@ -83,7 +83,7 @@ class Env:
 
     def refresh(self) -> Env:
         """Ask again: what is in it is known some seconds after the freeze."""
-        self.record = self.client.environment(self.record.digest if not self.record.name else self.record.ref)
+        self.record = self.client.environment(self.ref)
         return self
 
     def packages(self) -> Table:
@@ -131,7 +131,7 @@ class Env:
             ("note", record.note),
             ("digest", record.digest),
             ("base", record.base),
-            ("made", record.created),
+            ("made", moment(record.created) + " UTC" if record.created else ""),
             ("size", f"{amount(record.size)}, {amount(record.own)} of it its own"),
             ("held still", f"{record.paused * 1000:.0f} ms" if record.paused else ""),
             ("python", record.python),
@@ -173,7 +173,7 @@ class Envs(Sequence[Env]):
             (
                 e.label + (" (older)" if e.moved else ""),
                 e.short,
-                e.created[:16].replace("T", " "),
+                moment(e.created),
                 e.python,
                 str(e.packages) if e.known else "",
                 amount(e.size),
@@ -200,6 +200,11 @@ def split_name(name: str, tag: str) -> tuple[str, str]:
     if tag and tag != behind:
         raise InvalidError(f"{name} has another tag than {tag}", field="tag", remedy="give the tag once")
     return word, behind
+
+
+def moment(time: str) -> str:
+    """Write a time as people read it, to the minute."""
+    return time[:16].replace("T", " ")
 
 
 def amount(size: float) -> str:

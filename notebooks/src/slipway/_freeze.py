@@ -35,7 +35,7 @@ class SecretsError(ConflictError):
 
     def _render_traceback_(self) -> list[str]:
         """One file a line."""
-        what, _, files = self.message.removeprefix("nothing was frozen: ").partition(": ")
+        what, _, files = self.message.rpartition("nothing was frozen: ")[2].partition(": ")
         listed = [f"  {file}" for file in files.split("; ") if file]
         return [f"Nothing was frozen: {what}", *listed, f"{self.remedy[:1].upper()}{self.remedy[1:]}."]
 

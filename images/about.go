@@ -49,9 +49,14 @@ func (l *Library) Glance(digest string) (about About, ok bool) {
 	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, err == nil
 }
 
+// facts reads what was found out; what cannot be read is as if it was not there.
 func (l *Library) facts(digest string) (facts, error) {
 	var known facts
 	err := readJSON(l.path("facts", hexOrNone(digest)+".json"), &known)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.log.Error("what is known of an environment cannot be read, it is found out anew", "digest", digest, "error", err)
+		return facts{}, os.ErrNotExist
+	}
 	return known, err
 }
 

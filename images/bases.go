@@ -15,6 +15,7 @@ import (
 
 	"slipway/images/squash"
 	"slipway/images/squashfs"
+	"slipway/internal/errs"
 )
 
 // baseFormat changes when equal images no longer give equal bases.
@@ -60,11 +61,11 @@ func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progr
 	if err != nil {
 		return baseRecord{}, err
 	}
-	if b, ok := l.knownBase(key); ok {
-		return b, nil
+	if b, ok := l.knownBase(key); ok && l.baseIsSound(ctx, b.Part.Part) {
+		return b, context.Cause(ctx)
 	}
 	b, err := l.conversions.do(ctx, key, report, func(ctx context.Context, m *meter) (baseRecord, error) {
-		if b, ok := l.knownBase(key); ok {
+		if b, ok := l.knownBase(key); ok && l.baseIsSound(ctx, b.Part.Part) {
 			return b, nil
 		}
 		return l.convert(ctx, key, src, m)
@@ -83,6 +84,34 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 	}
 	st, err := os.Stat(l.basePath(b.Part.Digest))
 	return b, err == nil && st.Size() == b.Part.Size
+}
+
+// baseIsSound compares the bytes of a base with its digest, once for each service: what is copied from it into environments is not
+// looked at again before they run. A base that is damaged is taken away, and made anew by the next freeze.
+func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
+	f, err := os.Open(l.basePath(part.Digest))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	st, err := stampOf(f)
+	if err == nil && l.soundBases.is(part.Digest, st) {
+		return true
+	}
+	got, _, err := hashBase(ctx, f, st.size, superblockSize)
+	if ctx.Err() != nil {
+		return true // the caller looks at ctx
+	}
+	if err == nil && got == part {
+		l.soundBases.set(part.Digest, st)
+		return true
+	}
+	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "error", err)
+	l.opened.dropDigest(part.Digest)
+	if err := os.Remove(l.basePath(part.Digest)); err != nil {
+		l.log.Error("a damaged base cannot be removed", "digest", part.Digest, "error", err)
+	}
+	return false
 }
 
 // basePath names the file of a base's squashfs.
@@ -116,8 +145,26 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 	if err := writeJSON(l.path("bases"), key+".json", b); err != nil {
 		return baseRecord{}, l.explain(err, 0)
 	}
+	l.trustBase(part.Digest)
 	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Files, "took", time.Since(start).Round(time.Millisecond))
 	return b, nil
+}
+
+func noBase(digest string) error {
+	return errs.New(errs.Conflict, "the base %s that it stands on is not here any more", digest).
+		With("freeze a session of the same image, which makes it anew, and try again")
+}
+
+// trustBase takes a base that was just measured for what it is named.
+func (l *Library) trustBase(digest string) {
+	f, err := os.Open(l.basePath(digest))
+	if err != nil {
+		return // the next use compares it
+	}
+	defer f.Close()
+	if st, err := stampOf(f); err == nil {
+		l.soundBases.set(digest, st)
+	}
 }
 
 // measureBase flushes the file of a base, and reads it for its digests.
@@ -190,6 +237,9 @@ func (c *baseCache) acquire(digest, path string) (*openedBase, error) {
 		return b, nil
 	}
 	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, noBase(digest)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the base: %w", err)
 	}
@@ -229,6 +279,18 @@ func (c *baseCache) drop(e *list.Element) {
 	b := c.known[digest]
 	delete(c.known, digest)
 	b.leave()
+}
+
+// dropDigest makes the next use open the file again.
+func (c *baseCache) dropDigest(digest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.order.Front(); e != nil; e = e.Next() {
+		if e.Value == digest {
+			c.drop(e)
+			return
+		}
+	}
 }
 
 func (c *baseCache) release(b *openedBase) {

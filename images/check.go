@@ -52,6 +52,33 @@ func (s *stamps) is(digest string, st stamp) bool {
 	return ok && known == st
 }
 
+// spoil notes that an image is not what it is named, so that the next freeze of the same tree puts another in its place.
+func (l *Library) spoil(digest string, f *os.File) {
+	if st, err := stampOf(f); err == nil {
+		l.spoiled.set(digest, st)
+	}
+}
+
+// isSpoilt says whether the image of a digest is known to be damaged.
+func (l *Library) isSpoilt(digest string) bool {
+	f, err := os.Open(l.blob(digest))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	st, err := stampOf(f)
+	return err == nil && l.spoiled.is(digest, st)
+}
+
+// compareBytes reads an image for what checkImage looks at, and remembers when it is damaged.
+func (l *Library) compareBytes(ctx context.Context, f *os.File, d Document, digest string, also io.Writer) (*sif.Image, error) {
+	image, err := checkImage(ctx, f, d, also)
+	if errs.Is(err, errs.Conflict) {
+		l.spoil(digest, f)
+	}
+	return image, err
+}
+
 // trust takes an image that this process has just written for what it is named.
 func (l *Library) trust(digest string) {
 	f, err := os.Open(l.blob(digest))
@@ -88,7 +115,7 @@ func (l *Library) Ready(ctx context.Context, digest string) (path string, err er
 	if err != nil {
 		return "", err
 	}
-	if _, err := checkImage(ctx, f, d, io.Discard); err != nil {
+	if _, err := l.compareBytes(ctx, f, d, digest, io.Discard); err != nil {
 		return "", fmt.Errorf("environment %s: %w", digest, err)
 	}
 	l.trusted.set(digest, st)

@@ -255,15 +255,34 @@ func (l *Library) admit(file *os.File, path string, document []byte, name string
 	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
 		return 0, fmt.Errorf("flush: %w", err)
 	}
+	if err := l.makeRoom(name, st.Size()); err != nil {
+		return 0, err
+	}
+	_, there := os.Lstat(l.blob(name))
 	if err := l.publish(path, l.blob(name)); err != nil {
 		return 0, err
 	}
 	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
 		return 0, err
 	}
-	l.trust(name)
+	if there != nil { // what was there before has not been looked at
+		l.trust(name)
+	}
 	l.later(name)
 	return st.Size(), nil
+}
+
+// makeRoom takes an image away that is known to be damaged, with what was found out of it: the same one comes in its place.
+func (l *Library) makeRoom(name string, size int64) error {
+	st, err := os.Stat(l.blob(name))
+	if err != nil || st.Size() >= size && !l.isSpoilt(name) {
+		return nil
+	}
+	l.log.Warn("a damaged image is replaced", "digest", name)
+	if err := os.Remove(l.path("facts", hexOrNone(name)+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Remove(l.blob(name))
 }
 
 // publish gives a file its place, named by its content. One that is there already stays: it has the same bytes.

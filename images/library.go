@@ -66,6 +66,8 @@ type Library struct {
 	opened      baseCache
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
+	spoiled     stamps       // images that are known to be damaged
+	soundBases  stamps       // bases whose bytes were compared
 	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
 	pending     chan string  // digests of images that are to be settled
 }

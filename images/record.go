@@ -255,9 +255,10 @@ func (l *Library) last(req Request, id string) (frozen, bool) {
 	return f, true
 }
 
-// complete says whether an environment's files are there; the image may have grown by signatures since it had size bytes.
+// complete says whether an environment's files are there, and none is known to be damaged; the image may have grown by signatures since
+// it had size bytes.
 func (l *Library) complete(digest string, size int64) bool {
-	if _, err := os.Stat(l.path("documents", hexOrNone(digest)+".json")); err != nil {
+	if _, err := l.document(digest); err != nil || l.isSpoilt(digest) {
 		return false
 	}
 	st, err := os.Stat(l.blob(digest))

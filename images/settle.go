@@ -117,7 +117,7 @@ func (l *Library) settle(ctx context.Context, digest string) error {
 		return err
 	}
 	sum := sha256.New()
-	image, err := checkImage(ctx, f, d, sum)
+	image, err := l.compareBytes(ctx, f, d, digest, sum)
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", digest, err)
 	}
@@ -166,7 +166,8 @@ func (l *Library) unseal(payloadType string, envelope []byte) ([]byte, string, e
 	return payload, key.ID, err
 }
 
-// look says what is in an image. What it has of its base was looked at before, or is now for all environments over it.
+// look says what is in an image. What it has of its base was looked at before, or is now for all environments over it; without the base
+// all of it is looked at.
 func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inside.Inventory, error) {
 	root := image.Root()
 	tree, err := squashfs.Parse(root, root.Size())
@@ -182,7 +183,7 @@ func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (insid
 		return inside.Inventory{}, err
 	}
 	cfg := inside.Config{Tree: inside.TreeOf(tree), Name: m.Base.Reference, Path: pathOf(m.Env)}
-	if d.Base != nil {
+	if d.Base != nil && l.baseIsSound(ctx, d.Base.Part) {
 		b, err := l.openBase(d.Base.Digest)
 		if err != nil {
 			return inside.Inventory{}, err

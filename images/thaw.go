@@ -35,12 +35,15 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
 		return Thawed{}, err
 	}
-	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, d.Base.Digest, upper) }}, nil
+	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, d.Base.Part, upper) }}, nil
 }
 
 // fill writes an environment's changes over its base into an upper directory.
-func (l *Library) fill(ctx context.Context, digest, base, upper string) error {
-	b, err := l.openBase(base)
+func (l *Library) fill(ctx context.Context, digest string, base Part, upper string) error {
+	if !l.baseIsSound(ctx, base) {
+		return noBase(base.Digest)
+	}
+	b, err := l.openBase(base.Digest)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	l.signing.RLock()
 	defer l.signing.RUnlock()
 	sum := newHasher(io.Discard)
-	image, err := checkImage(ctx, f, d, sum)
+	image, err := l.compareBytes(ctx, f, d, digest, sum)
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}

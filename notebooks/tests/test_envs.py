@@ -151,7 +151,8 @@ def test_freeze_says_how_it_is_used(notebook: Notebook, service: FakeService) ->
 
 REFUSED = {
     "code": "conflict",
-    "message": "freeze s-1: nothing was frozen: 2 files hold secrets: /opt/a.pem: a private key; /opt/b line 3: a token",
+    "message": "freeze s-1: nothing was frozen: 2 files hold secrets: "
+    "/opt/a.pem: a private key; /opt/b line 3: a token",
     "remedy": "delete it, or let it be published with slipway freeze --allow-secret PATH, which is recorded",
 }
 

@@ -1,0 +1,78 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	oci "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"slipway/images/render"
+)
+
+// Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what it is called
+// there, "registry/name:tag". Nothing is written before the image is complete, which may take minutes, and nothing stays.
+func (l *Library) Export(ctx context.Context, digest string, names []string, w io.Writer) error {
+	if _, err := l.Ready(ctx, digest); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(l.path("work"), "export-")
+	if err != nil {
+		return l.explain(err, 0)
+	}
+	defer l.discard(work)
+	dir := filepath.Join(work, "image")
+	if err := l.layOut(ctx, digest, names, work, dir); err != nil {
+		return fmt.Errorf("export %s: %w", digest, l.explain(err, 0))
+	}
+	return render.Archive(ctx, dir, w)
+}
+
+// layOut makes the OCI image in dir.
+func (l *Library) layOut(ctx context.Context, digest string, names []string, work, dir string) error {
+	d, err := l.document(digest)
+	if err != nil {
+		return err
+	}
+	m, err := l.manifest(digest)
+	if err != nil {
+		return err
+	}
+	v, err := l.view(digest)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	cfg := render.OCIConfig{
+		Env: v.image, Architecture: m.Architecture, Comment: digest, Names: names,
+		Run: oci.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir},
+	}
+	if d.Base == nil {
+		_, err = render.OCI(ctx, cfg, dir)
+		return err
+	}
+	b, err := l.openBase(d.Base.Digest)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	cfg.Base, cfg.BaseBlob = b.image, filepath.Join(work, "base")
+	if cfg.BaseLayer, err = baseLayer(ctx, b, cfg.BaseBlob); err != nil {
+		return err
+	}
+	_, err = render.OCI(ctx, cfg, dir)
+	return err
+}
+
+// baseLayer writes the layer of a base: the same one for all environments over it, so that an engine keeps it once.
+func baseLayer(ctx context.Context, b *openedBase, path string) (render.Layer, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return render.Layer{}, err
+	}
+	layer, err := render.WriteLayer(ctx, render.LayerConfig{Env: b.image, Out: f})
+	return layer, errors.Join(err, f.Close())
+}

@@ -25,7 +25,8 @@ const (
 func envsCommand(env Env) *cobra.Command {
 	asJSON, shared := false, false
 	c := &cobra.Command{
-		Use: "envs", Aliases: []string{"environments"}, Short: "List your environments; show, compare, prove, name, share, ship or remove one", Args: nothingElse,
+		Use: "envs", Aliases: []string{"environments"}, Args: nothingElse,
+		Short: "List your environments; show, compare, prove, name, share, ship or remove one",
 		Long: "List your environments, and with --shared those that others share with you.\n\n" +
 			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. A tag marked (moved) was\n" +
 			"given to a newer environment since; its digest still finds it. What is inside is found out in the seconds after a freeze.",
@@ -37,6 +38,7 @@ func envsCommand(env Env) *cobra.Command {
 		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON), envVerifyCommand(env, &asJSON),
 		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
 		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON), envPullCommand(env, &asJSON),
+		envExportCommand(env),
 	)
 	return c
 }
@@ -124,7 +126,8 @@ func audience(e hubapi.Environment) string {
 func envHistoryCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "history REF", Short: "List what a name has stood for, and what else came from the same session, the newest first",
-		Args: exactly(1, whichEnvironment), Long: "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
+		Args: exactly(1, whichEnvironment),
+		Long: "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
 		RunE: func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
 	}
 }

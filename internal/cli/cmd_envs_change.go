@@ -77,7 +77,8 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 		_, err = fmt.Fprintf(env.Stdout, "%s is yours alone; what others have started with it goes on\n", printable(fullName(e)))
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is shared with %s, as %s/%s\n", printable(fullName(e)), printable(sharedWith(e.Share)), printable(e.Owner), printable(fullName(e)))
+	_, err = fmt.Fprintf(env.Stdout, "%s is shared with %s, as %s/%s\n",
+		printable(fullName(e)), printable(sharedWith(e.Share)), printable(e.Owner), printable(fullName(e)))
 	return err
 }
 

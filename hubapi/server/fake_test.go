@@ -368,7 +368,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
 		},
 		Jobs:         spawner.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
-		Environments: &fakeEnvironments{owner: "alice"}, Shipper: fakeShipper{&fakeEnvironments{owner: "alice"}},
+		Environments: &fakeEnvironments{owner: "alice"}, Shipper: fakeShipper{&fakeEnvironments{owner: "alice"}}, Exporter: fakeShipper{&fakeEnvironments{owner: "alice"}},
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "no link")
 		},

@@ -133,6 +133,7 @@ type Config struct {
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
 	Shipper     Shipper          // nil likewise
+	Exporter    Exporter         // nil likewise
 	Registry    http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
 	Checks      []Check          // for /readyz; nil: the engine alone
 	Metrics     *metrics.Metrics // nil: no /metrics

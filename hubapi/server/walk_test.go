@@ -47,6 +47,7 @@ var walked = map[string]struct {
 	"POST /environments/{ref}/verify": {path: "/environments/sha256:aabbcc/verify", refused: true},
 	"POST /environments/{ref}/tags":   {path: "/environments/sha256:aabbcc/tags", refused: true, body: `{"name":"bobs"}`},
 	"POST /environments/{ref}/share":  {path: "/environments/sha256:aabbcc/share", refused: true, body: `{"with":"public"}`},
+	"GET /environments/{ref}/export":  {path: "/environments/sha256:aabbcc/export?as=sif", refused: true},
 	"POST /environments/{ref}/push":   {path: "/environments/sha256:aabbcc/push", refused: true, body: `{"to":"registry.example/bob/x:1"}`},
 	"POST /environment-pulls":         {path: "/environment-pulls", body: `{"from":"registry.example/x/y:1"}`},
 	"GET /environment-usage":          {path: "/environment-usage?user=alice"},

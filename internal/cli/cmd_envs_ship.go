@@ -161,3 +161,44 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err
 }
+
+func envExportCommand(env Env) *cobra.Command {
+	form := ""
+	c := &cobra.Command{
+		Use: "export REF --to sif|oci FILE", Short: "Write an environment to a file", Args: exactly(2, "an environment and a file"),
+		Long: "Write an environment to a file here: sif is what Apptainer runs, signed; oci is a tar with an OCI image, for `docker load`,\n" +
+			"`podman load` and registries. The file appears when it is whole. An OCI image takes the service some minutes to make.\n\n" + reference,
+		Example: "  slipway envs export analysis:v1 --to oci analysis.tar && docker load < analysis.tar",
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnvExport(c.Context(), env, args[0], form, args[1])
+		},
+	}
+	c.Flags().StringVar(&form, "to", hubapi.ExportSIF, "sif or oci")
+	return c
+}
+
+func runEnvExport(ctx context.Context, env Env, ref, form, path string) error {
+	if form != hubapi.ExportSIF && form != hubapi.ExportOCI {
+		return usageError{fmt.Errorf("--to %q: sif or oci; see `slipway envs export --help`", form)}
+	}
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return errs.New(errs.Invalid, "write %s: %w", path, err).With("name a file in a directory that you may write to")
+	}
+	digest, err := client.ExportEnvironment(ctx, ref, form, f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	_, err = fmt.Fprintln(env.Stdout, digest)
+	return err
+}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 
@@ -40,5 +41,12 @@ func (s *stubEnvironments) ship(mux *http.ServeMux) {
 		e := s.one
 		e.Name, e.Tag, e.Note = req.Name, req.Tag, req.Note
 		event(w, hubapi.EventDone, e)
+	})
+	mux.HandleFunc("GET "+hubapi.Base+"/environments/{ref}/export", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("ref") != "analysis" {
+			refuse(w, 404, "not_found", "there is no environment "+r.PathValue("ref"), "")
+			return
+		}
+		_, _ = io.WriteString(w, "an image as "+r.URL.Query().Get("as"))
 	})
 }

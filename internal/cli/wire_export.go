@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+
+	"slipway/hubapi"
+	"slipway/hubapi/server"
+	"slipway/images/blob"
+	"slipway/spawner"
+)
+
+// content is a blob as a file.
+type content struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// Export gives an environment that the caller may use as a file.
+func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string) (server.Export, error) {
+	e, _, err := f.look(c, ref)
+	if err != nil {
+		return server.Export{}, err
+	}
+	if form != hubapi.ExportSIF {
+		var names []string
+		if e.Name != "" {
+			names = []string{"slipway/" + repositoryWord(e.Name) + ":" + cmp.Or(e.Tag, newest)}
+		}
+		return server.Export{Write: func(ctx context.Context, w io.Writer) error { return f.library.Export(ctx, e.Digest, names, w) }}, nil
+	}
+	about, err := f.library.About(ctx, e.Digest) // signs it, where that was not done yet
+	if err != nil {
+		return server.Export{}, err
+	}
+	if _, err := f.library.Ready(ctx, e.Digest); err != nil {
+		return server.Export{}, err
+	}
+	p, err := f.library.Parts(e.Digest)
+	if err != nil {
+		return server.Export{}, err
+	}
+	b, err := p.OpenSIF()
+	if err != nil {
+		return server.Export{}, err
+	}
+	return server.Export{Digest: about.SIF.Digest, Content: content{blob.Reader(b), b}}, nil
+}

@@ -65,12 +65,12 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
 	}
+	if err := l.attest(req, f, started); err != nil {
+		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+	}
 	e, err := l.enter(req, f)
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
-	}
-	if err := l.attest(req, e, started); err != nil {
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
 	}
 	if req.Progress != nil {
 		req.Progress(Progress{Stage: Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})

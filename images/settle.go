@@ -104,6 +104,10 @@ func (l *Library) repairOne(digest string, f *os.File) error {
 
 // settle signs an image, compares all its bytes with its digest, and finds out what is in it.
 func (l *Library) settle(ctx context.Context, digest string) error {
+	return l.explain(l.settleImage(ctx, digest), 0)
+}
+
+func (l *Library) settleImage(ctx context.Context, digest string) error {
 	d, err := l.document(digest)
 	if err != nil {
 		return err
@@ -156,7 +160,7 @@ func (l *Library) sign(ctx context.Context, f *os.File) error {
 		return err
 	}
 	if err := sif.Sign(ctx, f, l.cfg.Keys.Sign, nil); err != nil {
-		return err
+		return errors.Join(err, sif.Repair(f)) // half a signature would look like damage
 	}
 	return f.Sync()
 }
@@ -223,21 +227,28 @@ func pathOf(env []string) string {
 	return ""
 }
 
-// attest signs a statement on where an environment comes from, once a freeze that named it.
-func (l *Library) attest(req Request, e Environment, started time.Time) error {
-	if l.cfg.Keys == nil || e.Unchanged {
+// attest signs a statement on where an environment comes from, before a record leads to it. An unchanged one has its statement, but
+// where the service died, or its disk was full, in between.
+func (l *Library) attest(req Request, f frozen, started time.Time) error {
+	if l.cfg.Keys == nil || f.unchanged && l.attested(f.Digest) {
 		return nil
 	}
 	names := []string{}
-	if e.Name != "" {
-		names = append(names, strings.TrimSuffix(e.Name+":"+e.Tag, ":"))
+	if req.Name != "" {
+		names = append(names, strings.TrimSuffix(req.Name+":"+req.Tag, ":"))
 	}
 	envelope, err := l.cfg.Keys.Attest(seal.Provenance{
-		Environment: e.Digest, Names: names, Version: l.cfg.Version, Base: e.Base.Digest, Strip: digestOf([]byte(strings.Join(l.strip.Rules(), "\n"))),
+		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest, Strip: digestOf([]byte(strings.Join(l.strip.Rules(), "\n"))),
 		Kind: req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
 	})
 	if err != nil {
 		return err
 	}
-	return writeFile(l.path("statements", hexOrNone(e.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
+	return writeFile(l.path("statements", hexOrNone(f.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
+}
+
+// attested says whether anything was stated about an environment.
+func (l *Library) attested(digest string) bool {
+	list, _ := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
+	return len(list) > 0
 }

@@ -112,7 +112,7 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	return hubapi.EnvironmentDetails{
 		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
 		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Skipped: some(m.Skipped), Added: some(m.Added),
-		Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements), Inventory: inventory,
+		Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Losses: hubapi.Losses{
 			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Nanoseconds: m.Losses.Nanoseconds, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
 		},
@@ -158,7 +158,7 @@ func (f *freezer) Verify(ctx context.Context, c spawner.Caller, ref string) (hub
 		return hubapi.EnvironmentCheck{}, err
 	}
 	return hubapi.EnvironmentCheck{
-		Environment: f.wire(e, v.Owner), Bytes: proven.SIF.Size, Signers: some(proven.Signers), Statements: wireStatements(proven.Stated),
+		Environment: f.wire(e, v.Owner), Bytes: proven.SIF.Size, Signers: some(proven.Signers), Statements: wireStatements(proven.Stated, e.Owner == v.Owner),
 		Tree: f.compare(ctx, c, e),
 	}, nil
 }
@@ -214,7 +214,7 @@ func (f *freezer) Usage(_ context.Context, c spawner.Caller) (hubapi.Environment
 
 // Sweep removes what nothing leads to, for an administrator.
 func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error) {
-	if !c.Admin || c.Workload != "" {
+	if !c.Admin || c.Workload != "" || c.Spawner {
 		return hubapi.Swept{}, errs.New(errs.Forbidden, "only administrators sweep environments").With("`slipway envs rm` removes yours")
 	}
 	s, err := f.library.Sweep(ctx, dry)
@@ -280,9 +280,13 @@ func wireStrip(patterns []string) []hubapi.StripRule {
 	return out
 }
 
-func wireStatements(list []images.Statement) []hubapi.Statement {
+// wireStatements shows statements to the environment's owner, or to somebody with whom it is shared: her sessions are nobody else's business.
+func wireStatements(list []images.Statement, mine bool) []hubapi.Statement {
 	out := []hubapi.Statement{}
 	for _, s := range list {
+		if !mine {
+			s.Session = ""
+		}
 		out = append(out, hubapi.Statement{
 			Site: s.Key.Site, Key: s.Key.ID, User: s.User, Session: s.Session, Kind: s.Kind, Names: some(s.Names), Started: s.Started,
 			Finished: s.Finished, Version: s.Version,

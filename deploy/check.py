@@ -50,6 +50,7 @@ class Check:
         self.terminal = Terminal(given.slipway, given.service, given.demo, USER)
         self.lab = Lab("", "")
         self.opened = datetime.now(UTC)  # when JupyterLab was first opened
+        self.frozen = ""  # digest of what the first session was frozen as
 
     async def run(self) -> None:
         """Do all of it and leave nothing behind, whether it holds or not."""
@@ -78,6 +79,8 @@ class Check:
                 async with self.kernel() as kernel:
                     found = await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__version__)")
                     expect(found.strip() == VERSION, f"{PACKAGE} is {found!r}, not {VERSION}")
+                    with step("frozen again, it is the same environment"):
+                        await self.freeze_again(kernel)
             with step("stop the server"):
                 await self.stop()
             await self.with_gpu()
@@ -171,6 +174,14 @@ class Check:
             for what in ("sessions", "envs", "jobs"):
                 listed = json.loads(ANSI.sub("", await kernel.run(f"!slipway {what} --json", quiet=True)))
                 self.expect_listed(what, listed)
+                if what == "envs":
+                    self.frozen = self.made(listed)[0]["digest"]
+
+    async def freeze_again(self, kernel: Kernel) -> None:
+        """Freeze what was stopped and started since it was frozen, and nothing else."""
+        again = json.loads(ANSI.sub("", await kernel.run("!slipway freeze --json 2>/dev/null", quiet=True)))["digest"]
+        expect(again == self.frozen, f"what was {self.frozen} is {again} after a stop and a start")
+        show(again)
 
     async def keep(self, kernel: Kernel) -> None:
         """Keep the session from a notebook, and see it where JupyterLab asks whether to warn."""
@@ -211,12 +222,16 @@ class Check:
     def expect_listed(self, what: str, listed: Any) -> None:
         """Compare a list with what this check has made."""
         items = listed if isinstance(listed, list) else next(iter(listed.values()))
-        if what == "envs":  # those of earlier checks are still there
-            items = [item for item in items if datetime.fromisoformat(item["created"]) > self.opened]
+        if what == "envs":
+            items = self.made(listed)
         expect(len(items) == {"sessions": 1, "envs": 1, "jobs": 2}[what], f"slipway {what} lists {items}")
         if what == "jobs":
             names = sorted(item["name"] for item in items)
             expect(names == ["first", "second"], f"the jobs are {names}")
+
+    def made(self, listed: Any) -> list[Any]:
+        """Give the environments of a list that this check has made: those of earlier checks are still there."""
+        return [e for e in listed["environments"] if datetime.fromisoformat(e["created"]) > self.opened]
 
     async def with_gpu(self) -> None:
         """Do the same with a slice of a GPU, and kill the service meanwhile."""

@@ -29,10 +29,7 @@ func busyboxBase(root string) error {
 }
 
 func TestApptainerSeesTheEnvironment(t *testing.T) {
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs, testenv.Apptainer)
-	if _, err := exec.LookPath("busybox"); err != nil {
-		t.Skip("busybox is missing")
-	}
+	testenv.Need(t, testenv.Root, testenv.Mksquashfs, testenv.Apptainer, testenv.Busybox)
 	f := newFixture(t, busyboxBase)
 	f.change(func(root string) error {
 		return errors.Join(os.Remove(filepath.Join(root, "opt/deleted")), os.RemoveAll(filepath.Join(root, "opt/dir")),

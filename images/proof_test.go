@@ -22,7 +22,7 @@ import (
 )
 
 // equalTrees compares an environment with its source in three ways: what the kernel mounts, by a lister of its own; what Compare
-// says; and what squashfuse mounts, where it is.
+// says; and what squashfuse mounts.
 func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 	t.Helper()
 	skip := append(f.declared(l), ".singularity.d")
@@ -37,10 +37,11 @@ func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 	if r.Differences != 0 || r.Changed || r.Paths+int64(len(skip)) < int64(len(want)) {
 		t.Errorf("compare: %+v, of %d", r, len(want))
 	}
-	if _, err := exec.LookPath("squashfuse"); err == nil {
+	t.Run("squashfuse", func(t *testing.T) {
+		testenv.Need(t, testenv.Squashfuse)
 		point := squashfuse(t, l.blob(e.Digest))
 		tell(t, "squashfuse", treetest.Diff(plainLines(want), plainLines(untimed(l, treetest.List(t, point, skip...)))))
-	}
+	})
 }
 
 // untimed leaves out the times of directories that are stripped empty.

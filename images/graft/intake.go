@@ -26,8 +26,9 @@ type job struct {
 	path  string
 	stat  unix.Stat_t
 	node  *squashfs.Node
-	small []byte // the content of a small file
-	err   error  // why the content is not what stat says
+	small []byte  // the content of a small file
+	lent  *[]byte // the buffer that small lies in
+	err   error   // why the content is not what stat says
 	ready chan struct{}
 }
 
@@ -49,8 +50,8 @@ func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
 	in := &intake{g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
 	in.ctx, in.cancel = context.WithCancelCause(ctx)
 	g.cfg.Progress(stage, 0, 0)
-	in.buffers[0].New = func() any { return make([]byte, tinyMax) }
-	in.buffers[1].New = func() any { return make([]byte, smallMax) }
+	in.buffers[0].New = func() any { return buffer(tinyMax) }
+	in.buffers[1].New = func() any { return buffer(smallMax) }
 	for range readers {
 		in.done.Go(in.read)
 	}
@@ -110,7 +111,8 @@ func (in *intake) prepare(j *job) {
 }
 
 func (in *intake) readSmall(j *job) {
-	j.small = in.pool(j).Get().([]byte)[:j.stat.Size]
+	j.lent = in.pool(j).Get().(*[]byte)
+	j.small = (*j.lent)[:j.stat.Size]
 	n, err := j.file.ReadAt(j.small, 0)
 	if n < len(j.small) && (err == nil || errors.Is(err, io.EOF)) {
 		err = errMoved
@@ -121,6 +123,11 @@ func (in *intake) readSmall(j *job) {
 	if j.err = err; err == nil && in.g.cfg.Look != nil {
 		in.g.cfg.Look("/"+j.path, j.small)
 	}
+}
+
+func buffer(size int) *[]byte {
+	b := make([]byte, size)
+	return &b
 }
 
 func (in *intake) pool(j *job) *sync.Pool {
@@ -149,8 +156,8 @@ func (in *intake) store() {
 		if closeErr := j.file.Close(); err == nil {
 			err = closeErr
 		}
-		if j.small != nil {
-			in.pool(j).Put(j.small[:cap(j.small)])
+		if j.lent != nil {
+			in.pool(j).Put(j.lent)
 		}
 		if err != nil {
 			in.cancel(err)

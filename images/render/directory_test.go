@@ -145,7 +145,7 @@ func TestAnyoneCanUnpack(t *testing.T) {
 }
 
 func TestApptainerRunsTheDirectory(t *testing.T) {
-	testenv.Need(t, testenv.Apptainer)
+	testenv.Need(t, testenv.Apptainer, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
 	must(t, err)
 	content, err := os.ReadFile(busybox)

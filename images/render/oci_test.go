@@ -140,7 +140,7 @@ func TestRefusedImageLeavesNothing(t *testing.T) {
 
 // TestDockerShowsTheEnvironment loads the image into the engine here and looks at what its storage driver made of it.
 func TestDockerShowsTheEnvironment(t *testing.T) {
-	testenv.Need(t, testenv.Docker)
+	testenv.Need(t, testenv.Docker, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
 	must(t, err)
 	program, err := os.ReadFile(busybox)

@@ -141,9 +141,9 @@ func TestEveryByteMayBeWrong(t *testing.T) {
 
 // crafted lays an image of stored metadata out of tables that are given byte by byte.
 type crafted struct {
-	inodes, listings, ids, xattrs []byte
-	root                          uint64
-	super                         Superblock
+	inodes, listings, ids []byte
+	root                  uint64
+	super                 Superblock
 }
 
 func (c crafted) bytes() []byte {

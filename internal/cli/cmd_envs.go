@@ -39,7 +39,6 @@ func envsCommand(env Env) *cobra.Command {
 		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
 		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON), envPullCommand(env, &asJSON),
 		envExportCommand(env),
-		envExportCommand(env),
 	)
 	return c
 }

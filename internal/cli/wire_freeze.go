@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"slipway/hubapi"
 	"slipway/images"
@@ -74,14 +73,6 @@ func (f *freezer) thaw(ctx context.Context, digest string) (spawner.Thaw, error)
 // viewer says as whom a hub's user looks for environments.
 func (f *freezer) viewer(hub string, user spawner.User) images.Viewer {
 	return images.Viewer{Owner: f.principal(hub, user), Groups: f.groups(hub, user)}
-}
-
-// ownerOf gives whose environments a caller sees. A job's agent speaks for the job alone, and a Spawner for no user.
-func (f *freezer) ownerOf(c spawner.Caller) (string, error) {
-	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
-		return "", errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
-	}
-	return f.principal(c.Hub, c.User), nil
 }
 
 func wireProgress(p images.Progress) hubapi.Progress {

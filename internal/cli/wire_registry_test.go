@@ -82,10 +82,9 @@ func (d *depotOf) identify(_ context.Context, token string) (spawner.Caller, err
 // freeze makes an environment with sh, cat and /greeting.
 func (d *depotOf) freeze(owner, name, tag, greeting string) images.Environment {
 	d.t.Helper()
+	testenv.Need(d.t, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		d.t.Skip("busybox is missing")
-	}
+	d.must(err)
 	base, upper := filepath.Join(d.dir, "base"), d.t.TempDir()
 	if _, err := os.Stat(base); err != nil {
 		data, err := os.ReadFile(busybox)

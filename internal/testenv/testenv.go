@@ -28,6 +28,7 @@ const (
 	Mksquashfs Part = "mksquashfs"  // squashfs-tools
 	Gensquash  Part = "gensquashfs" // squashfs-tools-ng
 	Squashfuse Part = "squashfuse"  // squashfuse, and a /dev/fuse to mount through
+	Busybox    Part = "busybox"     // the static one, which runs in a tree of nothing else
 	Apptainer  Part = "apptainer"   // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"        // loop devices that can be mounted
 	Hub5       Part = "hub5"        // JupyterHub 5 with both Spawners, in the cache
@@ -97,6 +98,8 @@ func probe(p Part) error {
 	case Squashfuse:
 		_, err := os.Stat("/dev/fuse")
 		return errors.Join(err, onPath("squashfuse"))
+	case Busybox:
+		return onPath("busybox")
 	case Apptainer:
 		return onPath(ApptainerPath())
 	case Loop:

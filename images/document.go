@@ -8,17 +8,17 @@ import (
 
 	digest "github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
-	oci "github.com/opencontainers/image-spec/specs-go/v1"
+	spec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"slipway/images/oci"
 	"slipway/internal/errs"
 )
 
-// The media types of an environment's parts.
+// The media types of an environment's parts. The document's own is oci.TypeEnvironment.
 const (
-	TypeEnvironment = "application/vnd.slipway.environment.v1"
-	TypeManifest    = "application/vnd.slipway.manifest.v1+json"
-	TypeBase        = "application/vnd.slipway.base.v1.squashfs"
-	TypeTail        = "application/vnd.slipway.tail.v1"
+	TypeManifest = "application/vnd.slipway.manifest.v1+json"
+	TypeBase     = "application/vnd.slipway.base.v1.squashfs"
+	TypeTail     = "application/vnd.slipway.tail.v1"
 )
 
 // Annotations of a base layer: how much of it every environment over it keeps, and the digest of that part, so that an image can
@@ -68,14 +68,14 @@ const superblockSize = 96
 
 // encode gives the document's bytes and their digest: the environment's.
 func (d Document) encode() (data []byte, name string, err error) {
-	layers := []oci.Descriptor{}
+	layers := []spec.Descriptor{}
 	if b := d.Base; b != nil {
 		layer := descriptor(TypeBase, b.Part)
 		layer.Annotations = map[string]string{noteCut: strconv.FormatInt(b.Cut, 10), noteKept: b.Kept}
 		layers = append(layers, layer)
 	}
-	data, err = json.Marshal(oci.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: oci.MediaTypeImageManifest, ArtifactType: TypeEnvironment,
+	data, err = json.Marshal(spec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: spec.MediaTypeImageManifest, ArtifactType: oci.TypeEnvironment,
 		Config: descriptor(TypeManifest, d.Manifest), Layers: append(layers, descriptor(TypeTail, d.Tail)),
 	})
 	if err != nil {
@@ -84,8 +84,8 @@ func (d Document) encode() (data []byte, name string, err error) {
 	return data, digestOf(data), nil
 }
 
-func descriptor(kind string, p Part) oci.Descriptor {
-	return oci.Descriptor{MediaType: kind, Digest: digest.Digest(p.Digest), Size: p.Size}
+func descriptor(kind string, p Part) spec.Descriptor {
+	return spec.Descriptor{MediaType: kind, Digest: digest.Digest(p.Digest), Size: p.Size}
 }
 
 // DecodeDocument reads a document, which may come from a stranger. Only what encode would write again is one: no field that this
@@ -97,11 +97,11 @@ func DecodeDocument(data []byte) (Document, error) {
 	if len(data) > maxDocument {
 		return bad("it has %d bytes", len(data))
 	}
-	var m oci.Manifest
+	var m spec.Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
 		return bad("%v", err)
 	}
-	if m.ArtifactType != TypeEnvironment || len(m.Layers) < 1 || len(m.Layers) > 2 {
+	if m.ArtifactType != oci.TypeEnvironment || len(m.Layers) < 1 || len(m.Layers) > 2 {
 		return bad("it describes %.100q with %d layers", m.ArtifactType, len(m.Layers))
 	}
 	d := Document{Manifest: partOf(m.Config), Tail: partOf(m.Layers[len(m.Layers)-1])}
@@ -121,9 +121,9 @@ func DecodeDocument(data []byte) (Document, error) {
 	return d, nil
 }
 
-func partOf(d oci.Descriptor) Part { return Part{Digest: d.Digest.String(), Size: d.Size} }
+func partOf(d spec.Descriptor) Part { return Part{Digest: d.Digest.String(), Size: d.Size} }
 
-func basePart(d oci.Descriptor) (BasePart, error) {
+func basePart(d spec.Descriptor) (BasePart, error) {
 	cut, err := strconv.ParseInt(d.Annotations[noteCut], 10, 64)
 	if err != nil {
 		return BasePart{}, fmt.Errorf("the base's cut is %.40q", d.Annotations[noteCut])

@@ -99,8 +99,8 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/blob", "images/compare", "images/graft", "images/inside", "images/render", "images/seal", "images/secrets", "images/ship",
-				"images/sif", "images/squash", "images/squashfs", "images/tree", "internal/errs",
+				"images/blob", "images/compare", "images/graft", "images/inside", "images/oci", "images/render", "images/seal",
+				"images/secrets", "images/ship", "images/sif", "images/squash", "images/squashfs", "images/tree", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
@@ -182,15 +182,18 @@ func rules() map[string]rule {
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/inside", "images/oci", "images/registry", "images/render", "images/seal",
-				"images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/inside", "images/oci",
+				"images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
 				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
 				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
-			tests:   []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/rogpeppe/go-internal"},
+			tests: []string{
+				"images/registry/registrytest", "spawner/spawnertest", "internal/cli", "internal/hubtest",
+				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
+			},
 		},
 	}
 }

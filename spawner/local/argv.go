@@ -24,14 +24,10 @@ const (
 
 // argv is Apptainer's command line. The binds nest, so the outer comes first.
 func (p plan) argv() []string {
-	return slices.Concat([]string{
-		p.Apptainer, "--quiet", "exec",
-		"--userns", // never a program with root's rights, even where one is installed
-		"--contain", "--pid", "--ipc", "--cleanenv",
-		"--no-eval",                    // values are not shell text
-		"--no-mount", "bind-paths,cwd", // whatever the administrator lets other containers see
-		"--workdir", stageScratch, // /tmp and /var/tmp on disk, not in 64 MB of memory
-		"--home", stageHome + ":" + p.Account.Home,
+	if p.isTrial() {
+		return slices.Concat(p.contained(), []string{"--pwd", "/", stageImage}, p.Command)
+	}
+	return slices.Concat(p.contained(), []string{
 		"--bind", stageRun + ":" + control.RunDir,
 		"--bind", stageBin + ":" + control.BinDir + ":ro",
 		"--bind", stageLink + ":" + control.LinkDir + ":ro",
@@ -40,6 +36,19 @@ func (p plan) argv() []string {
 		stageImage,
 		control.Program, "agent",
 	})
+}
+
+// contained is what holds for whatever runs.
+func (p plan) contained() []string {
+	return []string{
+		p.Apptainer, "--quiet", "exec",
+		"--userns", // never a program with root's rights, even where one is installed
+		"--contain", "--pid", "--ipc", "--cleanenv",
+		"--no-eval",                    // values are not shell text
+		"--no-mount", "bind-paths,cwd", // whatever the administrator lets other containers see
+		"--workdir", stageScratch, // /tmp and /var/tmp on disk, not in 64 MB of memory
+		"--home", stageHome + ":" + p.Account.Home,
+	}
 }
 
 // environ is Apptainer's own environment. What has the prefix reaches the job, without it.
@@ -53,8 +62,9 @@ func (p plan) environ() []string {
 		"APPTAINER_CACHEDIR=" + stageScratch + "/.apptainer/cache",
 		"APPTAINER_TMPDIR=" + stageScratch,
 		"APPTAINER_NO_NV=true", "APPTAINER_NO_ROCM=true", // whatever the administrator gives other containers
-		job + "APPEND_PATH=" + control.BinDir,
-		job + control.IDEnv + "=" + p.ID,
+	}
+	if !p.isTrial() {
+		env = append(env, job+"APPEND_PATH="+control.BinDir, job+control.IDEnv+"="+p.ID)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if name != "HOME" {

@@ -25,6 +25,7 @@ import (
 //	exit.json    how it ended
 //	output       the first words of Apptainer and of the agent, for the administrator
 //	scratch/     the job's /tmp and /var/tmp
+//	home/        a trial's
 type dir string
 
 const (
@@ -35,6 +36,7 @@ const (
 	exitFile    = "exit.json"
 	outputFile  = "output"
 	scratchDir  = "scratch"
+	trialHome   = "home"
 )
 
 const (
@@ -151,9 +153,14 @@ func (d dir) held() (bool, error) {
 
 // awaitFree waits until the lock is free; false means that it was held all the time.
 func (d dir) awaitFree(ctx context.Context, limit time.Duration) (bool, error) {
+	return d.awaitFreeEvery(ctx, limit, 10*time.Millisecond)
+}
+
+// awaitFreeEvery is awaitFree of one who is in no hurry.
+func (d dir) awaitFreeEvery(ctx context.Context, limit, every time.Duration) (bool, error) {
 	over := time.NewTimer(limit)
 	defer over.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if held, err := d.held(); err != nil || !held {

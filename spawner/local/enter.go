@@ -26,6 +26,9 @@ func Enter(name string) error {
 	return errors.Join(err, werr)
 }
 
+// leastPriority is the kernel's nicest.
+const leastPriority = 19
+
 func enter(d dir) error {
 	p, err := d.plan()
 	if err != nil {
@@ -39,6 +42,11 @@ func enter(d dir) error {
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
+	}
+	if p.isTrial() { // nobody waits for it
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, leastPriority); err != nil {
+			return fmt.Errorf("give up priority: %w", err)
+		}
 	}
 	if err := drop(p.Account.UID, p.Account.GID); err != nil {
 		return fmt.Errorf("give up root's rights: %w", err)
@@ -54,14 +62,19 @@ type binding struct {
 }
 
 func (p plan) bindings() []binding {
-	return slices.Concat([]binding{
+	all := []binding{
 		{from: p.Image, to: stageImage, readOnly: true},
-		{from: p.AgentDir, to: stageBin, readOnly: true},
-		{from: p.LinkDir, to: stageLink, readOnly: true},
-		{from: p.RunDir, to: stageRun},
 		{from: p.Account.HomeDir, to: stageHome},
 		{from: p.Scratch, to: stageScratch},
-	}, p.gpuBindings(), p.deviceBindings())
+	}
+	if !p.isTrial() {
+		all = append(all,
+			binding{from: p.AgentDir, to: stageBin, readOnly: true},
+			binding{from: p.LinkDir, to: stageLink, readOnly: true},
+			binding{from: p.RunDir, to: stageRun},
+		)
+	}
+	return slices.Concat(all, p.gpuBindings(), p.deviceBindings())
 }
 
 // furnish makes the stage. No mount of it reaches the host, and all end with the namespace's last process. The sources are

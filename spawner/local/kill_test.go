@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ type order struct {
 	Config local.Config
 	Launch spawner.Launch
 	After  time.Duration // negative: before the shim is started
+	Trial  *local.Trial  // instead of a job; the service dies when it runs
 }
 
 // service plays a service that starts a job and is killed meanwhile.
@@ -39,10 +41,25 @@ func service(text string) error {
 	if err != nil {
 		return err
 	}
+	if o.Trial != nil {
+		go dieWhen(filepath.Join(o.Config.Dir, "trial", "started"))
+		_, err := b.Try(context.Background(), *o.Trial)
+		return err
+	}
 	if err := b.Start(context.Background(), o.Launch); err != nil {
 		return err
 	}
 	select {}
+}
+
+// dieWhen kills the process when a file is there.
+func dieWhen(file string) {
+	for {
+		if _, err := os.Stat(file); err == nil {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 // MarshalJSON is the order's own because a Logger and a func cannot be sent.
@@ -55,7 +72,7 @@ func (o order) MarshalJSON() ([]byte, error) {
 	}
 	l := o.Launch
 	return json.Marshal(map[string]any{
-		"Config": o.Config, "After": o.After, "Launch": launch{l.Workload, l.Account, l.Dir, l.AgentDir, l.SIF},
+		"Config": o.Config, "After": o.After, "Trial": o.Trial, "Launch": launch{l.Workload, l.Account, l.Dir, l.AgentDir, l.SIF},
 	})
 }
 
@@ -66,7 +83,7 @@ func TestKilledService(t *testing.T) {
 		w := newWorld(t)
 		w.script(t, "echo run >> /var/tmp/runs\ntouch /var/tmp/up\nexec sleep 60\n")
 		l := w.launch(t)
-		text, err := json.Marshal(order{w.cfg, l, after * time.Millisecond})
+		text, err := json.Marshal(order{w.cfg, l, after * time.Millisecond, nil})
 		must(t, err)
 		out, err := exec.Command(w.cfg.Self, "test-service", string(text)).CombinedOutput()
 		if err == nil || len(out) > 0 {

@@ -20,6 +20,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"slipway/internal/errs"
@@ -42,6 +43,7 @@ type Backend struct {
 	cfg    Config
 	groups tree
 	host   host
+	trying sync.Mutex // held by the one trial at a time
 }
 
 var _ spawner.Backend = (*Backend)(nil)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -29,6 +30,7 @@ type plan struct {
 	LinkDir   string            `json:"link_dir"`
 	RunDir    string            `json:"run_dir"`
 	Scratch   string            `json:"scratch"`
+	Command   []string          `json:"command,omitempty"` // of a trial, which has no agent; empty: a job
 	Env       map[string]string `json:"env,omitempty"`
 	GPU       *gpu.Binding      `json:"gpu,omitempty"` // nil: it must see none
 	Resources spawner.Resources `json:"resources"`
@@ -36,6 +38,25 @@ type plan struct {
 	Grace     time.Duration     `json:"grace"`
 	Cgroups   string            `json:"cgroups"` // the group above the job's
 }
+
+// namespaces are those of the kernel that the container's program begins in; a trial's has no network.
+func (p plan) namespaces() uintptr {
+	if p.isTrial() {
+		return syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
+	}
+	return syscall.CLONE_NEWNS
+}
+
+// words is how many bytes of the output are kept: a job's is Apptainer's and the agent's, a trial's is what it is tried for.
+func (p plan) words() int64 {
+	if p.isTrial() {
+		return 1 << 20
+	}
+	return 32 << 10
+}
+
+// isTrial tells a command that has nothing but its image from a job.
+func (p plan) isTrial() bool { return len(p.Command) > 0 }
 
 // check refuses what cannot be run as asked.
 func (p plan) check() error {
@@ -109,6 +130,9 @@ func (p plan) needs() error {
 	image, err := os.Stat(p.Image)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !image.Mode().IsRegular() {
 		return errs.New(errs.NotFound, "the image file of the environment is missing").With("freeze the session again, then submit again")
+	}
+	if p.isTrial() {
+		return err
 	}
 	for _, dir := range []string{p.AgentDir, p.LinkDir, p.RunDir, p.Account.HomeDir} {
 		if err != nil {

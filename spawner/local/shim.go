@@ -108,7 +108,7 @@ func (k *keeper) start() error {
 	if err == nil {
 		k.pid, err = syscall.ForkExec("/proc/self/exe", []string{"slipway", "local-enter", string(k.dir)}, &syscall.ProcAttr{
 			Dir: "/", Env: []string{}, Files: []uintptr{null.Fd(), into.Fd(), into.Fd(), lockFD, failed.Fd()},
-			Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Setsid: true, Pdeathsig: kill},
+			Sys: &syscall.SysProcAttr{Cloneflags: k.plan.namespaces(), Setsid: true, Pdeathsig: kill},
 		})
 	}
 	if err := errors.Join(err, failed.Close()); err != nil {
@@ -138,7 +138,7 @@ func (k *keeper) wait(ctx context.Context) error {
 	var words []byte
 	var helpers sync.WaitGroup
 	helpers.Go(func() { reap(k.pid, ended) })
-	helpers.Go(func() { words = keepFirst(k.output) })
+	helpers.Go(func() { words = keepFirst(k.output, k.plan.words()) })
 	status, late := k.attend(ctx, asked, ended, begun)
 	err := k.group.kill(context.WithoutCancel(ctx))
 	used := k.group.usage()
@@ -205,8 +205,8 @@ func reap(pid int, ended chan<- syscall.WaitStatus) {
 }
 
 // keepFirst reads to the end and keeps the first words: a job that writes without end fills neither pipe nor disk.
-func keepFirst(r io.Reader) []byte {
-	words, err := io.ReadAll(io.LimitReader(r, 32<<10))
+func keepFirst(r io.Reader, limit int64) []byte {
+	words, err := io.ReadAll(io.LimitReader(r, limit))
 	if err == nil {
 		_, _ = io.Copy(io.Discard, r)
 	}

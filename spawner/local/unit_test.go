@@ -268,7 +268,7 @@ func TestLock(t *testing.T) {
 }
 
 func TestKeepFirst(t *testing.T) {
-	got := keepFirst(strings.NewReader(strings.Repeat("x", 1<<20)))
+	got := keepFirst(strings.NewReader(strings.Repeat("x", 1<<20)), 32<<10)
 	if len(got) != 32<<10 {
 		t.Errorf("kept %d bytes", len(got))
 	}

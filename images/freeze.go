@@ -33,6 +33,7 @@ type Request struct {
 	Kind     string // of the session, for the provenance statement
 	User     string // who asked, as people know her
 	Source   Source
+	Use      Use            // what the session uses of it; only Imported and CVMFS
 	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
 }

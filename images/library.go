@@ -35,7 +35,9 @@ type Config struct {
 	Keep       time.Duration // how long an environment without a name is kept after its last use; 0: for ever
 	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
-	Now   func() time.Time // time.Now when nil
+	// Try runs a command in an environment and gives what it printed; nil, or an error of kind Missing: that cannot be done here.
+	Try func(context.Context, Trial) ([]byte, error)
+	Now func() time.Time // time.Now when nil
 }
 
 // Library is a directory of environments:
@@ -70,6 +72,7 @@ type Library struct {
 	soundBases  stamps       // bases whose bytes were compared
 	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
 	pending     chan string  // digests of images that are to be settled
+	untried     chan trialKey
 }
 
 // Open opens the library, alone, and clears away what a killed service left in it. Close it after the last call.
@@ -88,7 +91,10 @@ func Open(cfg Config) (*Library, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	l := &Library{dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, mksquashfs: cfg.Mksquashfs, pending: make(chan string, maxPending)}
+	l := &Library{
+		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, mksquashfs: cfg.Mksquashfs, pending: make(chan string, maxPending),
+		untried: make(chan trialKey, maxPending),
+	}
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)
 	}

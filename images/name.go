@@ -33,6 +33,9 @@ func (r Request) validate() error {
 	if err := (label{Name: r.Name, Tag: r.Tag, Note: r.Note}).validate(); err != nil {
 		return err
 	}
+	if err := r.Use.validate(); err != nil {
+		return err
+	}
 	return r.Source.validate()
 }
 

@@ -33,6 +33,7 @@ type Environment struct {
 	Moved       bool          `json:"moved,omitempty"`     // the tag names a newer one now
 	Unchanged   bool          `json:"unchanged,omitempty"` // the source had not changed since its last freeze
 	Paused      time.Duration `json:"paused,omitempty"`    // how long the freeze that made it held its source still
+	Use         Use           `json:"use"`
 }
 
 // record is what the library keeps for an owner and a digest.
@@ -46,6 +47,7 @@ type record struct {
 	Labels   []label   `json:"labels"`
 	Share    Share     `json:"share"`
 	Used     time.Time `json:"used"`
+	Use      Use       `json:"use,omitzero"`
 }
 
 // label is one freeze that gave the digest.
@@ -60,7 +62,7 @@ type label struct {
 func (r record) environment(b label) Environment {
 	return Environment{
 		Digest: r.Digest, Owner: r.Owner, Name: b.Name, Tag: b.Tag, Note: b.Note, Created: b.Created, FromSession: b.Key,
-		Size: r.Size, Own: r.Own, Base: r.Base, Manifest: r.Manifest, Share: r.Share, Used: r.Used,
+		Size: r.Size, Own: r.Own, Base: r.Base, Manifest: r.Manifest, Share: r.Share, Used: r.Used, Use: r.Use,
 	}
 }
 
@@ -199,18 +201,26 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		}
 		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""}}
 	}
-	if e, known := l.labelled(r, req); known {
-		e.Unchanged = f.unchanged
+	use, more := r.Use.and(req.Use)
+	r.Use = use
+	e, known := l.labelled(r, req)
+	if !known {
+		r.Used = l.cfg.Now().UTC()
+		b := label{Name: req.Name, Tag: req.Tag, Note: req.Note, Created: r.Used, Key: req.Key}
+		r.Labels = append(r.Labels, b)
+		e = r.environment(b)
+		e.Paused = f.Paused
+	}
+	e.Unchanged = f.unchanged
+	if known && !more {
 		return e, nil
 	}
-	r.Used = l.cfg.Now().UTC()
-	b := label{Name: req.Name, Tag: req.Tag, Note: req.Note, Created: r.Used, Key: req.Key}
-	r.Labels = append(r.Labels, b)
 	if err := writeJSON(l.path("records", escape(req.Owner)), hexPart+".json", r); err != nil {
 		return Environment{}, err
 	}
-	e := r.environment(b)
-	e.Unchanged, e.Paused = f.unchanged, f.Paused
+	if _, err := l.facts(f.Digest); err == nil { // else they are tried when it is settled
+		l.tryLater(f.Digest)
+	}
 	return e, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"slipway/images/inside"
@@ -40,6 +41,10 @@ func (l *Library) Run(ctx context.Context) error {
 	for _, digest := range l.unsettled() {
 		l.later(digest)
 	}
+	l.waiting()
+	var trials sync.WaitGroup
+	trials.Go(func() { l.tryAll(ctx) })
+	defer trials.Wait()
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
@@ -139,7 +144,11 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 		}
 	}
 	l.trust(digest)
-	return writeJSON(l.path("facts"), hexOrNone(digest)+".json", out)
+	if err := writeJSON(l.path("facts"), hexOrNone(digest)+".json", out); err != nil {
+		return err
+	}
+	l.tryLater(digest)
+	return nil
 }
 
 // sign appends the site's signature, once. What an interrupted signing left is taken away first.

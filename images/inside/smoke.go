@@ -4,6 +4,8 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,12 +36,12 @@ const (
 
 var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
 
-// SmokePlan makes the command that imports what a session's kernels had imported, by the environment's own interpreter.
-// Of a name with dots the first part is imported: kernels load thousands of the others.
-func SmokePlan(i Inventory, imported []string) (Smoke, error) {
-	own, ok := i.Default()
-	if !ok {
-		return Smoke{}, errs.New(errs.Conflict, "plan the smoke run: the environment has no Python").With("nothing that a kernel imports can be tried")
+// SmokePlan makes the command that imports what a session's kernels had imported, by the interpreter that ran them, as they knew its
+// path; empty: by the environment's own. Of a name with dots the first part is imported: kernels load thousands of the others.
+func SmokePlan(i Inventory, program string, imported []string) (Smoke, error) {
+	program, err := interpreter(i, program)
+	if err != nil {
+		return Smoke{}, err
 	}
 	s := Smoke{Limit: smokeTotal}
 	for _, name := range imported {
@@ -59,8 +61,24 @@ func SmokePlan(i Inventory, imported []string) (Smoke, error) {
 	slices.Sort(s.Skipped)
 	s.Skipped = slices.Compact(s.Skipped)
 	s.Skipped = s.Skipped[:min(len(s.Skipped), maxFirst)]
-	s.Argv = append([]string{own.Path, "-s", "-c", smokeScript, seconds(smokeEach), seconds(smokeTotal)}, s.Modules...)
+	s.Argv = append([]string{program, "-s", "-c", smokeScript, seconds(smokeEach), seconds(smokeTotal)}, s.Modules...)
 	return s, nil
+}
+
+// interpreter makes sure that the environment has a program that may be a Python: one of those found, or another name beside it.
+func interpreter(i Inventory, program string) (string, error) {
+	own, ok := i.Default()
+	switch {
+	case program == "" && ok:
+		return own.Path, nil
+	case program == "":
+		return "", errs.New(errs.Conflict, "the environment has no Python").With("nothing that a kernel imports can be tried")
+	}
+	if path.IsAbs(program) && slices.ContainsFunc(i.Python, func(p Interpreter) bool { return path.Dir(p.Path) == path.Dir(program) }) {
+		return program, nil
+	}
+	return "", errs.New(errs.Conflict, "the Python %.200s, by which kernels ran, is not in the environment", text(program)).
+		With("install Python, or make the virtual environment, outside of the home and of what is mounted")
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
@@ -101,6 +119,36 @@ func (r SmokeResult) Broken() []SmokeFailure {
 		}
 	}
 	return out
+}
+
+// Lines tells the failures to people, those that are the environment's fault first.
+func (r SmokeResult) Lines() []string {
+	var broken, others []string
+	for _, f := range r.Failures {
+		switch f.Kind {
+		case FailDriver:
+			others = append(others, fmt.Sprintf("%s could not be tried: it needs a GPU's driver, and there was none where it was tried (%s)", f.Module, f.why()))
+		case FailUnchecked:
+			others = append(others, fmt.Sprintf("%s could not be tried: %s", f.Module, f.why()))
+		default:
+			broken = append(broken, "cannot import "+f.Module+": "+f.why())
+		}
+	}
+	return append(broken, others...)
+}
+
+var ofGPU = regexp.MustCompile(`(?i)cuda|nvidia|cudnn|cublas|nccl`)
+
+// why is the message without what is plain from the rest. What is about GPUs says that none was there: with one it may be otherwise.
+func (f SmokeFailure) why() string {
+	words := strings.TrimPrefix(strings.TrimPrefix(f.Message, "ImportError: "), "ModuleNotFoundError: ")
+	if f.Kind == FailMissing {
+		words = "there is no such module in it; perhaps it lies in the home or beside the notebook"
+	}
+	if f.Kind == FailError && ofGPU.MatchString(words) {
+		words += " (tried without a GPU)"
+	}
+	return words
 }
 
 // ParseSmoke reads what the command printed. Other programs may have written around its line; the environment may lie.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1])"
+DRIVER = (
+    "libcuda.so",
+    "libnvidia-ml.so",
+    "cudaErrorNoDevice",
+    "cudaErrorInsufficientDriver",
+    "CUDA_ERROR_NO_DEVICE",
+    "no CUDA-capable device",
+    "no NVIDIA driver",
+)
+"""What libraries say where the driver of a GPU is missing."""
 
 
 def attempt(module: str, seconds: float, deadline: float) -> dict[str, str] | None:
@@ -30,6 +41,8 @@ def attempt(module: str, seconds: float, deadline: float) -> dict[str, str] | No
         return {"module": module, "kind": "timeout", "message": f"took more than {seconds:.0f} s"}
     if done.returncode == 0:
         return None
+    if done.returncode == -signal.SIGKILL:  # no module does this to itself
+        return {"module": module, "kind": "unchecked", "message": "it was killed, perhaps for want of memory"}
     if done.returncode < 0:
         return {"module": module, "kind": "crash", "message": f"ended by signal {-done.returncode}"}
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {done.returncode}"]
@@ -40,7 +53,7 @@ def kind(message: str, module: str) -> str:
     """Tell a module that is not there, and a driver that only a GPU's host has, from all else."""
     if message == f"ModuleNotFoundError: No module named {module!r}":
         return "missing"
-    if "libcuda.so" in message or "libnvidia-ml.so" in message:
+    if any(sign in message for sign in DRIVER):
         return "driver"
     return "error"
 
@@ -52,7 +65,7 @@ def main(each: str, total: str, *modules: str) -> None:
     deadline = time.monotonic() + float(total)
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
-        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
             failures = [f for f in pool.map(lambda m: attempt(m, float(each), deadline), names) if f]
         os.chdir("/")
     version = ".".join(str(n) for n in sys.version_info[:3])

@@ -18,7 +18,7 @@ func python(path string) Inventory {
 
 func TestSmokePlan(t *testing.T) {
 	many := []string{"numpy", "numpy.linalg", "_private", "été", "a.b.c", "", "--help", "x; rm", "os.", strings.Repeat("a", 600), "__main__"}
-	s, err := SmokePlan(python("/v/bin/python"), many)
+	s, err := SmokePlan(python("/v/bin/python"), "", many)
 	must(t, err)
 	if d := cmp.Diff([]string{"a", "numpy", "été"}, s.Modules); d != "" {
 		t.Error(d)
@@ -29,7 +29,7 @@ func TestSmokePlan(t *testing.T) {
 	if d := cmp.Diff([]string{"/v/bin/python", "-s", "-c", smokeScript, "60", "300", "a", "numpy", "été"}, s.Argv); d != "" {
 		t.Error(d)
 	}
-	if _, err := SmokePlan(Inventory{}, many); !errs.Is(err, errs.Conflict) {
+	if _, err := SmokePlan(Inventory{}, "", many); !errs.Is(err, errs.Conflict) {
 		t.Error(err)
 	}
 }
@@ -39,7 +39,7 @@ func TestSmokeScript(t *testing.T) {
 	testenv.Need(t, testenv.Hub6)
 	t.Parallel()
 	program := filepath.Join(testenv.Cache(), "hubs/6/bin/python3")
-	s, err := SmokePlan(python(program), []string{"json", "broken", "absent_module", "needs_driver", "crashes", "talks", "hangs", "misses_other"})
+	s, err := SmokePlan(python(program), "", []string{"json", "broken", "absent_module", "needs_driver", "crashes", "talks", "hangs", "misses_other"})
 	must(t, err)
 	s.Argv[4] = "4"
 	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)

@@ -85,12 +85,17 @@ func (f far) ReadAt(p []byte, at int64) (int, error) {
 
 // Verify reads a whole copy and compares it with its digest. A wrong one is of kind errs.Invalid.
 func Verify(ctx context.Context, s Store, digest string) error {
+	return Read(ctx, s, digest, io.Discard)
+}
+
+// Read copies a blob to w. When it fails, and with the kind errs.Invalid when the copy is damaged, what w has is worth nothing.
+func Read(ctx context.Context, s Store, digest string, w io.Writer) error {
 	r, err := s.Get(ctx, digest, 0, -1)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	_, err = copyVerified(ctx, io.Discard, r, digest)
+	_, err = copyVerified(ctx, w, r, digest)
 	return err
 }
 

@@ -435,7 +435,7 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, _ := blob.Hex(blob.Digest(one))
-	for path, want := range map[string][]byte{"alice/ana/v1.sif": one, "alice/ana/v2.sif": two, "alice/ana/latest.sif": two, name + ".sif": one} {
+	for path, want := range map[string][]byte{"alice/ana/v1.sif": one, "alice/ana/v2.sif": two, name + ".sif": one} {
 		if got, err := os.ReadFile(filepath.Join(moved, path)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", path, len(got), err)
 		}
@@ -452,6 +452,15 @@ func TestExport(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(moved, "alice/ana/*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "v1.sif" {
 		t.Errorf("%q, %v", left, err)
+	}
+	if err := e.Withdraw("alice", "ana", "v1"); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(moved, "alice")); len(left) > 0 {
+		t.Errorf("empty directories are left: %q", left)
+	}
+	if _, err := OpenExport(filepath.Join(moved, "not", "mounted")); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("a directory that is not there: %v", err)
 	}
 	for _, bad := range [][3]string{{"..", "ana", "v1"}, {"alice", "../..", "v1"}, {"alice", "ana", "../v1"}, {"Alice", "ana", "v1"}, {"alice", "", "v1"}, {"alice", "ana", ""}, {"alice", "ana", ".hidden"}} {
 		if err := e.Publish(ctx, bad[0], bad[1], bad[2], blob.Digest(one), blob.Bytes(one)); !errs.Is(err, errs.Invalid) {

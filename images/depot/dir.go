@@ -28,6 +28,8 @@ type DirConfig struct {
 	Path   string
 	Suffix string      // of file names behind the hexadecimal digest, such as ".sif"
 	Mode   fs.FileMode // of files; 0600 when 0
+	// Existing wants the directory to be there already: one that is missing is a file system that was not mounted.
+	Existing bool
 }
 
 // Dir keeps each blob in a file of one directory.
@@ -38,8 +40,12 @@ func OpenDir(cfg DirConfig) (*Dir, error) {
 	if cfg.Mode == 0 {
 		cfg.Mode = 0o600
 	}
-	if err := os.MkdirAll(cfg.Path, 0o755); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+	if !cfg.Existing {
+		if err := os.MkdirAll(cfg.Path, 0o755); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
+	} else if _, err := os.Stat(cfg.Path); err != nil {
+		return nil, unmounted(cfg.Path, err)
 	}
 	left, err := filepath.Glob(filepath.Join(cfg.Path, temporary+"*"))
 	if err != nil {
@@ -71,6 +77,9 @@ func (d *Dir) Put(ctx context.Context, digest string, b blob.Blob) error {
 		return nil
 	}
 	f, err := os.CreateTemp(d.cfg.Path, temporary+"*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return unmounted(d.cfg.Path, err)
+	}
 	if err != nil {
 		return space(err)
 	}
@@ -100,6 +109,28 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// WriteFile makes a file hold data, durably, or leaves it as it was.
+func WriteFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, temporary+"*")
+	if err != nil {
+		return space(err)
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return space(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func unmounted(path string, err error) error {
+	return errs.New(errs.Unavailable, "the directory of the store is not there: %w", err).With("mount " + path + ", or make it")
 }
 
 // space tells a full disk from other errors.

@@ -17,14 +17,13 @@ import (
 //
 //	<hex>.sif                      the file, never changed
 //	<owner>/<name>/<tag>.sif       -> ../../<hex>.sif
-//	<owner>/<name>/latest.sif      -> the one that was published last
 //
 // Links are relative, so the tree can be mounted anywhere, and each is replaced in one step.
 type Export struct{ files *Dir }
 
-// OpenExport opens such a directory.
+// OpenExport opens such a directory, which must be there.
 func OpenExport(path string) (*Export, error) {
-	files, err := OpenDir(DirConfig{Path: path, Suffix: ".sif", Mode: 0o644})
+	files, err := OpenDir(DirConfig{Path: path, Suffix: ".sif", Mode: 0o644, Existing: true})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +44,7 @@ func (e *Export) dir(owner, name string) (string, error) {
 	return filepath.Join(e.files.cfg.Path, owner, name), nil
 }
 
-// Publish puts a SIF into the directory, and lets its names lead there.
+// Publish puts a SIF into the directory, and lets a tag lead there.
 func (e *Export) Publish(ctx context.Context, owner, name, tag, digest string, sif blob.Blob) error {
 	dir, err := e.dir(owner, name)
 	if err != nil {
@@ -61,10 +60,8 @@ func (e *Export) Publish(ctx context.Context, owner, name, tag, digest string, s
 		return err
 	}
 	hex, _ := blob.Hex(digest)
-	for _, link := range []string{tag, "latest"} {
-		if err := relink(filepath.Join("..", "..", hex+".sif"), dir, link+".sif"); err != nil {
-			return fmt.Errorf("publish %s/%s: %w", owner, name, err)
-		}
+	if err := relink(filepath.Join("..", "..", hex+".sif"), dir, tag+".sif"); err != nil {
+		return fmt.Errorf("publish %s/%s: %w", owner, name, err)
 	}
 	return syncDir(dir)
 }
@@ -80,7 +77,7 @@ func relink(target, dir, name string) error {
 	return errors.Join(os.Symlink(target, link), os.Rename(link, filepath.Join(dir, name)))
 }
 
-// Withdraw takes a tag away; latest too, when it leads to the same file. The file stays until Remove.
+// Withdraw takes a tag away, and the directories that it leaves empty. The file stays until Remove.
 func (e *Export) Withdraw(owner, name, tag string) error {
 	dir, err := e.dir(owner, name)
 	if err != nil {
@@ -89,19 +86,16 @@ func (e *Export) Withdraw(owner, name, tag string) error {
 	if !tagPattern.MatchString(tag) {
 		return errs.Bad("tag", tag, "name a tag that was published")
 	}
-	target, err := os.Readlink(filepath.Join(dir, tag+".sif"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	err = os.Remove(filepath.Join(dir, tag+".sif"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if latest, err := os.Readlink(filepath.Join(dir, "latest.sif")); err == nil && latest == target && tag != "latest" {
-		if err := os.Remove(filepath.Join(dir, "latest.sif")); err != nil {
-			return err
+	for _, empty := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Remove(empty); err != nil { // there is more in it, or it has gone
+			break
 		}
 	}
-	return errors.Join(os.Remove(filepath.Join(dir, tag+".sif")), syncDir(dir))
+	return syncDir(e.files.cfg.Path)
 }
 
 // Remove takes a file away. Whoever calls it knows that no name leads there.

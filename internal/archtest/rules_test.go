@@ -117,6 +117,8 @@ func rules() map[string]rule {
 		"images/depot": {
 			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
 		},
+		"images/copies": {own: []string{"images/blob", "images/depot", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
+		"images/outlet": {own: []string{"images/blob", "images/depot", "internal/errs"}},
 		"images/registry": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},
@@ -182,7 +184,7 @@ func rules() map[string]rule {
 		// The wiring: the one package that knows every backend.
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/depot", "images/inside", "images/oci",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
 				"images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
 				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",

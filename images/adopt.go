@@ -52,8 +52,12 @@ func (a Adoption) request() Request {
 	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), maxOwner)])}
 }
 
-// HasBase says whether a base is here, so that nobody needs to bring it.
-func (l *Library) HasBase(b Part) bool {
+// HasBase says whether a base is here, whole, so that nobody needs to bring it. One that is damaged is taken away.
+func (l *Library) HasBase(ctx context.Context, b Part) bool {
+	return l.baseIsThere(b) && l.baseIsSound(ctx, b)
+}
+
+func (l *Library) baseIsThere(b Part) bool {
 	st, err := os.Stat(l.basePath(b.Digest))
 	return err == nil && st.Size() == b.Size
 }
@@ -99,7 +103,7 @@ func (l *Library) vouching(a Adoption) [][]byte {
 // holds makes sure that there is room for what a document names, before it is brought.
 func (l *Library) holds(d Document) error {
 	need := d.partition() + d.Manifest.Size
-	if d.Base != nil && !l.HasBase(d.Base.Part) {
+	if d.Base != nil && !l.baseIsThere(d.Base.Part) {
 		need += d.Base.Size
 	}
 	var st unix.Statfs_t
@@ -256,7 +260,7 @@ func writeWhole(ctx context.Context, file *os.File, tail blob.Blob) error {
 
 // baseFor opens the base: the one that is here, marked as used so that no sweep takes it, or the one that came.
 func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work string) (*os.File, error) {
-	if l.HasBase(want.Part) {
+	if l.HasBase(ctx, want.Part) {
 		place, now := l.basePath(want.Digest), time.Now()
 		if err := os.Chtimes(place, now, now); err != nil {
 			return nil, err

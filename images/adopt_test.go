@@ -73,7 +73,7 @@ func (p place) send(t *testing.T, digest string) *sent {
 		wanted = append(wanted, d.Base.Digest)
 	}
 	for _, name := range wanted {
-		b, err := parts.Blob(name)
+		b, err := parts.Blob(t.Context(), name)
 		must(t, err)
 		data, err := io.ReadAll(blob.Reader(b))
 		must(t, err, b.Close())
@@ -343,7 +343,7 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 		t.Errorf("%+v, %v", image, err)
 	}
 	for _, name := range []string{"", "sha256:../../keys", digestOf(nil), e.Digest} {
-		if _, err := p.Blob(name); !errs.Is(err, errs.NotFound) {
+		if _, err := p.Blob(t.Context(), name); !errs.Is(err, errs.NotFound) {
 			t.Errorf("the part %q: %v", name, err)
 		}
 	}

@@ -149,3 +149,21 @@ func TestUnreadableFactsAreFoundOutAnew(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 }
+
+// TestDamagedStatementIsMadeAnew: a statement that is not believed any more counts as none, and the next freeze makes another.
+func TestDamagedStatementIsMadeAnew(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	l := openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "l"), Keys: keysIn(t, filepath.Join(t.TempDir(), "keys"))})
+	source := func(r *Request) { r.Source.Base.Digest = digestOf([]byte("base")) }
+	e := freeze(t, l, f, source)
+	flipBit(t, only(t, l, "statements/*/*.json"), 70)
+	if v, err := l.Verify(t.Context(), e.Digest); err != nil || len(v.Stated) != 0 {
+		t.Errorf("believed: %+v, %v", v.Stated, err)
+	}
+	if again := freeze(t, l, f, source); !again.Unchanged || again.Digest != e.Digest {
+		t.Errorf("frozen again: %+v", again)
+	}
+	if v, err := l.Verify(t.Context(), e.Digest); err != nil || len(v.Stated) != 1 {
+		t.Errorf("stated %+v, %v", v.Stated, err)
+	}
+}

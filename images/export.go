@@ -54,6 +54,9 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 		_, err = render.OCI(ctx, cfg, dir)
 		return err
 	}
+	if !l.baseIsSound(ctx, d.Base.Part) {
+		return noBase(d.Base.Digest)
+	}
 	b, err := l.openBase(d.Base.Digest)
 	if err != nil {
 		return err

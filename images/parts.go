@@ -1,6 +1,7 @@
 package images
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +14,8 @@ import (
 )
 
 // Parts are what an environment consists of for other places: the document that names it, what the document names, the SIF, and
-// the signed statements on where it comes from. Nothing is read before it is asked for, and nothing compared with its digest:
-// [Library.Ready] does that.
+// the signed statements on where it comes from. Nothing is read before it is asked for, and of the image nothing is compared with its
+// digest: [Library.Ready] does that.
 type Parts struct {
 	Digest   string
 	Encoded  []byte   // the document, byte for byte what Digest is the digest of
@@ -54,8 +55,8 @@ func (p *Parts) SIF() (Part, error) {
 	return known.SIF, err
 }
 
-// Blob gives what the document names: the manifest, the base or the tail.
-func (p *Parts) Blob(digest string) (blob.Blob, error) {
+// Blob gives what the document names: the manifest, the base or the tail. A base that is damaged on disk is given to nobody.
+func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	d := p.Document
 	file := p.library.blob(p.Digest)
 	var out blob.Blob
@@ -66,7 +67,7 @@ func (p *Parts) Blob(digest string) (blob.Blob, error) {
 	case digest == d.Tail.Digest:
 		out, err = tailOf(file, d)
 	case d.Base != nil && digest == d.Base.Digest:
-		out, err = blob.Open(p.library.basePath(digest))
+		out, err = p.library.openSoundBase(ctx, d.Base.Part)
 	default:
 		err = fs.ErrNotExist
 	}
@@ -74,6 +75,14 @@ func (p *Parts) Blob(digest string) (blob.Blob, error) {
 		return nil, errs.New(errs.NotFound, "the environment %s has no part %.80q here", p.Digest, digest)
 	}
 	return out, err
+}
+
+// openSoundBase opens the file of a base for another place. Environments that have copied of it need it no more; other places do.
+func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, error) {
+	if !l.baseIsSound(ctx, base) {
+		return nil, noBase(base.Digest)
+	}
+	return blob.Open(l.basePath(base.Digest))
 }
 
 // tailOf puts a tail together: it ends with the superblock, which stands at the partition's beginning.

@@ -256,8 +256,8 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 	return writeFile(l.path("statements", hexOrNone(f.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
 }
 
-// attested says whether anything was stated about an environment.
+// attested says whether anything that is believed was stated about an environment. A statement that was damaged is made anew.
 func (l *Library) attested(digest string) bool {
-	list, _ := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
-	return len(list) > 0
+	list, err := l.believed(digest)
+	return err == nil && len(list) > 0
 }

@@ -161,7 +161,7 @@ func (s *shelf) partOf(ctx context.Context, p *images.Parts, digest string) (blo
 		if _, err := s.library.Ready(ctx, p.Digest); err != nil {
 			return nil, err
 		}
-		return p.Blob(digest)
+		return p.Blob(ctx, digest)
 	}
 	_, contents, err := statements(p)
 	for _, envelope := range contents {

@@ -114,7 +114,7 @@ func (s *shipper) cargo(ctx context.Context, digest string, whole bool) (ship.En
 	if err != nil {
 		return ship.Environment{}, err
 	}
-	out := ship.Environment{Document: p.Encoded, Blob: func(_ context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(d.Digest.String()) }}
+	out := ship.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
 	if out.Architecture, err = p.Architecture(); err != nil {
 		return ship.Environment{}, err
 	}
@@ -187,7 +187,7 @@ func (s *shipper) receive(
 	into := ship.Into{
 		Dir: dir,
 		Have: func(d oci.Descriptor) bool {
-			return d.MediaType == images.TypeBase && s.library.HasBase(images.Part{Digest: d.Digest.String(), Size: d.Size})
+			return d.MediaType == images.TypeBase && s.library.HasBase(ctx, images.Part{Digest: d.Digest.String(), Size: d.Size})
 		},
 		Admit: func(document []byte, provenance [][]byte) error {
 			a.Document, a.Statements = document, provenance

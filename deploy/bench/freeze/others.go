@@ -142,7 +142,7 @@ func (b *bench) pushes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e := ship.Environment{Document: p.Encoded, Blob: func(_ context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(d.Digest.String()) }}
+		e := ship.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
 		start := time.Now()
 		done, err := client.Push(ctx, ship.Reference{Host: host, Repository: "bench/env", Tag: tag}, e, func(ship.Progress) {})
 		if err != nil {

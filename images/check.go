@@ -92,8 +92,23 @@ func (l *Library) trust(digest string) {
 }
 
 // Ready gives the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
-// digest, by this process, and the file has not been touched since.
+// digest, by this process, and the file has not been touched since. One that is damaged or gone comes back from another store first,
+// where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
+	path, err = l.compared(ctx, digest)
+	if l.cfg.Fetch == nil || !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
+		return path, err
+	}
+	switch back := l.bringBack(ctx, digest); {
+	case errs.Is(back, errs.Unavailable) || ctx.Err() != nil:
+		return "", fmt.Errorf("%w; %w", back, err) // it may come back later
+	case back != nil:
+		return "", fmt.Errorf("%w; %w", err, back)
+	}
+	return l.compared(ctx, digest)
+}
+
+func (l *Library) compared(ctx context.Context, digest string) (path string, err error) {
 	f, err := l.openBlob(digest)
 	if err != nil {
 		return "", err

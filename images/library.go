@@ -35,6 +35,9 @@ type Config struct {
 	Keep       time.Duration // how long an environment without a name is kept after its last use; 0: for ever
 	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
+	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another digest, is an
+	// error. With it images that are damaged or gone come back. Nil: there are no other stores.
+	Fetch func(ctx context.Context, digest string, limit int64, path string) error
 	// Try runs a command in an environment and gives what it printed; nil, or an error of kind Missing: that cannot be done here.
 	Try func(context.Context, Trial) ([]byte, error)
 	Now func() time.Time // time.Now when nil
@@ -65,6 +68,7 @@ type Library struct {
 
 	freezes     flights[frozen]
 	conversions flights[baseRecord]
+	returns     flights[struct{}] // of images from other stores
 	opened      baseCache
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps

@@ -17,6 +17,9 @@ type Thawed struct {
 
 // Thaw gives what a session needs to start from an environment.
 func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
+	if _, err := l.Ready(ctx, digest); err != nil { // first: it may have to come back from another store
+		return Thawed{}, err
+	}
 	d, err := l.document(digest)
 	if err != nil {
 		return Thawed{}, err
@@ -25,9 +28,6 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 		return Thawed{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session can start from it", digest).
 			With("run jobs in it, or start from its image and freeze again")
 	}
-	if _, err := l.Ready(ctx, digest); err != nil {
-		return Thawed{}, err
-	}
 	m, err := l.manifest(digest)
 	if err != nil {
 		return Thawed{}, err
@@ -35,13 +35,15 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
 		return Thawed{}, err
 	}
-	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, d.Base.Part, upper) }}, nil
+	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, *d.Base, upper) }}, nil
 }
 
 // fill writes an environment's changes over its base into an upper directory.
-func (l *Library) fill(ctx context.Context, digest string, base Part, upper string) error {
-	if !l.baseIsSound(ctx, base) {
-		return noBase(base.Digest)
+func (l *Library) fill(ctx context.Context, digest string, base BasePart, upper string) error {
+	if !l.baseIsSound(ctx, base.Part) {
+		if err := l.bringBase(ctx, base); err != nil {
+			return err
+		}
 	}
 	b, err := l.openBase(base.Digest)
 	if err != nil {

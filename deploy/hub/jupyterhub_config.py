@@ -70,9 +70,9 @@ c.JupyterHub.load_roles = [
     },
     {
         "name": "slipway",
-        "description": "Slipway: sees which servers the Hub believes to run, and tells it which are in use",
+        "description": "Slipway: sees the servers that the Hub believes to run and its groups, and tells it what is in use",
         "services": ["slipway"],
-        "scopes": ["list:users", "read:servers", "users:activity"],
+        "scopes": ["list:users", "read:servers", "users:activity", "list:groups", "read:groups"],
     },
     {
         "name": "check",

@@ -84,6 +84,7 @@ func TestNoTokenIsMissing(t *testing.T) {
 	c := New(Config{APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Service: "slipway"})
 	ctx := t.Context()
 	_, users := c.Users(ctx)
+	_, groups := c.Groups(ctx)
 	_, start := c.StartServer(ctx, "a", "", nil)
 	_, stop := c.StopServer(ctx, "a", "", false)
 	_, look := c.Server(ctx, "a", "")
@@ -96,7 +97,7 @@ func TestNoTokenIsMissing(t *testing.T) {
 	for _, progress = range c.Progress(ctx, "a", "") {
 	}
 	for i, err := range []error{
-		users, start, stop, look, token, share, shares, begin, exchange, progress, c.PostActivity(ctx, "a", nil), c.CreateUsers(ctx, "a"),
+		users, groups, start, stop, look, token, share, shares, begin, exchange, progress, c.PostActivity(ctx, "a", nil), c.CreateUsers(ctx, "a"),
 		c.DeleteUser(ctx, "a"), c.Unshare(ctx, "a", "", Sharee{User: "b"}), c.PostFlavors(ctx, "http://127.0.0.1:1", nil),
 	} {
 		if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "token_file") {

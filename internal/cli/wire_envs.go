@@ -188,7 +188,7 @@ func (f *freezer) Share(_ context.Context, c spawner.Caller, ref string, s hubap
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.SetShare(v, ref, images.Share{With: images.Audience(s.With), Group: s.Group})
+	e, err := f.library.SetShare(v, ref, images.Share{With: images.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
 	return f.wire(e, v.Owner), err
 }
 

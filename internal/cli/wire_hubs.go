@@ -18,6 +18,7 @@ type hubPart struct {
 	cfg    config.Hub
 	client *hub.Client
 	server server.Hub
+	groups *hubsync.Membership // nil: the Hub is not asked for them
 }
 
 func (s *service) makeHubs(context.Context) error {
@@ -25,6 +26,9 @@ func (s *service) makeHubs(context.Context) error {
 		p, err := newHubPart(h)
 		if err != nil {
 			return fmt.Errorf("hub %s: %w", h.Name, err)
+		}
+		if g := s.cfg.Environments.HubGroups; g.Use && h.TokenFile != "" {
+			p.groups = hubsync.NewMembership(time.Duration(g.Fresh))
 		}
 		s.hubs = append(s.hubs, p)
 	}
@@ -109,6 +113,7 @@ func (s *service) syncer(p hubPart) *hubsync.Syncer {
 		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.Roster.Age),
 		Stop: p.cfg.Roster.Mode == config.RosterStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
 		Flavors: func() any { return s.server.Flavors(p.cfg.Name) },
+		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.Environments.HubGroups.Every),
 	}
 	if p.server.Activity && p.cfg.Roster.Mode != config.RosterOff {
 		cfg.Every = time.Duration(p.cfg.Roster.Every)

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"slices"
 	"time"
 
 	"slipway/images"
-	"slipway/spawner"
 )
 
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of their own.
@@ -22,17 +20,4 @@ func (s *service) openLibrary() error {
 	})
 	s.freezer.library = s.library
 	return err
-}
-
-// groupsOf gives the groups in which a user shares environments. A group lists users by their names, those of other realms than the
-// site's by @realm/name.
-func (s *service) groupsOf(hub string, user spawner.User) []string {
-	var out []string
-	for name, members := range s.cfg.Environments.Groups {
-		if slices.Contains(members, s.principal(hub, user)) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

@@ -50,6 +50,7 @@ func (c Config) Check() error {
 	c.checkProfiles(&p)
 	c.checkGPU(&p)
 	c.checkLimits(&p)
+	c.checkEnvironments(&p)
 	return errors.Join(p...)
 }
 

@@ -80,16 +80,6 @@ type Local struct {
 	Cgroup    string `yaml:"cgroup"`
 }
 
-// Environments says what a freeze leaves out, and what is kept of what it makes.
-type Environments struct {
-	Strip  []string            `yaml:"strip"`
-	Site   string              `yaml:"site"`   // this site's name in what it signs
-	Keys   string              `yaml:"keys"`   // directory of the keys that sign; empty: data_dir/keys
-	Quota  Bound               `yaml:"quota"`  // of each user
-	Keep   Duration            `yaml:"keep"`   // environments without a name, after their last use; 0: for ever
-	Groups map[string][]string `yaml:"groups"` // users who may share environments with their group
-}
-
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
 func Default() Config {
 	return Config{
@@ -101,7 +91,7 @@ func Default() Config {
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
-		GPU:    defaultGPU(),
+		GPU:    defaultGPU(), Environments: defaultEnvironments(),
 	}
 }
 

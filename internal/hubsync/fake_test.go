@@ -37,6 +37,7 @@ type fakeHub struct {
 	tries int
 	told  []posted
 	users []hub.User
+	group []hub.Group
 	fault func(p posted) error
 	slow  time.Duration // each answer takes
 	busy  int           // calls under way
@@ -76,6 +77,15 @@ func (f *fakeHub) Users(ctx context.Context) ([]hub.User, error) {
 		return nil, err
 	}
 	return f.users, nil
+}
+
+func (f *fakeHub) Groups(ctx context.Context) ([]hub.Group, error) {
+	if err := f.note(ctx, posted{}); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.group, nil
 }
 
 func (f *fakeHub) PostActivity(ctx context.Context, user string, servers map[string]time.Time) error {

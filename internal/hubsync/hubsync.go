@@ -1,5 +1,5 @@
 // Package hubsync keeps a Hub and the engine in agreement: it tells the Hub what happens in a start, when sessions were last
-// active and what can be started here, and asks it which servers it knows.
+// active and what can be started here, and asks it which servers it knows and who is in its groups.
 //
 // The package promises that a Hub that is down costs nothing but its own news: nothing waits for it, nothing piles up, and the
 // newest of everything is told when it is back. From a question that was not answered whole nothing is concluded. It decides
@@ -22,6 +22,7 @@ import (
 // Hub is what is said to a Hub. hub.Client says it.
 type Hub interface {
 	Users(ctx context.Context) ([]hub.User, error)
+	Groups(ctx context.Context) ([]hub.Group, error)
 	PostActivity(ctx context.Context, user string, servers map[string]time.Time) error
 	PostEvent(ctx context.Context, user, server string, token secret.Text, e hub.Event) error
 	PostFlavors(ctx context.Context, address string, flavors any) error
@@ -49,6 +50,9 @@ type Config struct {
 	FlavorsURL string     // where what can be started is told. Empty: nowhere
 	Flavors    func() any // gives it, for JSON
 
+	Groups      *Membership   // is told who is in the Hub's groups. Nil: nobody asks
+	GroupsEvery time.Duration // between two questions
+
 	Logger *slog.Logger
 }
 
@@ -72,6 +76,9 @@ func (s *Syncer) Run(ctx context.Context) error {
 	}
 	if s.cfg.FlavorsURL != "" && s.cfg.Flavors != nil {
 		all.Go(func() { s.pushFlavors(ctx) })
+	}
+	if s.cfg.Groups != nil {
+		all.Go(func() { s.followGroups(ctx) })
 	}
 	all.Wait()
 	return nil

@@ -52,12 +52,12 @@ c.JupyterHub.load_roles = [
     {
         "name": "slipway",
         "services": ["slipway"],
-        "scopes": ["list:users", "read:servers", "users:activity", "custom:outpostflavors:set"],
+        "scopes": ["list:users", "read:servers", "users:activity", "list:groups", "read:groups", "custom:outpostflavors:set"],
     },
     {
         "name": "tests",
         "services": ["tests"],
-        "scopes": ["admin:users", "admin:servers", "tokens", "shares", "access:servers", "access:services"],
+        "scopes": ["admin:users", "admin:groups", "admin:servers", "tokens", "shares", "access:servers", "access:services"],
     },
 ]
 

@@ -1,0 +1,67 @@
+package cli_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/internal/hubtest"
+)
+
+// TestGroupsOfTheHub has a user share an environment with her group of the Hub: who is in it finds it, until the Hub takes her out, and
+// until it could not be asked for a while.
+func TestGroupsOfTheHub(t *testing.T) {
+	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: "environments: {hub_groups: {every: 10s, fresh: 20s}}"})
+	for _, user := range []string{"bob", "carol"} {
+		s.hub.AddUser(user)
+	}
+	s.startOnly("alice", "", nil)
+	s.answers("alice", "")
+	s.group(http.MethodPost, "", "")
+	s.group(http.MethodPost, "/users", "alice", "bob")
+	frozen := s.as("alice", http.MethodPost, "/sessions/"+s.sessionOf("alice", "").ID+"/freeze", map[string]any{"name": "ana"})
+	if !strings.Contains(string(frozen.body), `"digest":"sha256:`) {
+		t.Fatalf("freeze: %d %s", frozen.status, frozen.body)
+	}
+	s.eventually("alice may share with her group", 20*time.Second, func() bool {
+		return s.as("alice", http.MethodPost, "/environments/ana/share", map[string]any{"with": "group", "group": "higgs"}).status == http.StatusOK
+	})
+	sees := func(user string) bool {
+		list := s.as(user, http.MethodGet, "/environments?shared=true", nil)
+		one := s.as(user, http.MethodGet, "/environments/alice%2Fana", nil)
+		if found := strings.Contains(string(list.body), `"ana"`); found != (one.status == http.StatusOK) {
+			t.Errorf("%s finds it in the list: %v, by name: %d", user, found, one.status)
+		}
+		return one.status == http.StatusOK
+	}
+	if !sees("bob") || sees("carol") {
+		t.Errorf("bob, a member, sees it: %v; carol: %v", sees("bob"), sees("carol"))
+	}
+	s.group(http.MethodPost, "/users", "carol")
+	s.eventually("carol sees it as a member", 20*time.Second, func() bool { return sees("carol") })
+	s.group(http.MethodDelete, "/users", "carol")
+	s.eventually("carol is no member any more", 20*time.Second, func() bool { return !sees("carol") })
+	if !sees("bob") {
+		t.Error("bob went with carol")
+	}
+	s.token("bob") // from before; the service remembers for half a minute whose it is
+	sees("bob")
+	s.hub.Kill()
+	s.eventually("nobody is known to be a member", 30*time.Second, func() bool {
+		r := s.as("bob", http.MethodGet, "/environments/alice%2Fana", nil)
+		return r.status == http.StatusNotFound || r.status == http.StatusServiceUnavailable
+	})
+}
+
+// group changes the Hub's group higgs.
+func (s *hubSite) group(method, below string, users ...string) {
+	s.t.Helper()
+	body := map[string]any{}
+	if below != "" {
+		body["users"] = users
+	}
+	if r := s.hub.Call(method, "/groups/higgs"+below, body); r.Status >= 300 {
+		s.t.Fatalf("%s /groups/higgs%s: %s", method, below, r.Text())
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"slipway/internal/hubsync"
+	"slipway/spawner"
+)
+
+// groupsOf gives the groups in which a user shares environments: those of the configuration, which list users by their names (those of
+// other realms than the site's by @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say.
+func (s *service) groupsOf(hub string, user spawner.User) []string {
+	var out []string
+	for name, members := range s.cfg.Environments.Groups {
+		if slices.Contains(members, s.principal(hub, user)) {
+			out = append(out, name)
+		}
+	}
+	if m := s.membership(hub); m != nil {
+		for _, group := range m.Of(user) {
+			name := hubGroup(hub, group)
+			out = append(append(out, name), s.joined(name)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// hubGroup names a group of a Hub. No other group's name has a colon, and no hub's.
+func hubGroup(hub, group string) string { return hub + ":" + group }
+
+// joined gives the groups that the configuration has made of a Hub's group and others.
+func (s *service) joined(name string) (out []string) {
+	for joint, parts := range s.cfg.Environments.HubGroups.Join {
+		if slices.Contains(parts, name) {
+			out = append(out, joint)
+		}
+	}
+	return out
+}
+
+// membership is what is known of a hub's groups; nil: nothing ever is.
+func (s *service) membership(hub string) *hubsync.Membership {
+	for _, p := range s.hubs {
+		if p.cfg.Name == hub {
+			return p.groups
+		}
+	}
+	return nil
+}
+
+// membersOf gives the principals of a group's members, as far as they have ever been told.
+func (s *service) membersOf(group string) []string {
+	out := slices.Clone(s.cfg.Environments.Groups[group])
+	for _, part := range append(slices.Clone(s.cfg.Environments.HubGroups.Join[group]), group) {
+		hub, name, _ := strings.Cut(part, ":")
+		if m := s.membership(hub); m != nil {
+			for _, user := range m.Members(name) {
+				out = append(out, s.principal(hub, user))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// meant gives the group that a caller means: her Hub's may be named without the hub where that names no other of hers.
+func meant(groups []string, hub, group string) string {
+	if full := hubGroup(hub, group); !slices.Contains(groups, group) && slices.Contains(groups, full) {
+		return full
+	}
+	return group
+}

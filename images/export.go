@@ -31,6 +31,21 @@ func (l *Library) Export(ctx context.Context, digest string, names []string, w i
 	return render.Archive(ctx, dir, w)
 }
 
+// Unpack writes an environment's tree below root, in the layout that unpacked CVMFS repositories have, and a link to it by name. One that
+// is there already is not written again.
+func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
+	if _, err := l.Ready(ctx, digest); err != nil {
+		return err
+	}
+	v, err := l.view(digest)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	_, err = render.Directory(ctx, render.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
+	return err
+}
+
 // layOut makes the OCI image in dir.
 func (l *Library) layOut(ctx context.Context, digest string, names []string, work, dir string) error {
 	d, err := l.document(digest)

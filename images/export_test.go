@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,6 +56,22 @@ func TestExport(t *testing.T) {
 		t.Error("nobody takes it, and nobody is told")
 	}
 	noLeftovers(t, l)
+}
+
+func TestUnpack(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(func(root string) error { return write(root+"/opt/mine", "mine") })
+	l, root := newLibrary(t), t.TempDir()
+	e := freeze(t, l, f, nil)
+	for range 2 {
+		must(t, l.Unpack(t.Context(), root, e.Digest, "alice/ana:v1"))
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "alice/ana:v1/opt/mine")); err != nil || string(got) != "mine" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := l.Unpack(t.Context(), root, digestOf(nil), "alice/ana:v2"); !errs.Is(err, errs.NotFound) {
+		t.Errorf("no environment: %v", err)
+	}
 }
 
 type failing struct{}

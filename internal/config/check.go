@@ -51,6 +51,7 @@ func (c Config) Check() error {
 	c.checkGPU(&p)
 	c.checkLimits(&p)
 	c.checkEnvironments(&p)
+	c.checkPlaces(&p)
 	return errors.Join(p...)
 }
 

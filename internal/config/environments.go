@@ -19,6 +19,8 @@ type Environments struct {
 	Keep      Duration            `yaml:"keep"`      // environments without a name, after their last use; 0: for ever
 	Groups    map[string][]string `yaml:"groups"`    // users who may share environments with their group
 	HubGroups HubGroups           `yaml:"hub_groups"`
+	Stores    []EnvironmentStore  `yaml:"stores"`  // with a copy of each
+	Exports   []EnvironmentExport `yaml:"exports"` // that others publish
 }
 
 // Quotas are bounds of their own.

@@ -49,7 +49,7 @@ func (f *fixture) change(fn func(root string) error) {
 	f.t.Helper()
 	merged := filepath.Join(f.dir, "merged")
 	options := fmt.Sprintf("%slowerdir=%s,upperdir=%s,workdir=%s", f.options, strings.Join(f.layers, ":"), f.upper, filepath.Join(f.dir, "work"))
-	must(f.t, unix.Mount("test", merged, "overlay", 0, options))
+	must(f.t, unix.Mount("test", merged, "overlay", unix.MS_NODEV, options))
 	err := fn(merged)
 	must(f.t, unix.Unmount(merged, 0), err)
 }
@@ -110,7 +110,7 @@ func mountSIF(t testing.TB, image string) string {
 	t.Helper()
 	testenv.Need(t, testenv.Loop)
 	point := t.TempDir()
-	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,offset=%d", sif.PartitionOffset), image, point).CombinedOutput()
+	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,nodev,offset=%d", sif.PartitionOffset), image, point).CombinedOutput()
 	if err != nil {
 		t.Fatalf("mount %s: %v: %s", image, err, out)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"slipway/images/seal"
 	"slipway/images/sif"
+	"slipway/images/tree/treetest"
 )
 
 // envKilled has the arguments of the process that TestKilledAtAnyInstant kills: directory of the library, of the keys, upper, layers.
@@ -61,9 +62,8 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	l := openLibrary(t, Config{Dir: dir, Keys: keysIn(t, keys)})
 	earlier := freeze(t, l, &first, func(r *Request) { r.Key = "s0" })
 	must(t, l.settle(t.Context(), earlier.Digest), l.Close())
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, killed within %v", seed, whole)
-	r := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("killed within %v", whole)
+	r := rand.New(rand.NewPCG(treetest.Seed(t), 0))
 	var finished int
 	for range 25 {
 		if kill(t, r, whole, append([]string{dir, keys, f.upper}, f.layers...)) {

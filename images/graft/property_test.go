@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/images/tree/treetest"
 )
 
 // gardener changes a tree at random. What a change cannot do (a name that is taken, a rename that overlayfs refuses) it
@@ -145,8 +146,7 @@ func (g *gardener) write(path string) {
 // TestAnyChangeOfAnyTree makes random trees and random changes on a real overlay, some of them while the graft runs, and
 // compares what the kernel shows of overlay and image. After each graft the changes go on.
 func TestAnyChangeOfAnyTree(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := treetest.Seed(t)
 	for round := range 12 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -166,7 +166,7 @@ func TestAnyChangeOfAnyTree(t *testing.T) {
 				})
 				f.equal(f.list(), result, tail)
 				if t.Failed() {
-					t.Fatalf("seed %d, round %d", seed, round)
+					t.FailNow()
 				}
 			}
 		})

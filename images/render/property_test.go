@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -101,8 +100,7 @@ func (v vandal) write(path string) {
 // TestAnyEnvironmentIsTheSameInEveryForm makes random trees and random changes on a real overlay, and compares every form
 // with what the kernel shows of the environment.
 func TestAnyEnvironmentIsTheSameInEveryForm(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := treetest.Seed(t)
 	for round := range 5 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round)))

@@ -106,11 +106,10 @@ func (g *grower) content() *Data {
 
 // TestRandomTrees writes a random tree, grafts another one on it, and asks the kernel what it sees.
 func TestRandomTrees(t *testing.T) {
-	for range 8 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			t.Logf("seed %d", seed)
-			g := &grower{t: t, r: rand.New(rand.NewPCG(seed, 0))}
+	seed := treetest.Seed(t)
+	for round := range uint64(8) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			g := &grower{t: t, r: rand.New(rand.NewPCG(seed, round))}
 			grow := func(w *Writer, root *Node) *Node {
 				g.w, g.old, g.made, g.left = w, nil, nil, 400
 				must(t, root.Walk(func(_ string, n *Node) error {
@@ -142,9 +141,7 @@ func TestRandomTrees(t *testing.T) {
 
 // TestRandomReads compares every way of reading with the content.
 func TestRandomReads(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := rand.New(rand.NewPCG(treetest.Seed(t), 0))
 	for _, args := range []string{"-comp gzip -b 4096", "-comp zstd", "-comp zstd -no-fragments -b 64K"} {
 		img := open(t, mksquashfs(t, nasty(t), strings.Fields(args)...))
 		for _, name := range []string{"/text-300000", "/noise-131073", "/zeros", "/sparse", "/text-1048577", "/text-4097", "/text-0"} {

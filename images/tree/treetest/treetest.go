@@ -6,8 +6,10 @@ package treetest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -23,6 +25,7 @@ import (
 type lister struct {
 	t      testing.TB
 	skip   []string
+	mine   bool // what may not be read is passed over
 	dev    uint64
 	out    []entry
 	groups map[[2]uint64]*group
@@ -44,16 +47,21 @@ type group struct {
 // entered.
 func List(t testing.TB, root string, skip ...string) []string {
 	t.Helper()
+	return (&lister{t: t, skip: skip}).list(root)
+}
+
+func (l *lister) list(root string) []string {
+	l.t.Helper()
 	dir, err := tree.OpenDir(root)
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	defer dir.Close()
 	st, err := tree.StatFile(dir)
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	l := &lister{t: t, skip: skip, dev: st.Dev, groups: map[[2]uint64]*group{}}
+	l.dev, l.groups = st.Dev, map[[2]uint64]*group{}
 	l.out = append(l.out, entry{path: "", line: attributes(&st) + l.xattrs(tree.ReadXattrs(tree.FDPath(int(dir.Fd()))))})
 	l.dir(dir, "")
 	return l.lines()
@@ -72,10 +80,18 @@ func (l *lister) lines() []string {
 	return out
 }
 
+// denied says whether an error is of what may not be read. All others end the test.
+func (l *lister) denied(err error) bool {
+	if err != nil && !(l.mine && errors.Is(err, fs.ErrPermission)) {
+		l.t.Fatal(err)
+	}
+	return err != nil
+}
+
 func (l *lister) dir(dir *os.File, rel string) {
 	list, err := tree.Names(dir)
-	if err != nil {
-		l.t.Fatal(err)
+	if l.denied(err) {
+		return
 	}
 	for _, name := range list {
 		if path := tree.Join(rel, name); !slices.Contains(l.skip, path) {
@@ -86,8 +102,8 @@ func (l *lister) dir(dir *os.File, rel string) {
 
 func (l *lister) entry(dir *os.File, name, path string) {
 	st, err := tree.StatAt(dir, name)
-	if err != nil {
-		l.t.Fatal(err)
+	if l.denied(err) {
+		return
 	}
 	e := entry{path: path, line: attributes(&st) + l.xattrs(tree.EntryXattrs(dir, name))}
 	if !tree.IsDir(&st) {
@@ -102,8 +118,8 @@ func (l *lister) entry(dir *os.File, name, path string) {
 	}
 	l.out = append(l.out, e)
 	sub, err := tree.Child(dir, name, l.dev)
-	if err != nil {
-		l.t.Fatal(err)
+	if l.denied(err) {
+		return
 	}
 	defer sub.Close()
 	l.dir(sub, path)
@@ -141,8 +157,8 @@ func attributes(st *unix.Stat_t) string {
 }
 
 func (l *lister) xattrs(list []tree.Xattr, err error) string {
-	if err != nil {
-		l.t.Fatal(err)
+	if l.denied(err) {
+		return ""
 	}
 	var line strings.Builder
 	for _, x := range list {
@@ -170,8 +186,8 @@ func (l *lister) content(dir *os.File, name string, st *unix.Stat_t) string {
 
 func (l *lister) sum(dir *os.File, name string) string {
 	f, err := tree.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW)
-	if err != nil {
-		l.t.Fatal(err)
+	if l.denied(err) {
+		return "?"
 	}
 	defer f.Close()
 	h := sha256.New()

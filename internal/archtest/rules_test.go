@@ -138,6 +138,9 @@ func rules() map[string]rule {
 		"images/sif": {
 			own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/seal"},
 		},
+		"images/pack": {
+			own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
+		},
 		"images/graft": {
 			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"},
 			tests: []string{"images/tree/treetest"},

@@ -19,12 +19,14 @@ type ErrorDetail struct {
 	Message string `json:"message"`
 	Field   string `json:"field,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
+	// Details are the things at fault one by one, such as the files with secrets for which a freeze was refused.
+	Details []errs.Detail `json:"details,omitempty"`
 }
 
 // Err gives the error of the body's kind.
 func (b ErrorBody) Err() error {
 	d := b.Error
-	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy}
+	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy, Details: d.Details}
 }
 
 // decodeError makes an error of a refusal. A body that is not ours (a proxy's page) is judged by its status.

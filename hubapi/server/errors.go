@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -40,9 +39,7 @@ func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
 	if cause := errors.Unwrap(e); e.Kind == errs.Unavailable && cause != nil {
 		s.log.Warn("a part does not answer", "request", traceOf(r.Context()).id, "error", err, "cause", cause)
 	}
-	message := err.Error()
-	if e.Remedy != "" {
-		message = strings.TrimSuffix(message, ": "+e.Remedy)
-	}
-	return hubapi.ErrorBody{Error: hubapi.ErrorDetail{Code: errs.RowOf(e.Kind).Code, Message: message, Field: e.Field, Remedy: e.Remedy}}
+	return hubapi.ErrorBody{Error: hubapi.ErrorDetail{
+		Code: errs.RowOf(e.Kind).Code, Message: errs.Brief(err), Field: e.Field, Remedy: e.Remedy, Details: e.Details,
+	}}
 }

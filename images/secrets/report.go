@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"slipway/internal/errs"
 )
@@ -76,34 +78,34 @@ func (r Report) Err() error {
 		return nil
 	}
 	files := map[string]bool{}
-	var list []string
+	var list []errs.Detail
 	for _, f := range r.Findings {
 		files[f.Path] = true
-		list = append(list, f.String())
+		list = append(list, f.detail())
 	}
 	if n := len(list) - shown; n > 0 {
-		list = append(list[:shown], fmt.Sprintf("and %d more", n))
+		list = append(list[:shown], errs.Detail{What: fmt.Sprintf("and %d more", n)})
 	}
 	if r.More > 0 {
-		list = append(list, fmt.Sprintf("and %d more files", r.More))
+		list = append(list, errs.Detail{What: fmt.Sprintf("and %d more files", r.More)})
 	}
 	what := fmt.Sprintf("%d files hold secrets", len(files)+r.More)
 	if len(files)+r.More == 1 {
 		what = "a file holds a secret"
 	}
-	return errs.New(errs.Conflict, "nothing was frozen: %s: %s", what, strings.Join(list, "; ")).
+	return errs.New(errs.Conflict, "nothing was frozen: %s", what).Naming(list).
 		With("delete it, move it to the home directory, which is in no environment, or let it be published with" +
 			" slipway freeze --allow-secret PATH, which is recorded")
 }
 
 // String gives the file, the line and the kind in words. A path with odd characters is quoted.
-func (f Finding) String() string {
+func (f Finding) String() string { return f.detail().String() }
+
+// detail is the finding as an error names it. A path that JSON cannot hold is quoted.
+func (f Finding) detail() errs.Detail {
 	name := f.Path
-	if quoted := fmt.Sprintf("%q", name); quoted[1:len(quoted)-1] != name || strings.ContainsAny(name, " ;:,") {
-		name = quoted
+	if !utf8.ValidString(name) {
+		name = strconv.QuoteToASCII(name)
 	}
-	if f.Line > 0 {
-		name = fmt.Sprintf("%s line %d", name, f.Line)
-	}
-	return name + ": " + f.Kind.Text()
+	return errs.Detail{Path: name, Line: f.Line, What: f.Kind.Text()}
 }

@@ -101,13 +101,16 @@ func parts(err error) []error {
 }
 
 func reportOne(w io.Writer, err error) {
-	message, remedy := err.Error(), ""
-	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
-		message, remedy = strings.TrimSuffix(message, ": "+e.Remedy), e.Remedy
+	fmt.Fprintf(w, "slipway: %s\n", errs.Brief(err))
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return
 	}
-	fmt.Fprintf(w, "slipway: %s\n", message)
-	if remedy != "" {
-		fmt.Fprintf(w, "  -> %s\n", remedy)
+	for _, d := range e.Details {
+		fmt.Fprintf(w, "  %s\n", printable(d.String()))
+	}
+	if e.Remedy != "" {
+		fmt.Fprintf(w, "  -> %s\n", e.Remedy)
 	}
 }
 

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/errs"
 )
 
 // freezeOptions are the flags of `slipway freeze`.
@@ -66,7 +63,7 @@ func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session str
 	e, err := client.Freeze(ctx, session, r, steps.tell)
 	steps.flush()
 	if err != nil {
-		return e, oneFindingALine(err)
+		return e, err
 	}
 	fmt.Fprintf(w, "freeze: %s, %.1f s\n", frozenWords(e), time.Since(start).Seconds())
 	return e, nil
@@ -125,43 +122,4 @@ func (s *steps) flush() {
 	}
 	fmt.Fprintln(s.w, line)
 	s.told, s.left = time.Now(), false
-}
-
-// refused begins what the service says of a freeze that would publish secrets.
-const refused = "nothing was frozen: "
-
-// oneFindingALine lists the secrets for which a freeze was refused below each other.
-func oneFindingALine(err error) error {
-	e, ok := errors.AsType[*errs.Error](err)
-	if !ok || e.Kind != errs.Conflict {
-		return err
-	}
-	before, after, isThat := strings.Cut(e.Message, refused)
-	what, list, hasList := strings.Cut(after, ": ")
-	if !isThat || !hasList {
-		return err
-	}
-	out := *e
-	out.Message = before + refused + what
-	for _, finding := range findings(list) {
-		out.Message += "\n  " + printable(finding)
-	}
-	return &out
-}
-
-// findings splits a list at semicolons, but for those in a quoted path.
-func findings(list string) []string {
-	var out []string
-	quoted, from := false, 0
-	for at := 0; at < len(list); at++ {
-		switch {
-		case quoted && list[at] == '\\':
-			at++
-		case list[at] == '"':
-			quoted = !quoted
-		case !quoted && strings.HasPrefix(list[at:], "; "):
-			out, from = append(out, list[from:at]), at+2
-		}
-	}
-	return append(out, list[from:])
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -145,34 +144,19 @@ func TestSteps(t *testing.T) {
 	})
 }
 
+// TestOneFindingALine: the files for which a freeze was refused stand below each other, whatever their names.
 func TestOneFindingALine(t *testing.T) {
-	conflict := func(s string) error { return errs.New(errs.Conflict, "%s", s).With("do this") }
-	for _, tt := range []struct {
-		err  error
-		want string
-	}{
-		{conflict("freeze s-1: nothing was frozen: a file holds a secret: /x line 1: a token"), "freeze s-1: nothing was frozen: a file holds a secret\n  /x line 1: a token: do this"},
-		{
-			errors.Join(conflict(`nothing was frozen: 2 files hold secrets: "/a; \" b": a key; /c: a token; and 3 more`)),
-			"nothing was frozen: 2 files hold secrets\n  \"/a; \\\" b\": a key\n  /c: a token\n  and 3 more: do this",
-		},
-		{conflict("the session is busy: x; y"), "the session is busy: x; y: do this"},
-		{errs.New(errs.Invalid, "nothing was frozen: a: b; c"), "nothing was frozen: a: b; c"},
-		{fmt.Errorf("plain: x; y"), "plain: x; y"},
+	refused := errs.New(errs.Conflict, "nothing was frozen: 2 files hold secrets").With("do this").
+		Naming([]errs.Detail{{Path: "/x", Line: 1, What: "a token"}, {Path: "/a; \" \x1b[31mb", What: "a key"}, {What: "and 3 more"}})
+	for err, want := range map[error]string{
+		fmt.Errorf("freeze s-1: %w", refused): "slipway: freeze s-1: nothing was frozen: 2 files hold secrets\n" +
+			"  /x line 1: a token\n  \"/a; \\\" \\x1b[31mb\": a key\n  and 3 more\n  -> do this\n",
+		errs.New(errs.Conflict, "the session is busy: x; y").With("wait"): "slipway: the session is busy: x; y\n  -> wait\n",
+		fmt.Errorf("plain: x; y"): "slipway: plain: x; y\n",
 	} {
-		if got := oneFindingALine(tt.err).Error(); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
+		var b strings.Builder
+		if reportOne(&b, err); b.String() != want {
+			t.Errorf("%q, want %q", b.String(), want)
 		}
 	}
-}
-
-// FuzzFindings: what the secret scan says is never lost on the way to the terminal.
-func FuzzFindings(f *testing.F) {
-	f.Add(`"/a; b": x; /c: y`)
-	f.Add(`"\`)
-	f.Fuzz(func(t *testing.T, s string) {
-		if got := strings.Join(findings(s), "; "); got != s {
-			t.Errorf("%q became %q", s, got)
-		}
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 // stubEnvironments plays the service's environments: one of alice's, by its digest and name, and one that bob shares with her.
@@ -170,7 +171,8 @@ func (s *stubEnvironments) freeze(w http.ResponseWriter, r *http.Request) {
 	if req.Name == "leaky" && len(req.Allow) < 2 {
 		event(w, hubapi.EventError, hubapi.ErrorBody{Error: hubapi.ErrorDetail{
 			Code: "conflict", Remedy: "delete it, or let it be published with slipway freeze --allow-secret PATH, which is recorded",
-			Message: `freeze s-1: nothing was frozen: 2 files hold secrets: /opt/env/id_rsa line 3: a private key; "/opt/a; b": a token of GitHub`,
+			Message: "freeze s-1: nothing was frozen: 2 files hold secrets",
+			Details: []errs.Detail{{Path: "/opt/env/id_rsa", Line: 3, What: "a private key"}, {Path: "/opt/a; b", What: "a token of GitHub"}},
 		}})
 		return
 	}

@@ -8,6 +8,8 @@ package errs
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Kind classifies an error by what its receiver can do about it.
@@ -55,10 +57,33 @@ func Table() []Row {
 // Error is an error of a kind.
 type Error struct {
 	Kind    Kind
-	Message string // what was attempted on which thing, and why it cannot be
-	Field   string // the request's field at fault; empty when there is none
-	Remedy  string // what the user can do next; empty when nothing
-	Err     error  // the cause; nil when there is none
+	Message string   // what was attempted on which thing, and why it cannot be
+	Field   string   // the request's field at fault; empty when there is none
+	Remedy  string   // what the user can do next; empty when nothing
+	Err     error    // the cause; nil when there is none
+	Details []Detail // the things at fault, where there are several
+}
+
+// Detail is one of several things at fault, such as a file among others.
+type Detail struct {
+	Path string `json:"path,omitempty"`
+	Line int    `json:"line,omitempty"` // 0: none
+	What string `json:"what"`
+}
+
+// String gives the path, the line and what is the matter. A path with odd characters is quoted.
+func (d Detail) String() string {
+	name := d.Path
+	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name || strings.ContainsAny(name, " ;:,") {
+		name = quoted
+	}
+	if d.Line > 0 {
+		name += fmt.Sprintf(" line %d", d.Line)
+	}
+	if d.Path == "" {
+		return d.What
+	}
+	return name + ": " + d.What
 }
 
 // New makes an error of kind k; the arguments are fmt.Errorf's, so %w wraps a cause.
@@ -79,12 +104,34 @@ func (e *Error) With(remedy string) *Error {
 	return &c
 }
 
-// Error gives the message and, when there is one, the remedy.
-func (e *Error) Error() string {
-	if e.Remedy == "" {
-		return e.Message
+// Naming returns a copy of e that tells the things at fault one by one.
+func (e *Error) Naming(list []Detail) *Error {
+	c := *e
+	c.Details = list
+	return &c
+}
+
+// Error gives the message, the details and, when there is one, the remedy.
+func (e *Error) Error() string { return e.Message + e.rest() }
+
+// rest is what Error adds to the message.
+func (e *Error) rest() string {
+	var b strings.Builder
+	for i, d := range e.Details {
+		b.WriteString(map[bool]string{true: ": ", false: "; "}[i == 0] + d.String())
 	}
-	return e.Message + ": " + e.Remedy
+	if e.Remedy != "" {
+		b.WriteString(": " + e.Remedy)
+	}
+	return b.String()
+}
+
+// Brief gives err's words without the details and the remedy of its Error, for those who show these by themselves.
+func Brief(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return strings.TrimSuffix(err.Error(), e.rest())
+	}
+	return err.Error()
 }
 
 // Unwrap gives the cause.

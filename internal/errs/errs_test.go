@@ -43,3 +43,17 @@ func TestRemedyIsTold(t *testing.T) {
 		t.Error("With must change a copy")
 	}
 }
+
+func TestDetailsAreTold(t *testing.T) {
+	e := New(Conflict, "nothing was frozen").With("delete them").Naming([]Detail{{Path: "/a", Line: 3, What: "a key"}, {Path: "/b; c", What: "a token"}, {What: "and 2 more"}})
+	wrapped := fmt.Errorf("freeze s-1: %w", e)
+	if got, want := wrapped.Error(), `freeze s-1: nothing was frozen: /a line 3: a key; "/b; c": a token; and 2 more: delete them`; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	if got := Brief(wrapped); got != "freeze s-1: nothing was frozen" {
+		t.Errorf("Brief() = %q", got)
+	}
+	if got := Brief(errors.New("plain: x")); got != "plain: x" {
+		t.Errorf("Brief() = %q", got)
+	}
+}

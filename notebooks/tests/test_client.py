@@ -30,7 +30,7 @@ from slipway import (
     Target,
     UnavailableError,
 )
-from slipway._errors import TABLE, from_body, from_status
+from slipway._errors import TABLE, Detail, from_body, from_status
 from slipway._transport import find_target
 
 TESTDATA = ROOT / "hubapi" / "testdata"
@@ -393,7 +393,10 @@ def test_shared_error() -> None:
     doc = json.loads((TESTDATA / "error.json").read_text())
     error = from_body(doc)
     assert error is not None
+    details = doc["error"].pop("details")
     assert {key: getattr(error, key) for key in doc["error"]} == doc["error"]
+    assert [Detail(**detail) for detail in details] == list(error.details)
+    assert str(error).endswith(": /opt/a.pem line 3: a private key; and 2 more: at most 8G")
 
 
 def test_module_functions(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

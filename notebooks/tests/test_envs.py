@@ -151,8 +151,8 @@ def test_freeze_says_how_it_is_used(notebook: Notebook, service: FakeService) ->
 
 REFUSED = {
     "code": "conflict",
-    "message": "freeze s-1: nothing was frozen: 2 files hold secrets: "
-    "/opt/a.pem: a private key; /opt/b line 3: a token",
+    "message": "freeze s-1: nothing was frozen: 2 files hold secrets",
+    "details": [{"path": "/opt/a; b.pem", "what": "a private key"}, {"path": "/opt/b", "line": 3, "what": "a token"}],
     "remedy": "delete it, or let it be published with slipway freeze --allow-secret PATH, which is recorded",
 }
 
@@ -163,8 +163,8 @@ def test_secrets_are_shown_readably(notebook: Notebook, service: FakeService, ce
     error = notebook.run(cell)
     assert isinstance(error, SecretsError)
     assert error._render_traceback_() == [
-        "Nothing was frozen: 2 files hold secrets",
-        "  /opt/a.pem: a private key",
+        "SecretsError: freeze s-1: nothing was frozen: 2 files hold secrets",
+        '  "/opt/a; b.pem": a private key',
         "  /opt/b line 3: a token",
         "Delete it, or let it be published with %freeze --allow-secret PATH, which is recorded.",
     ]

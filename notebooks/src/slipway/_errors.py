@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One of several things at fault, such as a file among others; ``line`` is 0 where there is none."""
+
+    what: str
+    path: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Give the path, the line and what is the matter; a path with odd characters is quoted."""
+        if not self.path:
+            return self.what
+        odd = not self.path.isprintable() or any(sign in self.path for sign in ' ;:,"\\')
+        name = json.dumps(self.path, ensure_ascii=False) if odd else self.path
+        return f"{name} line {self.line}: {self.what}" if self.line else f"{name}: {self.what}"
 
 
 class SlipwayError(Exception):
     """The service refused or failed, or could not be asked.
 
     ``code`` is stable and meant for programs, ``message`` says what was attempted and why it did not
-    work, ``field`` names the request's field at fault, ``remedy`` says what to do next.
+    work, ``field`` names the request's field at fault, ``details`` the things at fault one by one, and
+    ``remedy`` says what to do next.
     """
 
     code = "internal"
@@ -23,17 +43,20 @@ class SlipwayError(Exception):
         code: str | None = None,
         field: str = "",
         remedy: str = "",
+        details: Sequence[Detail] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
         self.remedy = remedy
+        self.details = tuple(details)
         if code is not None:
             self.code = code
 
     def __str__(self) -> str:
-        """Give the message and, when there is one, the remedy."""
-        return f"{self.message}: {self.remedy}" if self.remedy else self.message
+        """Give the message, the details and, when there is one, the remedy."""
+        told = "; ".join(map(str, self.details))
+        return ": ".join(part for part in (self.message, told, self.remedy) if part)
 
     def _render_traceback_(self) -> list[str]:
         """Let IPython show the message alone: the frames of this library help nobody."""
@@ -136,6 +159,7 @@ def from_body(body: object) -> SlipwayError | None:
         code=code,
         field=_text(error, "field"),
         remedy=_text(error, "remedy"),
+        details=_details(error.get("details")),
     )
 
 
@@ -152,3 +176,12 @@ def from_status(status: int, what: str) -> SlipwayError:
 def _text(error: Mapping[Any, Any], key: str) -> str:
     value = error.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _details(listed: object) -> list[Detail]:
+    out = []
+    for item in listed if isinstance(listed, list) else []:
+        if isinstance(item, Mapping):
+            line = item.get("line")
+            out.append(Detail(_text(item, "what"), _text(item, "path"), line if isinstance(line, int) else 0))
+    return out

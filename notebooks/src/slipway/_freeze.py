@@ -35,9 +35,8 @@ class SecretsError(ConflictError):
 
     def _render_traceback_(self) -> list[str]:
         """One file a line."""
-        what, _, files = self.message.rpartition("nothing was frozen: ")[2].partition(": ")
-        listed = [f"  {file}" for file in files.split("; ") if file]
-        return [f"Nothing was frozen: {what}", *listed, f"{self.remedy[:1].upper()}{self.remedy[1:]}."]
+        listed = [f"  {detail}" for detail in self.details]
+        return [f"{type(self).__name__}: {self.message}", *listed, f"{self.remedy[:1].upper()}{self.remedy[1:]}."]
 
 
 @dataclass(frozen=True)
@@ -145,10 +144,12 @@ def freeze_session(client: Client, screen: Screen, options: FreezeOptions | None
             progress=progress,
         )
     except ConflictError as error:
-        if "--allow-secret" not in error.remedy:
+        if not error.details:
             raise
         remedy = error.remedy.replace("slipway freeze --allow-secret", "%freeze --allow-secret")
-        raise SecretsError(error.message, code=error.code, field=error.field, remedy=remedy) from None
+        raise SecretsError(
+            error.message, code=error.code, field=error.field, remedy=remedy, details=error.details
+        ) from None
     how = "unchanged" if frozen.unchanged else f"frozen now, {amount(frozen.size)}"
     live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s)")
     return frozen

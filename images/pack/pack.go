@@ -30,6 +30,9 @@ type Config struct {
 
 	// Pause stops all that writes to Upper; nil: nothing does. Resume follows in every case, also when Pause fails.
 	Pause, Resume func(context.Context) error
+
+	// Fresh sees to it that a file's content is in Upper, when all stand still; nil: it always is.
+	Fresh func(path string, st *unix.Stat_t) error
 }
 
 // Pack writes the changes that an upper directory holds. What failed is told on the stream as well.
@@ -248,6 +251,14 @@ func (p *pass) child(dir *os.File, c child, path string, rules tree.Live, sparse
 		return p.folder(sub, c, path, rules)
 	case tree.IsWhiteout(&st):
 		return p.deleted(c.name)
+	}
+	if p.stage == settling && p.cfg.Fresh != nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		if err := p.cfg.Fresh(path, &st); err != nil {
+			return err
+		}
+		if st, err = tree.StatAt(dir, c.name); err != nil {
+			return err
+		}
 	}
 	p.files++
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {

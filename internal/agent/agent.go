@@ -35,6 +35,7 @@ type Config struct {
 	BinDir     string
 	WorkDir    string
 	LogFile    string
+	OverlayDir string
 	Env        []string // the agent's own environment, given on to the app
 	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
 	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
@@ -47,7 +48,7 @@ func (c *Config) complete() {
 		value string
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
-		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir},
 	} {
 		if *f.field == "" {
 			*f.field = f.value

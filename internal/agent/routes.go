@@ -37,6 +37,7 @@ func (a *agent) routes() http.Handler {
 		return a.app.launch(app)
 	}))
 	m.HandleFunc("GET /activity", a.serveActivity)
+	m.HandleFunc("POST /changes", a.packer().serve)
 	m.HandleFunc("POST /notify", answer(a.notify))
 	m.HandleFunc("POST /end", answer(func(*http.Request) error {
 		a.end()

@@ -74,7 +74,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/agent": {
-			own:     []string{"internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
+			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"},
 		},
 

@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/images/pack"
+	"slipway/images/tree"
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// packer gives out what the session has changed over its image, where the service cannot read it for itself.
+type packer struct {
+	overlay string // directory of the writable overlay
+	proc    string
+	root    string // of the session's tree
+	still   func() *stillness
+
+	mu sync.Mutex // one stream at a time
+}
+
+func (a *agent) packer() *packer {
+	self, parent := os.Getpid(), os.Getppid()
+	return &packer{overlay: a.cfg.OverlayDir, proc: "/proc", root: "/", still: func() *stillness {
+		return newStillness("/proc", self, alone("/proc", self, parent))
+	}}
+}
+
+// serve answers with the stream.
+func (p *packer) serve(w http.ResponseWriter, r *http.Request) {
+	if !p.mu.TryLock() {
+		control.WriteError(w, errs.New(errs.Conflict, "the session's changes are being packed already").With("wait until that freeze has ended"))
+		return
+	}
+	defer p.mu.Unlock()
+	cfg, err := p.prepare(r.Body)
+	if err != nil {
+		control.WriteError(w, err)
+		return
+	}
+	s := p.still()
+	cfg.Pause = func(ctx context.Context) error {
+		// Whoever takes the stream too slowly must not hold the session still.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(mostStill))
+		return s.stop(ctx)
+	}
+	cfg.Resume = func(context.Context) error {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		return s.resume()
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_ = pack.Pack(r.Context(), cfg, w) // it has told the other side
+}
+
+// prepare reads the request, and says what to pack.
+func (p *packer) prepare(body io.Reader) (pack.Config, error) {
+	var r control.ChangesRequest
+	if err := json.NewDecoder(io.LimitReader(body, control.MaxChanges)).Decode(&r); err != nil {
+		return pack.Config{}, errs.New(errs.Invalid, "read the request for changes: %w", err)
+	}
+	strip, err := tree.ExactStrip(r.Strip)
+	if err != nil {
+		return pack.Config{}, err
+	}
+	upper := filepath.Join(p.overlay, "upper")
+	if _, err := os.Stat(upper); errors.Is(err, fs.ErrNotExist) {
+		return pack.Config{}, errs.New(errs.Missing, "this session has no overlay at %s, so its agent cannot tell what it has changed", p.overlay).
+			With("freeze it on the host that it runs on, or start a session on a backend that keeps changes")
+	}
+	table, err := os.ReadFile(filepath.Join(p.proc, "self/mountinfo"))
+	if err != nil {
+		return pack.Config{}, err
+	}
+	marks, err := marksOf(string(table))
+	if err == nil && marks == pack.Trusted {
+		err = readsTrusted(p.proc)
+	}
+	cfg := pack.Config{Upper: upper, Marks: marks, Strip: strip}
+	if marks == pack.Fuse {
+		cfg.Fresh = p.fresh
+	}
+	return cfg, err
+}
+
+// marksOf finds by a table of mounts who keeps the changes of the tree that its reader sees.
+//
+//	36 35 98:0 / / rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d,userxattr
+func marksOf(mountinfo string) (marks pack.Marks, err error) {
+	kind := "nothing"
+	for line := range strings.Lines(mountinfo) {
+		mount, of, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
+		place, source := strings.Split(mount, " "), strings.Split(of, " ")
+		if !ok || len(place) < 6 || len(source) < 3 || place[4] != "/" {
+			continue
+		}
+		switch kind = source[0]; { // of two the later one counts, for it is on top
+		case kind == "overlay" && slices.Contains(strings.Split(source[2], ","), "userxattr"):
+			marks = pack.User
+		case kind == "overlay":
+			marks = pack.Trusted
+		case kind == "fuse.fuse-overlayfs":
+			marks = pack.Fuse
+		default:
+			marks = ""
+		}
+	}
+	if marks == "" {
+		return "", errs.New(errs.Missing, "the session's tree is %s, and no overlay whose changes could be packed", kind).
+			With("let the site's Apptainer use overlays: `enable overlay = try` in apptainer.conf")
+	}
+	return marks, nil
+}
+
+// readsTrusted refuses to read an overlay whose marks are hidden from this process: deleted directories would come back.
+func readsTrusted(proc string) error {
+	const machine = "user:[4026531837]" // a fixed number of the kernel's
+	space, err := os.Readlink(filepath.Join(proc, "self/ns/user"))
+	if err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	if space != machine || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
+		return errs.New(errs.Missing, "the session's overlay keeps its marks in attributes that only root may read, and its agent is not root").
+			With("start such sessions with Apptainer as the user, on a kernel of 5.11 or later or with fuse-overlayfs")
+	}
+	return nil
+}
+
+// fresh has what the session wrote to a file in the upper directory. fuse-overlayfs lets the kernel keep it back while a file is open,
+// and its size and time with it: where these are the same, nothing is kept.
+func (p *packer) fresh(path string, st *unix.Stat_t) error {
+	at := filepath.Join(p.root, path)
+	var seen unix.Stat_t
+	if err := unix.Lstat(at, &seen); err != nil || seen.Mode&unix.S_IFMT != unix.S_IFREG || seen.Size == st.Size && seen.Mtim == st.Mtim {
+		return nil // hidden by a mount, or whole
+	}
+	f, err := os.OpenFile(at, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil // what hides it there is not it
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -53,6 +53,15 @@ type EnvironmentDetails struct {
 	Signers      []string        `json:"signers"`    // ids of the keys that have signed the image
 	Statements   []Statement     `json:"statements"` // on where it comes from, by keys that the site trusts
 	Inventory    json.RawMessage `json:"inventory"`  // packages, interpreters, checkouts, files outside packages
+	Copies       []Copy          `json:"copies"`     // in the site's other stores
+	Published    []string        `json:"published"`  // names in directories that the site publishes: "cvmfs: alice/ana:v1"
+}
+
+// Copy says how one of the site's stores is with an environment.
+type Copy struct {
+	Store  string     `json:"store"`
+	Stored *time.Time `json:"stored,omitempty"`
+	Waits  string     `json:"waits,omitempty"` // why it is not stored yet
 }
 
 // Blob is content by its digest.

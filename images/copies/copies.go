@@ -75,7 +75,7 @@ func (c *Copies) Run(ctx context.Context) error {
 type Copy struct {
 	Store   string
 	Since   time.Time // when it was stored; zero: it is not
-	Problem string    // why not; empty: its turn has not come
+	Problem error     // why not; nil: its turn has not come
 }
 
 // Of says where copies of an environment are.

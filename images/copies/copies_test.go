@@ -162,7 +162,7 @@ func TestCopiesAreWrittenReadAndLetGo(t *testing.T) {
 			t.Errorf("%+v, %+v after %d writes", c.Of(first), c.Of(second), s.a.puts)
 		}
 		third := s.add("base", "three")
-		if got := c.Of(third); stored(got) != "" || got[0].Problem != "" {
+		if got := c.Of(third); stored(got) != "" || got[0].Problem != nil {
 			t.Errorf("before its turn: %+v", got)
 		}
 		time.Sleep(lookEvery)
@@ -217,10 +217,10 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 		s.ready = append([]string{damaged}, s.ready...)
 		c := s.run()
 		got := c.Of(digest)
-		if stored(got) != "a" || !strings.Contains(got[1].Problem, "full") || c.Stats()[1].Up || !c.Stats()[0].Up || c.Stats()[1].Waiting != 2 {
+		if stored(got) != "a" || !errs.Is(got[1].Problem, errs.NoSpace) || c.Stats()[1].Up || !c.Stats()[0].Up || c.Stats()[1].Waiting != 2 {
 			t.Errorf("%+v, %+v", got, c.Stats())
 		}
-		if got := c.Of(damaged); stored(got) != "" || !strings.Contains(got[0].Problem, "damaged") {
+		if got := c.Of(damaged); stored(got) != "" || !errs.Is(got[0].Problem, errs.Conflict) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(10 * time.Hour)
@@ -230,7 +230,7 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 		s.end()
 		s.b.fails(nil)
 		c = s.run()
-		if got := c.Of(digest); stored(got) != "ab" || got[1].Problem != "" || !c.Stats()[1].Up {
+		if got := c.Of(digest); stored(got) != "ab" || got[1].Problem != nil || !c.Stats()[1].Up {
 			t.Errorf("after a restart: %+v", got)
 		}
 		s.end()
@@ -244,7 +244,7 @@ func TestAStoreThatHangsIsLetGo(t *testing.T) {
 		digest := s.add("base", "one")
 		c := s.run()
 		time.Sleep(2 * time.Minute)
-		if got := c.Of(digest); stored(got) != "b" || !strings.Contains(got[0].Problem, "too long") {
+		if got := c.Of(digest); stored(got) != "b" || !errs.Is(got[0].Problem, errs.Unavailable) {
 			t.Errorf("%+v", got)
 		}
 		s.end()

@@ -38,14 +38,14 @@ type keeper struct {
 	dir    string
 
 	mu      sync.Mutex
-	notes   map[string]note   // by environment
-	waiting map[string]string // environments that are not stored, and why
+	notes   map[string]note  // by environment
+	waiting map[string]error // environments that are not stored, and why
 	damaged int
 	failing bool
 }
 
 func newKeeper(cfg Config, m depot.Member) (*keeper, error) {
-	k := &keeper{cfg: cfg, member: m, dir: filepath.Join(cfg.Dir, m.Name), notes: map[string]note{}, waiting: map[string]string{}}
+	k := &keeper{cfg: cfg, member: m, dir: filepath.Join(cfg.Dir, m.Name), notes: map[string]note{}, waiting: map[string]error{}}
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (k *keeper) writeAll(ctx context.Context) error {
 func (k *keeper) expect(ready []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := map[string]string{}
+	now := map[string]error{}
 	for _, digest := range ready {
 		if _, there := k.notes[digest]; !there {
 			now[digest] = k.waiting[digest]
@@ -158,7 +158,7 @@ func (k *keeper) hears(digest string, err error) {
 	if err == nil {
 		delete(k.waiting, digest)
 	} else {
-		k.waiting[digest] = err.Error()
+		k.waiting[digest] = err
 	}
 }
 

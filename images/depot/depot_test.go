@@ -201,6 +201,28 @@ func TestDirKeepsNothingHalf(t *testing.T) {
 	}
 }
 
+// TestAStoreThatIsNotMountedHasNoAnswer: nobody takes an empty mount point for a store that has lost all.
+func TestAStoreThatIsNotMountedHasNoAnswer(t *testing.T) {
+	ctx, path, data := context.Background(), filepath.Join(t.TempDir(), "mnt"), noise(1, 10)
+	d, err := OpenDir(DirConfig{Path: path, Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, statErr := d.Stat(ctx, blob.Digest(data))
+	_, getErr := d.Get(ctx, blob.Digest(data), 0, -1)
+	for what, err := range map[string]error{"stat": statErr, "get": getErr, "put": d.Put(ctx, blob.Digest(data), blob.Bytes(data))} {
+		if !errs.Is(err, errs.Unavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Put(ctx, blob.Digest(data), blob.Bytes(data)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestS3(t *testing.T) {
 	ctx := context.Background()
 	f, s := newS3(t)

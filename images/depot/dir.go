@@ -28,7 +28,7 @@ type DirConfig struct {
 	Path   string
 	Suffix string      // of file names behind the hexadecimal digest, such as ".sif"
 	Mode   fs.FileMode // of files; 0600 when 0
-	// Existing wants the directory to be there already: one that is missing is a file system that was not mounted.
+	// Existing wants the directory to be there when it is used: one that is missing is a file system that was not mounted.
 	Existing bool
 }
 
@@ -44,8 +44,6 @@ func OpenDir(cfg DirConfig) (*Dir, error) {
 		if err := os.MkdirAll(cfg.Path, 0o755); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
-	} else if _, err := os.Stat(cfg.Path); err != nil {
-		return nil, unmounted(cfg.Path, err)
 	}
 	left, err := filepath.Glob(filepath.Join(cfg.Path, temporary+"*"))
 	if err != nil {
@@ -129,6 +127,14 @@ func WriteFile(path string, data []byte) error {
 	return syncDir(dir)
 }
 
+// lacks says of a file that is not there whether the directory is.
+func (d *Dir) lacks(digest string, err error) error {
+	if _, gone := os.Stat(d.cfg.Path); gone != nil {
+		return unmounted(d.cfg.Path, gone)
+	}
+	return missing(d.cfg.Path, digest, err)
+}
+
 func unmounted(path string, err error) error {
 	return errs.New(errs.Unavailable, "the directory of the store is not there: %w", err).With("mount " + path + ", or make it")
 }
@@ -148,7 +154,7 @@ func (d *Dir) open(digest string) (blob.Blob, error) {
 	}
 	b, err := blob.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing(d.cfg.Path, digest, err)
+		return nil, d.lacks(digest, err)
 	}
 	return b, err
 }
@@ -177,7 +183,7 @@ func (d *Dir) Stat(_ context.Context, digest string) (Info, error) {
 	}
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Info{}, missing(d.cfg.Path, digest, err)
+		return Info{}, d.lacks(digest, err)
 	}
 	if err != nil {
 		return Info{}, err

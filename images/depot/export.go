@@ -23,6 +23,9 @@ type Export struct{ files *Dir }
 
 // OpenExport opens such a directory, which must be there.
 func OpenExport(path string) (*Export, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, unmounted(path, err)
+	}
 	files, err := OpenDir(DirConfig{Path: path, Suffix: ".sif", Mode: 0o644, Existing: true})
 	if err != nil {
 		return nil, err

@@ -100,7 +100,15 @@ func (o *Outlet) removeTree(digest string) error {
 	if err := os.Rename(filepath.Join(beside, name), old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.RemoveAll(old)
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	for _, empty := range []string{beside, filepath.Dir(beside)} {
+		if err := os.Remove(empty); err != nil { // there is more in it, or it has gone
+			break
+		}
+	}
+	return nil
 }
 
 // run runs a program of the site's; none is no error.

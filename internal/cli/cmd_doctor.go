@@ -137,6 +137,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		{"disk space for " + cfg.Users.Homes, true, func(context.Context) error { return hasSpace(cfg.Users.Homes) }},
 	}
 	checks = append(checks, freezeChecks(engine, cfg.DataDir)...)
+	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, env)...)
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})

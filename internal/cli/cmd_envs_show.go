@@ -91,7 +91,7 @@ func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
 	}
 	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", count(int64(len(d.Strip)), "rule", "rules"))})
 	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + byteWords(d.SIF.Size) + " with its signatures"})
-	return append(pairs, seals(d.Signers, d.Statements)...)
+	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
 }
 
 // seals says who has signed an image, and who says where it comes from.

@@ -63,3 +63,16 @@ func largest(list []hubapi.Environment, now time.Time) [][]string {
 	}
 	return rows
 }
+
+// elsewhere says where an environment is beside the service's own directory.
+func elsewhere(d hubapi.EnvironmentDetails) [][2]string {
+	var out [][2]string
+	for _, c := range d.Copies {
+		words := "not yet: " + c.Waits
+		if c.Stored != nil {
+			words = "since " + c.Stored.Local().Format(time.DateTime)
+		}
+		out = append(out, [2]string{"copy in " + c.Store, words})
+	}
+	return append(out, [2]string{"published", strings.Join(d.Published, ", ")})
+}

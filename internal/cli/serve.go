@@ -68,6 +68,7 @@ type service struct {
 	engine   *spawner.Manager
 	box      *secret.Box
 	freezer  *freezer
+	places   places
 	gpus     gpuParts
 	hubs     []hubPart
 	server   *server.Server
@@ -221,8 +222,10 @@ func (s *service) makeServer(context.Context) error {
 		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.registry(), Shipper: shipper, Exporter: s.freezer,
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Checks:  []server.Check{{Name: "docker", Check: s.docker.Check}},
-		Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats, GPUs: s.inventory()}), Logger: s.log,
+		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
+		Metrics: metrics.New(metrics.Config{
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports,
+		}), Logger: s.log,
 	})
 	return nil
 }
@@ -235,6 +238,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { return s.library.Run(ctx) })
 	g.Go(func() error { return s.prepareBases(ctx) })
+	s.places.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
 	for _, p := range s.hubs {

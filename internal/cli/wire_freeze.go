@@ -20,6 +20,8 @@ type freezer struct {
 	principal func(hub string, user spawner.User) string
 	// groups gives the groups in which a user shares environments.
 	groups func(hub string, user spawner.User) []string
+	// places are where environments go beside the library.
+	places *places
 	// life ends with the service: a freeze outlives the request that asked for it.
 	life context.Context
 }

@@ -15,9 +15,13 @@ func (s *service) openLibrary() error {
 	}
 	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf}
 	s.library, err = images.Open(images.Config{
-		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quota: int64(c.Quota), Keep: time.Duration(c.Keep),
+		Fetch: s.fetcher(),
+		Dir:   s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quota: int64(c.Quota), Keep: time.Duration(c.Keep),
 		InUse: s.freezer.inUse,
 	})
+	if err != nil {
+		return err
+	}
 	s.freezer.library = s.library
-	return err
+	return s.openPlaces()
 }

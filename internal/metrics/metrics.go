@@ -20,6 +20,9 @@ type Config struct {
 	Stats func() spawner.Stats
 	Links func() int           // agents that are connected. Nil: not shown
 	GPUs  func() gpu.Inventory // with readings and uses. Nil: not shown
+	// Stores and Exports are the places of environments beside the library; both, or neither.
+	Stores  func() []Store
+	Exports func() []Export
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -50,6 +53,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.GPUs != nil {
 		m.registry.MustRegister(newGPUs(cfg.GPUs))
+	}
+	if cfg.Stores != nil {
+		m.registry.MustRegister(newPlaces(cfg.Stores, cfg.Exports))
 	}
 	return m
 }

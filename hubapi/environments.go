@@ -29,7 +29,8 @@ type Environment struct {
 	Packages  int       `json:"packages"`
 	Python    string    `json:"python"`
 	CUDA      string    `json:"cuda,omitempty"`
-	Driver    string    `json:"driver,omitempty"` // the least that its CUDA needs
+	Driver    string    `json:"driver,omitempty"`  // the least that its CUDA needs
+	Imports   *Imports  `json:"imports,omitempty"` // nil: no session has said what it had imported
 }
 
 // Share says who may use an environment beside its owner.
@@ -50,6 +51,7 @@ type EnvironmentDetails struct {
 	Added        []string        `json:"added"`   // for Apptainer
 	Allowed      []string        `json:"allowed"` // files with what looks like a secret, here by the owner's word
 	Losses       Losses          `json:"losses"`
+	CVMFS        []Repository    `json:"cvmfs"`      // repositories that it needs
 	Signers      []string        `json:"signers"`    // ids of the keys that have signed the image
 	Statements   []Statement     `json:"statements"` // on where it comes from, by keys that the site trusts
 	Inventory    json.RawMessage `json:"inventory"`  // packages, interpreters, checkouts, files outside packages
@@ -84,6 +86,7 @@ type Losses struct {
 	Nanoseconds int64    `json:"nanoseconds"`
 	Times       int64    `json:"times"`
 	Paths       []string `json:"paths"`
+	Others      []string `json:"others,omitempty"` // what the engine did not give out, in words
 }
 
 // Statement says where an environment comes from.

@@ -211,6 +211,10 @@ type FreezeRequest struct {
 	Tag   string   `json:"tag"`
 	Note  string   `json:"note"`
 	Allow []string `json:"allow_secret,omitempty"` // paths that may hold what looks like a secret; one that ends in a slash means all below it
+	// Imported are the modules that kernels have imported, by the path of the interpreter (empty: the image's own). They are tried in
+	// the image alone, behind the freeze.
+	Imported map[string][]string `json:"imported,omitempty"`
+	CVMFS    []string            `json:"cvmfs,omitempty"` // repositories that the session uses
 }
 
 // The lists are wrapped, so that they can grow.

@@ -221,6 +221,7 @@ func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
 
 // finish makes the draft an environment that can be found by its digest.
 func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
+	d.manifest.Losses.Others = texts(req.Source.Lost)
 	about, err := json.Marshal(d.manifest)
 	if err != nil {
 		return frozen{}, fmt.Errorf("encode the manifest: %w", err)
@@ -316,7 +317,8 @@ func (l *Library) identity(state string, src Source) (string, error) {
 		Reference    string
 		Architecture string
 		Mounts       []string
-	}{manifestFormat, state, key, src.Base.Reference, src.architecture(), src.Mounts})
+		Lost         []string `json:",omitempty"`
+	}{manifestFormat, state, key, src.Base.Reference, src.architecture(), src.Mounts, src.Lost})
 	if err != nil {
 		return "", fmt.Errorf("encode identity: %w", err)
 	}

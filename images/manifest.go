@@ -42,6 +42,7 @@ type Losses struct {
 	Nanoseconds int64    `json:"nanoseconds,omitempty"` // entries whose mtime is no whole second
 	Times       int64    `json:"times,omitempty"`       // entries whose mtime is before 1970 or after 2106
 	Paths       []string `json:"paths,omitempty"`       // of ACLs, xattrs and times, the first hundreds
+	Others      []string `json:"others,omitempty"`      // what the engine did not give out, in words
 }
 
 // decodeManifest reads a manifest, which may come from a stranger.

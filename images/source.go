@@ -15,6 +15,7 @@ type Source struct {
 	Config squash.ImageConfig
 	Base   Base
 	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
+	Lost   []string // what Upper does not have because the engine did not give it out, in words
 
 	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
 	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs

@@ -84,3 +84,32 @@ func (u Use) and(now Use) (joined Use, more bool) {
 	}
 	return joined, modules || len(joined.CVMFS) > len(u.CVMFS)
 }
+
+// Broken counts the modules that were tried, and those of them that cannot be imported for a reason that lies in the image.
+func (u Use) Broken() (modules, broken int) {
+	for _, a := range u.Attempts {
+		modules, broken = modules+a.Result.Modules, broken+len(a.Result.Broken())
+	}
+	return modules, broken
+}
+
+// Lines tells people what is wrong, nothing when all is well.
+func (u Use) Lines() []string {
+	var out []string
+	for _, a := range u.Attempts {
+		lines := a.Result.Lines()
+		if a.Why != "" {
+			lines = append(lines, "not tried: "+a.Why)
+		}
+		for _, l := range lines {
+			if len(u.Attempts) > 1 && a.Python != "" {
+				l = a.Python + ": " + l
+			}
+			out = append(out, l)
+		}
+	}
+	if u.Why != "" {
+		out = append(out, "not tried yet: "+u.Why)
+	}
+	return out
+}

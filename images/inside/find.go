@@ -28,6 +28,8 @@ type finds struct {
 	spack     []place // .spack/spec.json
 	spackDBs  []place // .spack-db/index.json
 	r         []place // DESCRIPTION
+	links     []place // into CVMFS
+	setups    []place // small files that may name a path in CVMFS
 }
 
 // The bounds of the lists: what has more is no environment.
@@ -63,6 +65,7 @@ func (f *finder) dir(at, parent string, n *squashfs.Node) error {
 	note := f.note(at, parent, name)
 	for _, e := range n.Children {
 		f.anywhere(at, e)
+		f.leads(at, e)
 		if note != nil {
 			note(e)
 		}

@@ -17,6 +17,7 @@ type Inventory struct {
 	CUDA     *CUDA         `json:"cuda,omitempty"`    // nil: nothing of CUDA's runtime was found
 	Git      []Checkout    `json:"git,omitempty"`     // checkouts with a .git
 	Kernels  []Kernel      `json:"kernels,omitempty"` // Jupyter kernels that are installed
+	CVMFS    []Repository  `json:"cvmfs,omitempty"`   // repositories that files lead to
 	Outside  Outside       `json:"outside"`           // files of the change that belong to no package
 	Altered  Listing       `json:"altered"`           // files of packages that are as in the base, while the file is not
 	Trouble  []string      `json:"trouble,omitempty"` // what could not be read, and why; bounded

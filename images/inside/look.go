@@ -65,6 +65,7 @@ func Look(ctx context.Context, cfg Config) (Inventory, error) {
 	for _, k := range found.kernels {
 		l.kernel(k)
 	}
+	l.cvmfs(found)
 	l.outside(found, cfg.Roots)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("look into the tree: %w", err)

@@ -81,6 +81,9 @@ func SPDX(i Inventory, m Meta) ([]byte, error) {
 		return nil, errs.New(errs.Invalid, "write the SBOM: name, tool and time of creation are needed")
 	}
 	d := newDocument(m)
+	for _, r := range i.CVMFS {
+		d.Packages[0].Refs = append(d.Packages[0].Refs, spdxRef{"OTHER", "cvmfs-repository", r.Name})
+	}
 	seen := map[string]int{}
 	for _, p := range i.Packages {
 		if p.Manager == Pip && (p.Installer == string(Conda) || p.Installer == string(Apt)) {

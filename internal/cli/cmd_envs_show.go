@@ -53,6 +53,8 @@ func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON 
 
 func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Inventory, o showOptions) error {
 	p := &page{w: w, err: printPairs(w, summary(d, in))}
+	p.printSection("Imported by kernels, and tried in the image alone:", importLines(d.Imports))
+	p.printSection("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
 	p.printSection("Git checkouts:", checkouts(in.Git))
 	p.printSection(outsideTitle(in.Outside), outsideLines(in.Outside))
 	p.printSection("Files of packages that were changed ("+grouped(int64(in.Altered.Files))+"):", bounded(in.Altered.First, in.Altered.Files))
@@ -60,7 +62,7 @@ func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Invento
 	p.printSection("Here by the owner's word, though they look like secrets:", d.Allowed)
 	p.printSection("Not in it, because it was mounted in the session:", d.Mounts)
 	p.printSection("Not in it, because an image cannot hold it:", bounded(d.Skipped, len(d.Skipped)))
-	p.printSection("Lost, because an image cannot hold it:", losses(d.Losses))
+	p.printSection("Lost:", losses(d.Losses))
 	p.printSection("Made for Apptainer:", bounded(d.Added, len(d.Added)))
 	p.printSection("Parts, as registries keep them:", blobLines(d.Parts))
 	if o.strip {
@@ -85,6 +87,7 @@ func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
 		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
 		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", d.Architecture},
 		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)}, {"CUDA", cudaWords(in.CUDA)},
+		{"imports", importWords(d.Imports)},
 	}
 	if in.RPM != "" {
 		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})

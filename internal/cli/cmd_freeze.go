@@ -28,7 +28,10 @@ func freezeCommand(env Env) *cobra.Command {
 			"at once.\n\n" +
 			"What only interactive work needs or must not travel is left out; `slipway envs show --strip` lists it. A freeze that would\n" +
 			"publish a private key, a token or a proxy stops and names the file. --allow-secret lets one through, which is recorded: in\n" +
-			"the environment and in the service's log.",
+			"the environment and in the service's log.\n\n" +
+			"Within the session it also looks which Python packages and CVMFS repositories the session's programs have in use. Behind the\n" +
+			"freeze these packages are imported in the image alone, as in a batch job; `slipway envs show` says what came of it. It sees\n" +
+			"those with compiled parts; %freeze in a notebook names all that its kernel has imported.",
 		RunE: func(c *cobra.Command, _ []string) error { return runFreeze(c.Context(), env, o) },
 	}
 	c.Flags().StringVar(&o.Name, "name", "", "a name for the environment")
@@ -45,6 +48,9 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
+	}
+	if o.session == hubapi.Self { // another's programs are not in sight
+		o.Imported, o.CVMFS = inUse()
 	}
 	e, err := freeze(ctx, env.Stderr, client, o.session, o.FreezeRequest)
 	if err != nil {

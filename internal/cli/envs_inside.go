@@ -90,6 +90,9 @@ func losses(l hubapi.Losses) []string {
 	for _, path := range bounded(l.Paths, len(l.Paths)) {
 		out = append(out, "  "+path)
 	}
+	for _, what := range l.Others {
+		out = append(out, what+": the engine does not give them out")
+	}
 	return out
 }
 
@@ -114,6 +117,45 @@ func packageLines(list []inside.Package) []string {
 			line += " in " + p.Editable
 		}
 		out = append(out, line)
+	}
+	return out
+}
+
+// importWords says in a line how an environment's imports are.
+func importWords(i *hubapi.Imports) string {
+	if i == nil {
+		return "not known; a freeze by %freeze or within the session notes what kernels have imported, and tries it"
+	}
+	modules := count(int64(i.Modules), "module", "modules")
+	switch {
+	case i.State == hubapi.ImportsWaiting:
+		return "to be tried in the image alone"
+	case i.State == hubapi.ImportsUntried:
+		return "could not be tried, see below"
+	case i.Broken > 0:
+		return fmt.Sprintf("%d of the %s that kernels had imported cannot be imported in a batch job, see below", i.Broken, modules)
+	case i.Modules == 0:
+		return "nothing but Python's own modules, so there was nothing to try"
+	case len(i.Lines) > 0:
+		return fmt.Sprintf("of the %s that kernels had imported some could not be tried, see below", modules)
+	}
+	return "a batch job can import the " + modules + " that kernels had imported"
+}
+
+func importLines(i *hubapi.Imports) []string {
+	if i == nil {
+		return nil
+	}
+	return i.Lines
+}
+
+func repositories(list []hubapi.Repository) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Name+": "+strings.Join(r.Found[:min(len(r.Found), 3)], ", "))
+		if n := len(r.Found) - 3; n > 0 {
+			out[len(out)-1] += ", ..."
+		}
 	}
 	return out
 }

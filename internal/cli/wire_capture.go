@@ -20,7 +20,7 @@ func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.P
 		return images.Source{}, nil, err
 	}
 	source = sourceOf(c.Image, c.Base)
-	source.Upper, source.Mounts, source.Pause, source.Resume = c.Upper, c.Mounts, c.Pause, c.Resume
+	source.Upper, source.Mounts, source.Lost, source.Pause, source.Resume = c.Upper, c.Mounts, c.Lost, c.Pause, c.Resume
 	if c.Fetch == nil {
 		return source, func() {}, nil
 	}

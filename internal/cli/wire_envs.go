@@ -116,7 +116,9 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
 		Losses: hubapi.Losses{
 			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Nanoseconds: m.Losses.Nanoseconds, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
+			Others: m.Losses.Others,
 		},
+		CVMFS: wireRepositories(about.Inventory, e.Use),
 	}, nil
 }
 
@@ -247,7 +249,7 @@ func (f *freezer) wire(e images.Environment, viewer string) hubapi.Environment {
 	out := hubapi.Environment{
 		Digest: e.Digest, Owner: identity.UserOf(e.Owner), Mine: e.Owner == viewer, Name: e.Name, Tag: e.Tag, Moved: e.Moved, Note: e.Note,
 		Created: e.Created, Used: e.Used, Size: e.Size, Own: e.Own, Base: e.Base.Reference, Session: e.FromSession, Unchanged: e.Unchanged,
-		Paused: e.Paused.Seconds(), Share: hubapi.Share{With: string(e.Share.With), Group: e.Share.Group},
+		Paused: e.Paused.Seconds(), Imports: wireImports(e.Use), Share: hubapi.Share{With: string(e.Share.With), Group: e.Share.Group},
 	}
 	if !out.Mine {
 		out.Session = ""

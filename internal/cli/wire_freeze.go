@@ -47,7 +47,7 @@ func (f *freezer) Freeze(
 	defer done()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
-		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow,
+		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
 		Progress: func(p images.Progress) { progress(wireProgress(p)) },
 	})
 	if err != nil {

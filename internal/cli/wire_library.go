@@ -17,7 +17,7 @@ func (s *service) openLibrary() error {
 	s.library, err = images.Open(images.Config{
 		Fetch: s.fetcher(),
 		Dir:   s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quota: int64(c.Quota), Keep: time.Duration(c.Keep),
-		InUse: s.freezer.inUse,
+		InUse: s.freezer.inUse, Try: s.try,
 	})
 	if err != nil {
 		return err

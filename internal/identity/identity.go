@@ -109,6 +109,15 @@ func UserOf(principal string) string {
 	return user
 }
 
+// RealmOf gives the realm in a word that Principal gave.
+func RealmOf(principal string) string {
+	realm, _, named := strings.Cut(strings.TrimPrefix(principal, "@"), "/")
+	if !named || !strings.HasPrefix(principal, "@") {
+		return Site
+	}
+	return realm
+}
+
 // Account gives the account of a realm's user, making it at the first time.
 func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, error) {
 	if err := check(user); err != nil {

@@ -174,6 +174,9 @@ func TestUserOfUndoesPrincipal(t *testing.T) {
 			if got := UserOf(Principal(realm, user)); got != user {
 				t.Errorf("UserOf(Principal(%q, %q)) = %q", realm, user, got)
 			}
+			if got := RealmOf(Principal(realm, user)); got != realm {
+				t.Errorf("RealmOf(Principal(%q, %q)) = %q", realm, user, got)
+			}
 		}
 	}
 }

@@ -135,7 +135,7 @@ func EnvironmentPage(w http.ResponseWriter, v Visit, view EnvironmentView) error
 	e := environmentRow{Environment: view.Environment, Visit: v}
 	body := environmentBody{environmentRow: e, Details: view.EnvironmentDetails, Inside: readInside(view.Inventory), History: steps(v, view)}
 	f := frame{Title: "Environment " + e.Title(), Script: true, Visit: v, Body: body}
-	if !e.Known {
+	if !e.Known || e.Imports != nil && e.Imports.State == hubapi.ImportsWaiting && len(e.Imports.Lines) == 0 {
 		f.Refresh = 5 // it is being looked at
 	}
 	return write(w, http.StatusOK, "environment.html", f)

@@ -131,6 +131,12 @@ func (c *Client) Freeze(ctx context.Context, id string, r FreezeRequest, each fu
 	return follow[Environment](ctx, c, path("sessions", id, "freeze"), r, each)
 }
 
+// StartServer has the Hub start one of the caller's servers, tells what happens and gives its session. A stream that breaks is joined
+// again; the start goes on without it.
+func (c *Client) StartServer(ctx context.Context, r ServerRequest, each func(Progress)) (Session, error) {
+	return follow[Session](ctx, c, "/servers", r, each)
+}
+
 // follow makes a request whose steps and result come as a stream. Where that breaks the request is made again: it joins the work, or
 // goes on with it.
 func follow[T any](ctx context.Context, c *Client, where string, in any, each func(Progress)) (T, error) {

@@ -205,6 +205,12 @@ type JobRequest struct {
 	RequestID   string            `json:"request_id"` // repeating the request with the same one gives the same job
 }
 
+// ServerRequest asks the caller's Hub for one of her servers.
+type ServerRequest struct {
+	Name    string         `json:"name"`    // empty: the default server
+	Options map[string]any `json:"options"` // as on the spawn form: profile, image, cpus, memory, environment, fresh; empty: the default profile
+}
+
 // FreezeRequest names the environment that a freeze is to make.
 type FreezeRequest struct {
 	Name  string   `json:"name"`
@@ -240,6 +246,6 @@ type (
 // The names of a freeze's events.
 const (
 	EventProgress = "progress" // data: Progress
-	EventDone     = "done"     // data: Environment
+	EventDone     = "done"     // data: what the request makes
 	EventError    = "error"    // data: ErrorBody
 )

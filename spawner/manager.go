@@ -316,7 +316,7 @@ func newID(k Kind) ID {
 
 // kindOf tells jobs from sessions by the ID alone: Job, or Lab for any session.
 func kindOf(id ID) Kind {
-	if strings.HasPrefix(string(id), "j-") {
+	if id.OfJob() {
 		return Job
 	}
 	return Lab

@@ -10,6 +10,7 @@ package spawner
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"slipway/internal/gpu"
@@ -17,6 +18,9 @@ import (
 
 // ID names a workload for ever: "s-" or "j-" and 16 lower-case letters and digits. It is safe in paths, labels and host names.
 type ID string
+
+// OfJob tells a job from a session by the ID alone.
+func (id ID) OfJob() bool { return strings.HasPrefix(string(id), "j-") }
 
 // User is a person's name as the Hub has it, unchanged: case counts, and it may hold any characters.
 type User string

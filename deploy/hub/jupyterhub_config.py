@@ -70,9 +70,9 @@ c.JupyterHub.load_roles = [
     },
     {
         "name": "slipway",
-        "description": "Slipway: sees the servers that the Hub believes to run and its groups, and tells it what is in use",
+        "description": "Slipway: sees the Hub's servers and groups, tells it what is in use, starts servers for who asks for her own",
         "services": ["slipway"],
-        "scopes": ["list:users", "read:servers", "users:activity", "list:groups", "read:groups"],
+        "scopes": ["list:users", "servers", "users:activity", "list:groups", "read:groups"],
     },
     {
         "name": "check",

@@ -113,7 +113,7 @@ func (r real) usersComeAndGo() {
 	r.is(err, errs.Invalid)
 	_, err = clientFor(r.T, r.hub, "slipway", "wrong").Users(ctx)
 	r.is(err, errs.Unauthorized)
-	_, err = r.slipway.StartServer(ctx, "alice", "", nil)
+	_, err = clientFor(r.T, r.hub, "narrow", "token-of-the-service-that-sees-little").StartServer(ctx, "alice", "", nil)
 	r.is(err, errs.Forbidden)
 }
 

@@ -62,6 +62,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/sessions", serve(s, 200, s.listSessions))
 	r.Post("/sessions", serve(s, 202, s.startSession))
 	r.Delete("/sessions", serve(s, 204, s.removeSessionsOf))
+	r.Post("/servers", s.plain(s.startServer))
 	r.Get("/sessions/{id}", serve(s, 200, s.session))
 	r.Delete("/sessions/{id}", serve(s, 204, s.removeSession))
 	r.Get("/sessions/{id}/wait", serve(s, 200, s.waitSession))
@@ -75,6 +76,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/environments", serve(s, 200, s.listEnvironments))
 	r.Route("/environments/{ref}", s.environmentRoutes)
 	r.Post("/environment-pulls", s.plain(s.pullEnvironment))
+	r.Post("/environment-credentials", s.plain(s.environmentCredential))
 	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 

@@ -102,6 +102,8 @@ type Hub struct {
 	OAuth       OAuth // logs users in to the pages
 	// Outpost are the credentials of its OutpostSpawner, any of which stands for the hub; none: it has no such Spawner.
 	Outpost []Credential
+	// Servers starts servers for its users; nil: the service has no token there.
+	Servers Servers
 	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
 	OutpostAddress string
 }
@@ -134,6 +136,7 @@ type Config struct {
 	PublishGPUs func(format string) (string, error)
 	Shipper     Shipper          // nil likewise
 	Exporter    Exporter         // nil likewise
+	Credentials Credentials      // nil likewise
 	Registry    http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
 	Checks      []Check          // for /readyz; nil: the engine alone
 	Metrics     *metrics.Metrics // nil: no /metrics

@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ var walked = map[string]struct {
 	"GET /spawn-form":                 {path: "/spawn-form?user=alice"},
 	"GET /sessions":                   {path: "/sessions?user=alice"},
 	"POST /sessions":                  {path: "/sessions", refused: true, body: `{"user":"alice","launch":"x","prefix":"/user/alice/","argv":["sh"],"options":{}}`},
+	"POST /servers":                   {path: "/servers", body: `{"name":"","options":{}}`},
 	"DELETE /sessions":                {path: "/sessions?user=alice&name=", refused: true},
 	"GET /sessions/{id}":              {path: "/sessions/s-alice", refused: true},
 	"DELETE /sessions/{id}":           {path: "/sessions/s-alice", refused: true},
@@ -50,6 +52,7 @@ var walked = map[string]struct {
 	"GET /environments/{ref}/export":  {path: "/environments/sha256:aabbcc/export?as=sif", refused: true},
 	"POST /environments/{ref}/push":   {path: "/environments/sha256:aabbcc/push", refused: true, body: `{"to":"registry.example/bob/x:1"}`},
 	"POST /environment-pulls":         {path: "/environment-pulls", body: `{"from":"registry.example/x/y:1"}`},
+	"POST /environment-credentials":   {path: "/environment-credentials", refused: true, body: `{"workload":"j-alice"}`},
 	"GET /environment-usage":          {path: "/environment-usage?user=alice"},
 	"POST /environment-sweep":         {path: "/environment-sweep?dry=true", refused: true},
 	"GET /sessions/{id}/gpu":          {path: "/sessions/s-alice/gpu", refused: true},
@@ -69,7 +72,8 @@ var walked = map[string]struct {
 var outside = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
 
 func TestNoRouteGivesAnothersThings(t *testing.T) {
-	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), nil)
+	servers := &fakeServers{}
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), func(cfg *Config) { cfg.Hubs[0].Servers = servers })
 	seen := map[string]bool{}
 	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if outside[method+" "+route] {
@@ -97,6 +101,9 @@ func TestNoRouteGivesAnothersThings(t *testing.T) {
 		if c.User == "alice" || c.Spawner || (c.Admin && c.User != "slipway") {
 			t.Errorf("the engine was asked as %+v", c)
 		}
+	}
+	if !slices.Equal(servers.asked, []string{"bob/"}) {
+		t.Errorf("servers were started: %q", servers.asked)
 	}
 	if len(h.engine.work) < 2 || h.engine.work["s-alice"].Phase != spawner.Running || h.engine.work["j-alice"].Phase != spawner.Running {
 		t.Error("something of hers was changed")

@@ -124,6 +124,13 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return nothingElse(c, args[1:])
+	}
+	return nil
+}
+
 func nothingElse(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}

@@ -74,13 +74,6 @@ func keysCommand(env Env) *cobra.Command {
 	return c
 }
 
-func atMostOne(c *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return nothingElse(c, args[1:])
-	}
-	return nil
-}
-
 // keysDir is the directory of the keys that sign environments.
 func keysDir(cfg config.Config) string {
 	return cmp.Or(cfg.Environments.Keys, filepath.Join(cfg.DataDir, "keys"))

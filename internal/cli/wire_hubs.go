@@ -57,6 +57,9 @@ func newHubPart(h config.Hub) (hubPart, error) {
 		Name: h.Name, APIURL: api, CA: ca, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
 	}
+	if !token.Empty() {
+		p.server.Servers = p.client
+	}
 	p.server.OutpostAddress = h.Outpost.Address
 	for _, c := range h.Outpost.Credentials {
 		password, err := c.Password()

@@ -52,7 +52,7 @@ c.JupyterHub.load_roles = [
     {
         "name": "slipway",
         "services": ["slipway"],
-        "scopes": ["list:users", "read:servers", "users:activity", "list:groups", "read:groups", "custom:outpostflavors:set"],
+        "scopes": ["list:users", "servers", "users:activity", "list:groups", "read:groups", "custom:outpostflavors:set"],
     },
     {
         "name": "tests",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,7 @@ const lab = spawner.ID("s-aaaaaaaaaaaaaaaa")
 
 func launch(id spawner.ID) spawner.Launch {
 	kind := spawner.Lab
-	if strings.HasPrefix(string(id), "j-") {
+	if id.OfJob() {
 		kind = spawner.Job
 	}
 	return spawner.Launch{Workload: spawner.Workload{ID: id, Kind: kind}, Report: func(string, int) {}}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/hubapi"
+	"slipway/hubapi/hub"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// fakeServers is a Hub with one server of each user's.
+type fakeServers struct {
+	now     hub.Server
+	refuses error
+	says    []hub.Progress
+	lost    error // how the progress ends
+	asked   []string
+	options map[string]any
+}
+
+func (f *fakeServers) Server(_ context.Context, user, server string) (hub.Server, error) {
+	if f.now == (hub.Server{}) {
+		return f.now, errs.New(errs.NotFound, "the Hub has no such server")
+	}
+	return f.now, nil
+}
+
+func (f *fakeServers) StartServer(_ context.Context, user, server string, options map[string]any) (bool, error) {
+	f.asked, f.options = append(f.asked, user+"/"+server), options
+	return false, f.refuses
+}
+
+func (f *fakeServers) Progress(context.Context, string, string) iter.Seq2[hub.Progress, error] {
+	return func(yield func(hub.Progress, error) bool) {
+		for _, p := range f.says {
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if f.lost != nil {
+			yield(hub.Progress{}, f.lost)
+		}
+	}
+}
+
+func TestStartServer(t *testing.T) {
+	steps := []hub.Progress{{Percent: 10, Message: "waits"}, {Percent: 100, Ready: true}}
+	for name, test := range map[string]struct {
+		servers *fakeServers
+		token   string
+		want    error  // of this kind
+		say     string // in the error
+		asked   bool
+	}{
+		"is up":             {&fakeServers{says: steps}, "alice-token", nil, "", true},
+		"joined":            {&fakeServers{now: hub.Server{Pending: "spawn"}, says: steps}, "alice-token", nil, "", false},
+		"runs already":      {&fakeServers{now: hub.Server{Ready: true}}, "alice-token", errs.New(errs.Conflict, ""), "runs already", false},
+		"is being stopped":  {&fakeServers{now: hub.Server{Pending: "stop"}}, "alice-token", errs.New(errs.Conflict, ""), "stop", false},
+		"the Hub refuses":   {&fakeServers{refuses: errs.New(errs.OverQuota, "too many")}, "alice-token", errs.New(errs.OverQuota, ""), "too many", true},
+		"fails":             {&fakeServers{says: []hub.Progress{{Failed: true, Message: "no such profile"}}}, "alice-token", errs.New(errs.Unavailable, ""), "no such profile", true},
+		"breaks off":        {&fakeServers{lost: errs.New(errs.Conflict, "it is not being started")}, "alice-token", errs.New(errs.Conflict, ""), "not being", true},
+		"is no session":     {&fakeServers{says: steps}, "carol-token", errs.New(errs.NotFound, ""), "not here", true},
+		"no token there":    {nil, "alice-token", errs.New(errs.Missing, ""), "no token", false},
+		"asked by a hub":    {&fakeServers{}, spawnerToken, errs.New(errs.Forbidden, ""), "only a user", false},
+		"nobody is calling": {&fakeServers{}, "", errs.New(errs.Unauthorized, ""), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running := lab("s-1", "alice", "/user/alice/two/")
+			running.Name = "two"
+			h := start(t, newFake(running, lab("s-2", "alice", "/user/alice/")), func(cfg *Config) {
+				if test.servers != nil {
+					cfg.Hubs[0].Servers = test.servers
+				}
+			})
+			var told []string
+			s, err := h.client(t, test.token).StartServer(t.Context(), hubapi.ServerRequest{Name: "two", Options: map[string]any{"environment": "ana:v1"}},
+				func(p hubapi.Progress) { told = append(told, p.Message) })
+			if test.want != nil {
+				want, _ := errors.AsType[*errs.Error](test.want)
+				if !errs.Is(err, want.Kind) || !strings.Contains(err.Error(), test.say) {
+					t.Errorf("%v", err)
+				}
+			} else if err != nil || s.ID != "s-1" || len(told) != 1 || told[0] != "waits" {
+				t.Errorf("%+v, %q, %v", s, told, err)
+			}
+			if test.servers == nil {
+				return
+			}
+			if asked := len(test.servers.asked) == 1; asked != test.asked {
+				t.Errorf("the Hub was asked for %q", test.servers.asked)
+			}
+			if diff := cmp.Diff(map[string]any{"environment": "ana:v1"}, test.servers.options); test.asked && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestOnlyUsersStartServers wants a session to start others of its user, and a job to start none.
+func TestOnlyUsersStartServers(t *testing.T) {
+	h := start(t, newFake(), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	for c, want := range map[spawner.Caller]bool{
+		{Hub: "main", User: "alice"}:                  true,
+		{Hub: "main", User: "alice", Workload: "s-1"}: true,
+		{Hub: "main", User: "alice", Workload: "j-1"}: false,
+		{Hub: "main", Spawner: true}:                  false,
+		{System: true}:                                false,
+		{Hub: "main", Spawner: true, User: "alice"}:   false,
+	} {
+		if _, err := h.serversOf(c); (err == nil) != want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

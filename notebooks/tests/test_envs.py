@@ -110,6 +110,11 @@ def test_the_shared_example_of_details(here: FakeService) -> None:
     record = Environment.from_json(doc)
     assert (record.own, record.share.group, record.driver, record.paused) == (88412160, "higgs", "570.26", 0.05)
     assert record.ref == "analysis:v1"
+    assert record.imports
+    assert (record.imports.state, record.imports.modules, record.imports.broken) == ("tried", 12, 1)
+    shown = repr(Env(Client(), record))
+    assert "a batch job cannot import 1 of the 12 modules" in shown
+    assert "cannot import torch: libcudart.so.12" in shown
     assert {"name", "version", "manager"} <= doc["inventory"]["packages"][0].keys()
 
 
@@ -132,10 +137,11 @@ def test_freeze(notebook: Notebook, service: FakeService) -> None:  # noqa: F811
     )
     assert isinstance(notebook.value, Env)
     assert notebook.value.digest == "sha256:" + "ab" * 32
-    asked = service.freeze_asked
+    asked = dict(service.freeze_asked)
+    assert "IPython" in asked.pop("imported")[sys.executable]
     assert asked == {"name": "ana", "tag": "v1", "note": "with uproot", "allow_secret": ["/opt/t.key"]}
     notebook.run("%freeze")
-    assert service.freeze_asked == {"name": "", "tag": "", "note": ""}
+    assert service.freeze_asked.keys() == {"name", "tag", "note", "imported"}
     assert "unchanged" in notebook.out
 
 

@@ -108,17 +108,25 @@ class Client:
         tag: str = "",
         note: str = "",
         allow_secret: Sequence[str] = (),
+        imported: Mapping[str, Sequence[str]] | None = None,
+        cvmfs: Sequence[str] = (),
         progress: Callable[[FreezeStep], None] = lambda step: None,
     ) -> Environment:
         """Make an environment out of a session, telling each step; unchanged content answers at once.
 
         A freeze whose stream breaks is asked for again: equal content gives the equal digest. What looks like a
-        secret stops it, but for the paths of ``allow_secret``; one that ends in a slash means all below it.
+        secret stops it, but for the paths of ``allow_secret``; one that ends in a slash means all below it. The
+        modules ``imported``, by interpreter, are tried in the image alone afterwards; ``cvmfs`` names repositories
+        that the session uses.
         """
         path = f"/sessions/{part(session)}/freeze"
         body: dict[str, Any] = {"name": name, "tag": tag, "note": note}
         if allow_secret:
             body["allow_secret"] = list(allow_secret)
+        if imported:
+            body["imported"] = {python: list(names) for python, names in imported.items()}
+        if cvmfs:
+            body["cvmfs"] = list(cvmfs)
         patience, again = self._http.patience(), False
 
         def alive(step: FreezeStep) -> None:

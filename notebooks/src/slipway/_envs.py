@@ -137,10 +137,12 @@ class Env:
             ("python", record.python),
             ("packages", str(record.packages) if record.known else "not looked at yet: .refresh() in some seconds"),
             ("cuda", record.cuda + (f", driver {record.driver} or newer" if record.driver else "")),
+            ("imports", record.imports.words if record.imports else ""),
             ("shared with", shared.words if record.mine else f"you, by {record.owner}"),
         ]
         how = ("nothing has changed since it was frozen",) if record.unchanged else ()
-        return Table(("", ""), [pair for pair in pairs if pair[1]], how)
+        wrong = record.imports.lines if record.imports else ()
+        return Table(("", ""), [pair for pair in pairs if pair[1]], (*how, *wrong))
 
     def __repr__(self) -> str:
         """Tell what is known of it, without asking the service."""

@@ -17,6 +17,7 @@ from ._errors import ConflictError, InvalidError, MissingError
 from ._home import home_packages, home_warning
 from ._show import Screen
 from ._site import Environment, FreezeStep
+from ._use import cvmfs_repositories, imported_modules
 from ._watch import WatchInterrupted
 
 _HELP = """\
@@ -141,6 +142,8 @@ def freeze_session(client: Client, screen: Screen, options: FreezeOptions | None
             tag=options.tag,
             note=options.note,
             allow_secret=options.allow_secret,
+            imported=imported_modules(),
+            cvmfs=cvmfs_repositories(),
             progress=progress,
         )
     except ConflictError as error:

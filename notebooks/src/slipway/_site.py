@@ -28,12 +28,45 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Imports:
+    """Whether the image alone can import what kernels had imported: ``broken`` of ``modules`` it cannot.
+
+    ``state`` is waiting, tried or untried; ``lines`` say what is wrong.
+    """
+
+    state: str
+    modules: int = 0
+    broken: int = 0
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> Imports:
+        """Read what was found."""
+        lines = tuple(str(line) for line in items(doc, "lines"))
+        return cls(text(doc, "state"), whole(doc, "modules") or 0, whole(doc, "broken") or 0, lines)
+
+    @property
+    def words(self) -> str:
+        """What was found, in a line."""
+        what = "1 module" if self.modules == 1 else f"{self.modules} modules"
+        if self.state == "waiting":
+            return "to be tried in the image alone: .refresh() in a moment"
+        if self.state == "untried":
+            return "could not be tried"
+        if self.broken:
+            return f"a batch job cannot import {self.broken} of the {what} that kernels had imported"
+        if not self.modules:
+            return "nothing but Python's own modules, so there was nothing to try"
+        return f"the {what} that kernels had imported were tried in the image alone"
+
+
+@dataclass(frozen=True)
 class Environment:
     """An immutable software environment, under one of its names.
 
     Of ``size`` bytes ``own`` are not its base's; ``paused`` is for how many seconds its freeze held the session
     still; ``moved``: the tag names a newer one now. Python, packages, cuda and the least driver are ``known``
-    some seconds after the freeze.
+    some seconds after the freeze. ``imports`` is None where no session has said what it had imported.
     """
 
     digest: str
@@ -57,6 +90,7 @@ class Environment:
     python: str = ""
     cuda: str = ""
     driver: str = ""
+    imports: Imports | None = None
 
     @classmethod
     def from_json(cls, doc: JSON) -> Environment:
@@ -65,11 +99,12 @@ class Environment:
         read: dict[str, Any] = {key: text(doc, key) for key in (*words, "cuda", "driver")}
         read |= {key: bool(doc.get(key, key == "mine")) for key in ("mine", "moved", "unchanged", "known")}
         read |= {key: whole(doc, key) or 0 for key in ("size", "own", "packages")}
-        shared = doc.get("share")
+        shared, imports = doc.get("share"), doc.get("imports")
         return cls(
             **read,
             paused=number(doc, "paused") or 0,
             share=Share.from_json(shared if isinstance(shared, Mapping) else {}),
+            imports=Imports.from_json(imports) if isinstance(imports, Mapping) else None,
         )
 
     @property

@@ -188,7 +188,7 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
+				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
 				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
 				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",

@@ -24,16 +24,24 @@ func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.P
 	if c.Fetch == nil {
 		return source, func() {}, nil
 	}
+	return s.copied(ctx, source, c.Fetch, tell)
+}
+
+// fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those of its image.
+type fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
+
+// copied has a session's tree fetched into a directory of its own.
+func (s *service) copied(ctx context.Context, source images.Source, get fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	dir, err := os.MkdirTemp(s.path("fetch"), "")
 	if err != nil {
 		return images.Source{}, nil, err
 	}
-	done = func() {
+	done := func() {
 		if err := os.RemoveAll(dir); err != nil {
 			s.log.Error("a session's copied tree cannot be removed", "path", dir, "error", err)
 		}
 	}
-	source.Upper, source.Layers, err = c.Fetch(ctx, dir, func(message string, percent int) {
+	source.Upper, source.Layers, err = get(ctx, dir, func(message string, percent int) {
 		tell(hubapi.Progress{Stage: "fetching", Message: message, Percent: float64(percent)})
 	})
 	if err != nil {

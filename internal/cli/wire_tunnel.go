@@ -22,7 +22,9 @@ func (a agents) Open(id spawner.ID, socket string, uid int) error {
 func (a agents) Close(id spawner.ID) { a.links.Close(string(id)) }
 
 // Agent gives the client of a workload's agent.
-func (a agents) Agent(id spawner.ID) spawner.Agent {
+func (a agents) Agent(id spawner.ID) spawner.Agent { return a.client(id) }
+
+func (a agents) client(id spawner.ID) *control.Client {
 	return &control.Client{Dial: func(ctx context.Context) (net.Conn, error) {
 		return a.links.Dial(ctx, string(id), tunnel.DoorControl)
 	}}

@@ -39,6 +39,29 @@ func (f fakeShipper) Export(ctx context.Context, c spawner.Caller, ref, form str
 	}}, nil
 }
 
+// TestCredentials: a workload's agent asks for itself, a user for what is hers, and nobody for another's.
+func TestCredentials(t *testing.T) {
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), nil)
+	for _, tc := range []struct{ token, workload, want string }{
+		{"alice-token", "j-alice", "secret of j-alice"},
+		{"bob-token", "j-alice", ""},
+		{"alice-token", "", ""},
+		{spawnerToken, "s-alice", ""},
+	} {
+		got, err := h.client(t, tc.token).EnvironmentCredential(t.Context(), hubapi.CredentialRequest{Workload: tc.workload})
+		if got.Password != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s asks for %q: %q, %v", tc.token, tc.workload, got.Password, err)
+		}
+		if text := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(text, "secret") {
+			t.Errorf("it is printed: %s", text)
+		}
+	}
+	status, body := raw(t, agentServer(t, h.AgentAPI(), "j-alice"), "POST "+hubapi.Base+"/environment-credentials HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	if status != 200 || !strings.Contains(body, "secret of j-alice") {
+		t.Errorf("from within: %d %s", status, body)
+	}
+}
+
 func TestExport(t *testing.T) {
 	h := start(t, newFake(), nil)
 	get := func(token, path, ask string) (*http.Response, string, error) {

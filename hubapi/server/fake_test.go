@@ -372,6 +372,13 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "no link")
 		},
+		Credentials: func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error) {
+			w, err := engine.Get(ctx, c, id)
+			if err != nil {
+				return hubapi.EnvironmentCredential{}, err
+			}
+			return hubapi.EnvironmentCredential{Workload: string(w.ID), Environment: theDigest, Password: "secret of " + string(w.ID)}, nil
+		},
 		Logger: slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {

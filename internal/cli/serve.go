@@ -220,8 +220,9 @@ func (s *service) makeServer(context.Context) error {
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs),
 		Dial:         agents{s.links}.dialApp,
-		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.registry(), Shipper: shipper, Exporter: s.freezer,
-		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
+		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
+		Credentials: s.credentials(),
+		GPUs:        s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports,

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -33,16 +34,19 @@ type shelves struct {
 	box       *secret.Box
 }
 
-// registry makes the service's own registry.
-func (s *service) registry() http.Handler {
-	shelves := &shelves{
+// shelves makes the repositories of the service's own registry.
+func (s *service) shelves() *shelves {
+	return &shelves{
 		library: s.library, viewer: s.freezer.viewer, principal: s.principal, box: s.box,
 		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
 		workload: func(ctx context.Context, id spawner.ID) (spawner.Workload, error) {
 			return s.engine.Get(ctx, spawner.Caller{System: true}, id)
 		},
 	}
-	return registry.New(registry.Config{Open: shelves.open, Logger: s.log})
+}
+
+func (s *shelves) handler(log *slog.Logger) http.Handler {
+	return registry.New(registry.Config{Open: s.open, Logger: log})
 }
 
 // everything is the repository of all that a caller may read. No user's repository has one word alone.

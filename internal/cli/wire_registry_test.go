@@ -18,7 +18,6 @@ import (
 	"slipway/images"
 	"slipway/images/blob"
 	"slipway/images/oci"
-	"slipway/images/registry"
 	"slipway/images/registry/registrytest"
 	"slipway/images/seal"
 	"slipway/images/squash"
@@ -116,7 +115,7 @@ func (d *depotOf) share(owner, ref string) {
 }
 
 func (d *depotOf) handler() http.Handler {
-	return registry.New(registry.Config{Open: d.shelves.open, Logger: slog.New(slog.NewTextHandler(d.t.Output(), nil))})
+	return d.shelves.handler(slog.New(slog.NewTextHandler(d.t.Output(), nil)))
 }
 
 // ask makes a request with a password.

@@ -19,8 +19,9 @@ type Environments struct {
 	Keep      Duration            `yaml:"keep"`      // environments without a name, after their last use; 0: for ever
 	Groups    map[string][]string `yaml:"groups"`    // users who may share environments with their group
 	HubGroups HubGroups           `yaml:"hub_groups"`
-	Stores    []EnvironmentStore  `yaml:"stores"`  // with a copy of each
-	Exports   []EnvironmentExport `yaml:"exports"` // that others publish
+	Registry  string              `yaml:"registry"` // where other hosts find the service's registry: http(s)://host; empty: at listen
+	Stores    []EnvironmentStore  `yaml:"stores"`   // with a copy of each
+	Exports   []EnvironmentExport `yaml:"exports"`  // that others publish
 }
 
 // Quotas are bounds of their own.

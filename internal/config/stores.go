@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -66,8 +67,23 @@ func (e *EnvironmentExport) UnmarshalYAML(read func(any) error) error {
 	return nil
 }
 
+// RegistryURL gives where other hosts find the service's registry.
+func (c Config) RegistryURL() *url.URL {
+	if u, ok := webURL(c.Environments.Registry); ok {
+		return u
+	}
+	scheme := "https"
+	if c.TLS.Cert == "" {
+		scheme = "http"
+	}
+	return &url.URL{Scheme: scheme, Host: c.Listen}
+}
+
 // checkPlaces looks at where environments go beside data_dir.
 func (c Config) checkPlaces(p *problems) {
+	if u, ok := webURL(c.Environments.Registry); c.Environments.Registry != "" && (!ok || strings.Trim(u.Path, "/") != "") {
+		p.add("environments.registry", withoutPassword(c.Environments.Registry), "the service's address for other hosts, without a path, such as https://slipway.example.org")
+	}
 	names, places := map[string]bool{}, map[string]bool{}
 	for i, s := range c.Environments.Stores {
 		at := fmt.Sprintf("environments.stores[%d].", i)

@@ -27,6 +27,10 @@ func TestPlaces(t *testing.T) {
 		{"stores: [{name: vault, directory: /mnt/vault}]", ""},
 		{bucket(""), ""},
 		{bucket(", prefix: main/, region: eu, plain: true"), ""},
+		{"registry: https://slipway.example.org:8443", ""},
+		{"registry: slipway.example.org", "environments.registry"},
+		{"registry: https://slipway.example.org/v2/", "environments.registry"},
+		{"registry: https://alice:hunter2@slipway.example.org", "environments.registry"},
 		{"exports: [{name: cvmfs, directory: /cvmfs/x}]", ""},
 		{"exports: [{name: cvmfs, directory: /cvmfs/x, forms: [sif, unpacked], shared: any, tags: [\"v*\"], begin: [a], publish: [b], abort: [c]}]", ""},
 		{"stores: [{name: Vault, directory: /mnt/vault}]", "stores[0].name"},
@@ -69,6 +73,21 @@ func TestPlaces(t *testing.T) {
 		if got := strings.Join(all, "\n"); tt.want == "" && got != "" || len(all) > 1 || !strings.Contains(got, tt.want) || strings.Contains(got, "hunter2") {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
 		}
+	}
+}
+
+func TestRegistryURL(t *testing.T) {
+	c := Default()
+	if got := c.RegistryURL().String(); got != "http://127.0.0.1:8090" {
+		t.Errorf("%s", got)
+	}
+	c.TLS.Cert = "x"
+	if got := c.RegistryURL().String(); got != "https://127.0.0.1:8090" {
+		t.Errorf("%s", got)
+	}
+	c.Environments.Registry = "https://slipway.example.org"
+	if got := c.RegistryURL(); got.Host != "slipway.example.org" || got.Scheme != "https" {
+		t.Errorf("%s", got)
 	}
 }
 

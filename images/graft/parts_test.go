@@ -20,7 +20,10 @@ import (
 	"slipway/internal/testenv"
 )
 
-func emptyPass() *pass { return &pass{sets: map[string]*squashfs.Xattrs{}} }
+func emptyPass() *pass {
+	base := &squashfs.Image{Root: &squashfs.Node{Kind: squashfs.Dir}}
+	return &pass{g: &grafter{cfg: Config{Base: base}}, sets: map[string]*squashfs.Xattrs{}}
+}
 
 func TestMarksOfOverlayfs(t *testing.T) {
 	for _, tc := range []struct {

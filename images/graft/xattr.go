@@ -3,6 +3,7 @@ package graft
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 
 	"slipway/images/squashfs"
@@ -14,6 +15,10 @@ import (
 var ErrNotSelfContained = errors.New("its content cannot be told from the upper directory alone")
 
 const overlayPrefix = "trusted.overlay."
+
+// otherPrefixes are those of overlays that users mount: the kernel's with userxattr, and fuse-overlayfs. In an overlay of root's they are
+// users' own attributes, such as those of containers that somebody runs within a session.
+func otherPrefixes() []string { return []string{"user.overlay.", "user.fuseoverlayfs."} }
 
 // attributes sorts the xattrs of an entry: what squashfs holds, and whether overlayfs marks a directory as opaque. What
 // is lost is counted; marks of overlayfs that point elsewhere are refused.
@@ -27,6 +32,9 @@ func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs
 			opaque = opaque || mark == "opaque"
 			continue
 		}
+		if err := p.ofOneKind(path, x); err != nil {
+			return nil, false, err
+		}
 		switch namespace, _, _ := strings.Cut(x.Name, "."); {
 		case namespace == "user" || namespace == "trusted" || namespace == "security":
 			set = append(set, squashfs.Xattr{Name: x.Name, Value: x.Value})
@@ -37,6 +45,17 @@ func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs
 		}
 	}
 	return p.share(set), opaque, nil
+}
+
+// ofOneKind refuses an attribute by which a user's overlay would mark what the image has as well. Of nothing else could it be told whether
+// it is a mark, and the two readings are different trees: no fallback may choose either.
+func (p *pass) ofOneKind(path string, x tree.Xattr) error {
+	marks := func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) }
+	if !slices.ContainsFunc(otherPrefixes(), marks) || p.g.cfg.Base.Lookup("/"+path) == nil {
+		return nil
+	}
+	return errs.New(errs.Conflict, "/%s carries %s: it is the image's, and the attribute may mean that it was changed through an overlay of a user's", path, x.Name).
+		With("take the attribute away (`setfattr -x " + x.Name + "`), or freeze such a session through its agent, which knows its overlay")
 }
 
 func harmless(mark string, value []byte) bool {

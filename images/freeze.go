@@ -169,8 +169,12 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		<-copied
 		return nil, err
 	}
+	looked := lookAtLarge(ctx, scanner, req.Source.Upper, b.image.Root, made.Root)
 	if err := <-copied; err != nil {
 		return nil, fmt.Errorf("copy the base: %w", err)
+	}
+	if looked != nil {
+		return nil, looked
 	}
 	d := &draft{file: file, state: made.State, paused: made.Paused, manifest: l.manifestOf(req.Source)}
 	d.document.Base = &base.Part

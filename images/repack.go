@@ -66,7 +66,7 @@ func (d *draft) sealPacked(ctx context.Context, scanner *secrets.Scanner) error 
 	return d.seal(ctx, image.Super, tail, scanner)
 }
 
-// maxLook is the size up to which files are searched for secrets, as in a graft.
+// maxLook is the size up to which files are shown whole to the search for secrets, as in a graft.
 const maxLook = 1 << 20
 
 // lookAt shows a snapshot's files to the scanner. Nobody but the service can change it.
@@ -79,13 +79,26 @@ func lookAt(ctx context.Context, scanner *secrets.Scanner, dir string) error {
 			return context.Cause(ctx)
 		}
 		info, err := e.Info()
-		if err != nil || info.Size() > maxLook {
+		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(path)
-		if err == nil {
-			scanner.Look(strings.TrimPrefix(path, dir), content)
-		}
-		return err
+		return lookIn(scanner, path, strings.TrimPrefix(path, dir), info.Size())
 	})
+}
+
+// lookIn shows one file to the scanner, whole or as a large one.
+func lookIn(scanner *secrets.Scanner, path, name string, size int64) error {
+	if size > maxLook {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return scanner.LookLarge(name, size, f)
+	}
+	content, err := os.ReadFile(path)
+	if err == nil {
+		scanner.Look(name, content)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 )
@@ -13,6 +14,21 @@ func BenchmarkLook(b *testing.B) {
 			b.SetBytes(int64(len(content)))
 			for b.Loop() {
 				s.Look("/opt/file.py", content)
+			}
+		})
+	}
+}
+
+// BenchmarkLookLarge measures the same of files that are not given whole: a text is read to its end, a library's beginning only.
+func BenchmarkLookLarge(b *testing.B) {
+	for name, content := range map[string][]byte{"source": source(16 << 20), "binary": noise(16 << 20)} {
+		b.Run(name, func(b *testing.B) {
+			s := newScanner(b)
+			for b.Loop() {
+				s.texts.Store(0)
+				if err := s.LookLarge("/opt/file.py", int64(len(content)), bytes.NewReader(content)); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

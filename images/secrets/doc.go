@@ -10,6 +10,9 @@
 // What it must not do: open files of its own, know sessions or squashfs, or change anything. It guards against
 // accidents: who wants to hide a secret from it can.
 //
+// Of a file of more than 1 MiB the first MiB is looked at, and of text up to 16 MiB, 64 MiB in all: what stands behind that is not
+// looked at, nor is what archives and compressed files hold.
+//
 // Left alone on purpose: hashes of passwords, tokens that die with the program that made them (a Jupyter server's own), encrypted
-// vaults but for keys and key stores, keys for browsers that their makers call public, and archives' contents.
+// vaults but for keys and key stores, and keys for browsers that their makers call public.
 package secrets

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/internal/errs"
@@ -29,6 +30,9 @@ type Scanner struct {
 	now   time.Time
 	index *index
 	names byName
+
+	windows sync.Pool    // of *[windowSize]byte
+	texts   atomic.Int64 // bytes of large texts that were searched behind their first windows
 
 	mu    sync.Mutex
 	files map[string]suspect
@@ -59,6 +63,7 @@ func New(cfg Config) (*Scanner, error) {
 	return &Scanner{
 		allow: slices.Clone(cfg.Allow), now: cfg.Now(), index: newIndex(anchors()), names: newByName(nameRules()),
 		files: map[string]suspect{}, more: map[string]struct{}{},
+		windows: sync.Pool{New: func() any { return new([windowSize]byte) }},
 	}, nil
 }
 
@@ -68,15 +73,23 @@ func (s *Scanner) Look(path string, content []byte) {
 	if path == "" || path[0] != '/' {
 		path = "/" + path
 	}
-	findings := s.search(path, content)
+	var found suspect
+	if findings := s.search(path, content); len(findings) > 0 {
+		found = suspectOf(findings, content)
+	}
+	s.keep(path, found)
+}
+
+// keep remembers what was found in a file the last time.
+func (s *Scanner) keep(path string, found suspect) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.files, path)
 	delete(s.more, path)
 	switch {
-	case len(findings) == 0:
+	case len(found.findings) == 0:
 	case len(s.files) < maxFiles:
-		s.files[path] = suspectOf(findings, content)
+		s.files[path] = found
 	default:
 		s.more[path] = struct{}{}
 	}

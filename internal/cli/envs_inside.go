@@ -81,7 +81,6 @@ func losses(l hubapi.Losses) []string {
 		{l.ACLs, "POSIX access list", "POSIX access lists"},
 		{l.Xattrs, "extended attribute of a namespace of its own", "extended attributes of other namespaces"},
 		{l.Times, "time before 1970 or after 2106", "times before 1970 or after 2106"},
-		{l.Nanoseconds, "fraction of a second in a time", "fractions of seconds in times"},
 	} {
 		if x.n > 0 {
 			out = append(out, count(x.n, x.one, x.many))
@@ -90,8 +89,8 @@ func losses(l hubapi.Losses) []string {
 	for _, path := range bounded(l.Paths, len(l.Paths)) {
 		out = append(out, "  "+path)
 	}
-	for _, what := range l.Others {
-		out = append(out, what+": the engine does not give them out")
+	if l.Nanoseconds > 0 {
+		out = append(out, count(l.Nanoseconds, "fraction of a second in a time", "fractions of seconds in times"))
 	}
 	return out
 }

@@ -218,7 +218,10 @@ func TestResumedOnceWhateverFails(t *testing.T) {
 		paused int
 	}{
 		"pause":  {func(f *fixture, c *Config) { c.Pause = func(context.Context) error { return broken } }, broken, 1},
-		"disk":   {func(f *fixture, c *Config) { c.Out = &full{left: 1 << 10} }, unix.ENOSPC, 0},
+		"disk": {func(f *fixture, c *Config) {
+			must(f.t, write(filepath.Join(f.upper, "opt/more-than-is-read-ahead"), random(40<<20)))
+			c.Out = &full{left: 1 << 10}
+		}, unix.ENOSPC, 0},
 		"tables": {func(f *fixture, c *Config) { c.Out = &full{left: 3<<20 + 64} }, unix.ENOSPC, 1},
 		"disk in the pause": {func(f *fixture, c *Config) {
 			out := &full{left: 4 << 20}
@@ -315,11 +318,12 @@ func TestCancelledAnywhere(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeAreNamed: in the pause, what cannot be read as it is is an error that says where.
+// TestFilesThatChangeAreNamed: in the pause, what cannot be read as it is is an error that says where. The file is longer than what is
+// read ahead.
 func TestFilesThatChangeAreNamed(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(func(root string) error {
-		return errors.Join(write(filepath.Join(root, "opt/a"), random(2<<20)), write(filepath.Join(root, "opt/b"), "b"))
+		return errors.Join(write(filepath.Join(root, "opt/a"), random(40<<20)), write(filepath.Join(root, "opt/b"), "b"))
 	})
 	cfg := f.config(nil)
 	path := filepath.Join(f.upper, "opt/a")
@@ -331,7 +335,7 @@ func TestFilesThatChangeAreNamed(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	cfg.Pause, once = func(context.Context) error { return nil }, sync.Once{}
-	must(t, os.WriteFile(path, []byte(random(2<<20)), 0o644))
+	must(t, os.WriteFile(path, []byte(random(40<<20)), 0o644))
 	if r, err := Graft(t.Context(), cfg); err != nil || r.Redone != 0 || lookup(r.Root, "opt/a").Data != nil {
 		t.Errorf("redone %d, err = %v", r.Redone, err)
 	}

@@ -23,8 +23,15 @@
 // none at all. (syncfs would wait for what all others on the host have written.) A file system in memory never writes out,
 // so there everything is read in the pause.
 //
+// # Walking
+//
+// Several goroutines list directories and look at what lies in them, ahead of the one that decides; neither the tree nor the
+// fingerprint depends on how many they are. In the pause, the xattrs of a file whose times are those of a running pass are taken to be
+// what that pass read, by the same rule as its content.
+//
 // # Memory
 //
-// For each file of the change there are about 180 bytes of notes while the graft runs, and in the result 260 bytes of node,
-// name and path (measured with 100,000 small files). What is read ahead takes 33 MiB at most.
+// For each file of the change there are about 200 bytes of notes while the graft runs, and in the result 260 bytes of node,
+// name and path (measured with 100,000 small files). What the walk is ahead takes 6 MB, what is read ahead 33 MiB and what waits for a
+// compressor 16 MiB, at most.
 package graft

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"slipway/images/squashfs"
-	"slipway/images/tree"
 )
 
 const (
@@ -22,10 +20,11 @@ const (
 
 // job is one file to store.
 type job struct {
-	file  *os.File
+	file  raw
 	path  string
 	stat  unix.Stat_t
 	node  *squashfs.Node
+	plain bool    // the node's xattrs are to be noted
 	small []byte  // the content of a small file
 	lent  *[]byte // the buffer that small lies in
 	err   error   // why the content is not what stat says
@@ -66,7 +65,7 @@ func (in *intake) add(j *job) error {
 		in.queue <- j // has room for whatever order holds, and for the one that is waited for
 		return nil
 	case <-in.ctx.Done():
-		return errors.Join(context.Cause(in.ctx), j.file.Close())
+		return errors.Join(context.Cause(in.ctx), j.file.close())
 	}
 }
 
@@ -99,12 +98,12 @@ const willNeed = 8 << 20
 func (in *intake) prepare(j *job) {
 	// A page is clean from when its writing begins: nobody needs to wait for the end of it.
 	const begin = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
-	if err := unix.SyncFileRange(int(j.file.Fd()), 0, 0, begin); err != nil {
-		j.err = &os.PathError{Op: "write out", Path: j.file.Name(), Err: err}
+	if err := unix.SyncFileRange(j.file.fd, 0, 0, begin); err != nil {
+		j.err = j.file.failed("write out", err)
 		return
 	}
 	if j.stat.Size > smallMax {
-		_ = unix.Fadvise(int(j.file.Fd()), 0, willNeed, unix.FADV_WILLNEED) // only a hint
+		_ = unix.Fadvise(j.file.fd, 0, willNeed, unix.FADV_WILLNEED) // only a hint
 		return
 	}
 	in.readSmall(j)
@@ -139,7 +138,7 @@ func (in *intake) pool(j *job) *sync.Pool {
 
 // verify says whether the file is still what it was before it was read.
 func (j *job) verify() error {
-	now, err := tree.StatFile(j.file)
+	now, err := j.file.stat()
 	if err == nil && !unchanged(&now, &j.stat) {
 		err = errMoved
 	}
@@ -153,7 +152,7 @@ func (in *intake) store() {
 		if err == nil {
 			err = in.one(j)
 		}
-		if closeErr := j.file.Close(); err == nil {
+		if closeErr := j.file.close(); err == nil {
 			err = closeErr
 		}
 		if j.lent != nil {
@@ -178,7 +177,11 @@ func (in *intake) one(j *job) error {
 		return named(j.path, j.err)
 	}
 	j.node.Data = data
-	in.g.notes.add(&j.stat, data)
+	known := note{data: data}
+	if j.plain {
+		known.xattrs, known.plain = j.node.Xattrs, true
+	}
+	in.g.notes.add(&j.stat, known)
 	in.files++
 	in.bytes += j.stat.Size
 	in.g.cfg.Progress(in.stage, int64(in.files), in.bytes)

@@ -21,6 +21,7 @@ type pass struct {
 	ctx     context.Context
 	running bool
 	in      *intake
+	scout   *scout
 	print   *print
 	waits   int
 	links   map[uint64]*squashfs.Node   // inodes with several names
@@ -43,79 +44,65 @@ func (p *pass) walk() error {
 }
 
 func (p *pass) top() error {
-	root, err := tree.OpenDir(tree.FDPath(int(p.g.root.Fd()))) // a directory's read position belongs to its descriptor
-	if err != nil {
-		return err
+	scout, top := newScout(p.ctx, scouts(), p.g.root, p.g.dev, p.g.cfg.Strip.Top(), p.g.notes)
+	defer scout.end()
+	p.scout = scout
+	if err := scout.visit(top); err != nil {
+		return named("", err)
 	}
-	defer root.Close()
-	base := p.g.cfg.Base.Root
-	p.root, err = p.merged(root, "", base, p.g.cfg.Strip.Top())
+	defer scout.leave(top)
+	p.print.note("", &top.stat)
+	var err error
+	p.root, err = p.merged(top, p.g.cfg.Base.Root)
 	p.g.result.Losses = p.losses
 	return err
 }
 
-// merged gives the directory that dir makes of base's directory of the same path; a base of nil: there is none.
-func (p *pass) merged(dir *os.File, path string, base *squashfs.Node, rules tree.Live) (*squashfs.Node, error) {
-	n, opaque, err := p.directory(dir, path)
+// merged gives the directory that one of the upper directory makes of base's of the same path; a base of nil: there is none.
+func (p *pass) merged(f *folder, base *squashfs.Node) (*squashfs.Node, error) {
+	xattrs, opaque, err := p.attributes(f.path, f.xattrs)
 	if err != nil {
-		return nil, named(path, err)
+		return nil, named(f.path, err)
 	}
+	n := p.node(f.path, &f.stat, xattrs)
 	// Or a session that was stopped and started again, with a new /tmp, would be another environment. What the image lacks and the base
 	// was given stays the session's.
-	if base != nil && rules.All() && base.MTime != generatedAt {
+	if base != nil && f.rules.All() && base.MTime != generatedAt {
 		n.MTime = base.MTime
 	}
 	var below []squashfs.Entry
-	if base != nil && (!opaque || path == "") { // overlayfs always merges the root
+	if base != nil && (!opaque || f.path == "") { // overlayfs always merges the root
 		below = base.Children
 	}
-	changes, err := p.children(dir, path, below, rules)
+	changes, err := p.children(f, below)
 	if err != nil || p.running {
 		return n, err
 	}
-	n.Children = merge(below, changes, rules)
+	n.Children = merge(below, changes, f.rules)
 	return n, nil
 }
 
-// directory makes the node of an open directory, without what lies in it.
-func (p *pass) directory(dir *os.File, path string) (n *squashfs.Node, opaque bool, err error) {
-	st, err := tree.StatFile(dir)
-	if err != nil {
-		return nil, false, err
-	}
-	p.print.note(path, &st)
-	list, err := tree.ReadXattrs(tree.FDPath(int(dir.Fd())))
-	if err != nil {
-		return nil, false, err
-	}
-	xattrs, opaque, err := p.attributes(path, list)
-	return p.node(path, &st, xattrs), opaque, err
-}
-
-// children gives what the entries of dir change, in byte order of names.
-func (p *pass) children(dir *os.File, rel string, base []squashfs.Entry, rules tree.Live) ([]squashfs.Entry, error) {
-	list, err := tree.Names(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list /%s: %w", rel, err)
-	}
+// children gives what the entries of a directory change, in byte order of names.
+func (p *pass) children(f *folder, base []squashfs.Entry) ([]squashfs.Entry, error) {
 	var changes []squashfs.Entry
-	for _, name := range list {
+	for _, part := range f.parts {
 		if err := p.ctx.Err(); err != nil {
 			return nil, err
 		}
-		stripped, below := rules.Enter(name)
-		if stripped || rel == "" && name == runtimeDir {
-			continue
-		}
-		path, old := tree.Join(rel, name), child(base, name)
-		n, err := p.entry(dir, name, path, old, below)
-		switch {
-		case err != nil && p.running && leftForLater(err):
-		case err != nil:
-			return nil, err
-		case !p.running:
-			p.took(path, old, n)
-			changes = append(changes, squashfs.Entry{Name: name, Node: n})
+		entries := p.scout.look(part)
+		p.print.add(part.print)
+		for i := range entries {
+			e := &entries[i]
+			old := child(base, e.name)
+			n, err := p.entry(f, e, old)
+			switch {
+			case err != nil && p.running && leftForLater(err):
+			case err != nil:
+				return nil, err
+			case !p.running:
+				p.took(e.path, old, n)
+				changes = append(changes, squashfs.Entry{Name: e.name, Node: n})
+			}
 		}
 	}
 	return changes, nil
@@ -139,30 +126,27 @@ func (p *pass) took(path string, old, n *squashfs.Node) {
 }
 
 // entry gives the node of an entry, nil for one that deletes, or that cannot be held.
-func (p *pass) entry(dir *os.File, name, path string, base *squashfs.Node, below tree.Live) (*squashfs.Node, error) {
-	st, err := look(dir, name, path, p.g.dev)
-	if err != nil {
-		return nil, named(path, err)
+func (p *pass) entry(dir *folder, e *entry, base *squashfs.Node) (*squashfs.Node, error) {
+	if e.err != nil {
+		return nil, named(e.path, e.err)
 	}
-	if tree.IsDir(&st) {
-		return p.subdir(dir, name, path, base, below)
-	}
-	p.print.note(path, &st)
 	switch {
-	case tree.IsWhiteout(&st): // before links: engines link all whiteouts together
+	case e.folder != nil:
+		return p.subdir(e, base)
+	case tree.IsWhiteout(&e.stat): // before links: engines link all whiteouts together
 		return nil, nil
-	case st.Mode&unix.S_IFMT == unix.S_IFSOCK:
-		p.skip(path)
+	case e.stat.Mode&unix.S_IFMT == unix.S_IFSOCK:
+		p.skip(e.path)
 		return nil, nil
 	}
-	if known := p.links[st.Ino]; known != nil && st.Nlink > 1 {
+	if known := p.links[e.stat.Ino]; known != nil && e.stat.Nlink > 1 {
 		return known, nil
 	}
-	n, err := p.leaf(dir, name, path, &st)
-	if err == nil && st.Nlink > 1 {
-		p.links[st.Ino] = n
+	n, err := p.leaf(dir, e)
+	if err == nil && e.stat.Nlink > 1 {
+		p.links[e.stat.Ino] = n
 	}
-	return n, named(path, err)
+	return n, named(e.path, err)
 }
 
 func (p *pass) skip(path string) {
@@ -171,45 +155,35 @@ func (p *pass) skip(path string) {
 	}
 }
 
-func (p *pass) subdir(dir *os.File, name, path string, base *squashfs.Node, below tree.Live) (*squashfs.Node, error) {
-	sub, err := tree.Child(dir, name, p.g.dev)
-	if err != nil {
-		return nil, named(path, err)
+func (p *pass) subdir(e *entry, base *squashfs.Node) (*squashfs.Node, error) {
+	defer p.scout.leave(e.folder)
+	if err := p.scout.visit(e.folder); err != nil {
+		return nil, named(e.path, err)
 	}
-	defer sub.Close()
 	if base != nil && base.Kind != squashfs.Dir {
 		base = nil
 	}
-	return p.merged(sub, path, base, below)
+	return p.merged(e.folder, base)
 }
 
 // leaf makes the node of what is no directory.
-func (p *pass) leaf(dir *os.File, name, path string, st *unix.Stat_t) (*squashfs.Node, error) {
-	list, err := tree.EntryXattrs(dir, name)
+func (p *pass) leaf(dir *folder, e *entry) (*squashfs.Node, error) {
+	if e.note.plain {
+		n := p.node(e.path, &e.stat, e.note.xattrs)
+		n.Data = e.note.data
+		return n, nil
+	}
+	before := p.losses.ACLs.Count + p.losses.Xattrs.Count
+	xattrs, _, err := p.attributes(e.path, e.xattrs)
 	if err != nil {
 		return nil, err
 	}
-	xattrs, _, err := p.attributes(path, list)
-	if err != nil {
-		return nil, err
-	}
-	n := p.node(path, st, xattrs)
-	switch n.Kind {
-	case squashfs.Symlink:
-		n.Target, err = readlink(dir, name)
-	case squashfs.File:
-		err = p.content(dir, name, path, st, n)
+	n := p.node(e.path, &e.stat, xattrs)
+	n.Target = e.target
+	if n.Kind == squashfs.File {
+		err = p.content(dir, e, n, e.ripe && before == p.losses.ACLs.Count+p.losses.Xattrs.Count)
 	}
 	return n, err
-}
-
-func readlink(dir *os.File, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
-	if err != nil {
-		return "", &os.PathError{Op: "readlink", Path: name, Err: err}
-	}
-	return string(buf[:n]), nil
 }
 
 // errMoved says that an entry is not what it was a moment ago.
@@ -229,32 +203,31 @@ func named(path string, err error) error {
 	}
 }
 
-// content finds or stores what a regular file holds.
-func (p *pass) content(dir *os.File, name, path string, st *unix.Stat_t, n *squashfs.Node) error {
-	if st.Size == 0 {
+// content finds or stores what a regular file holds. plain says that its xattrs are known for as long as its times stay.
+func (p *pass) content(dir *folder, e *entry, n *squashfs.Node, plain bool) error {
+	if e.stat.Size == 0 {
 		return nil
 	}
-	if data := p.g.notes.find(st); data != nil {
-		n.Data = data
+	if n.Data = e.note.data; n.Data != nil {
 		return nil
 	}
 	if p.running {
-		if ripe, err := p.ripe(dir, name, st); err != nil || !ripe {
+		if ripe, err := p.ripe(dir.file, e.name, &e.stat); err != nil || !ripe {
 			return err
 		}
 	}
-	f, err := tree.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	f, err := openRaw(dir.file, e.name, e.path)
 	if err != nil {
 		return err
 	}
-	now, err := tree.StatFile(f)
-	if err == nil && (!unchanged(&now, st) || now.Dev != st.Dev) {
+	now, err := f.stat()
+	if err == nil && (!unchanged(&now, &e.stat) || now.Dev != e.stat.Dev) {
 		err = errMoved
 	}
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(err, f.close())
 	}
-	return p.in.add(&job{file: f, path: path, stat: now, node: n, ready: make(chan struct{})})
+	return p.in.add(&job{file: f, path: e.path, stat: now, node: n, plain: plain, ready: make(chan struct{})})
 }
 
 // maxWaits bounds how often one pass stops for files that have just been written.

@@ -36,59 +36,40 @@ func Scan(ctx context.Context, upper string, strip *tree.Strip) (state string, f
 	if err != nil {
 		return "", 0, 0, err
 	}
-	s := &scanner{ctx: ctx, dev: st.Dev, print: newPrint()}
-	s.print.note("", &st)
-	if err := s.dir(root, "", strip.Top()); err != nil {
+	print := newPrint()
+	print.note("", &st)
+	scout, top := newScout(ctx, scouts(), root, st.Dev, strip.Top(), nil)
+	defer scout.end()
+	if err := scan(scout, top, print); err != nil {
 		return "", 0, 0, err
 	}
-	files, bytes, state = s.print.sums()
+	files, bytes, state = print.sums()
 	return state, files, bytes, nil
 }
 
-type scanner struct {
-	ctx   context.Context
-	dev   uint64
-	print *print
-}
-
-func (s *scanner) dir(dir *os.File, rel string, rules tree.Live) error {
-	if err := s.ctx.Err(); err != nil {
-		return err
+// scan adds all that lies in a directory to a fingerprint.
+func scan(s *scout, f *folder, all *print) error {
+	switch err := s.visit(f); {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
+		return nil // gone, or replaced by something else since: a changed fingerprint is all that follows
+	case err != nil:
+		return fmt.Errorf("scan /%s: %w", f.path, err)
 	}
-	list, err := tree.Names(dir)
-	if err != nil {
-		return fmt.Errorf("list /%s: %w", rel, err)
-	}
-	for _, name := range list {
-		stripped, below := rules.Enter(name)
-		if stripped || rel == "" && name == runtimeDir {
-			continue
-		}
-		if err := s.entry(dir, name, tree.Join(rel, name), below); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	defer s.leave(f)
+	for _, p := range f.parts {
+		entries := s.look(p)
+		all.add(p.print)
+		for i := range entries {
+			e := &entries[i]
+			if e.err == nil && e.folder != nil {
+				e.err = scan(s, e.folder, all)
+			}
+			if e.err != nil && !errors.Is(e.err, fs.ErrNotExist) {
+				return e.err
+			}
 		}
 	}
 	return nil
-}
-
-func (s *scanner) entry(dir *os.File, name, path string, below tree.Live) error {
-	st, err := look(dir, name, path, s.dev)
-	if err != nil {
-		return err
-	}
-	s.print.note(path, &st)
-	if !tree.IsDir(&st) {
-		return nil
-	}
-	sub, err := tree.Child(dir, name, s.dev)
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil // replaced by something else since: a changed fingerprint is all that follows
-	}
-	if err != nil {
-		return fmt.Errorf("scan /%s: %w", path, err)
-	}
-	defer sub.Close()
-	return s.dir(sub, path, below)
 }
 
 // look looks at an entry that must lie on dev.
@@ -131,6 +112,15 @@ func (p *print) note(path string, st *unix.Stat_t) {
 	}
 	if at := time.Unix(st.Ctim.Sec, st.Ctim.Nsec); at.After(p.newest) {
 		p.newest = at
+	}
+}
+
+// add adds what another fingerprint is of.
+func (p *print) add(other *print) {
+	p.hash.Write(other.hash.Sum(p.buf[:0]))
+	p.files, p.bytes = p.files+other.files, p.bytes+other.bytes
+	if other.newest.After(p.newest) {
+		p.newest = other.newest
 	}
 }
 

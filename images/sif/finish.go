@@ -50,6 +50,10 @@ func unsigned(f *os.File, head []byte, size int64) error {
 	if _, err := f.WriteAt(head, 0); err != nil {
 		return fmt.Errorf("write the SIF's head: %w", noSpace(err))
 	}
+	info, err := f.Stat()
+	if err != nil || info.Size() == size { // XFS would write out the whole file before it looks at its size
+		return err
+	}
 	return f.Truncate(size)
 }
 

@@ -80,6 +80,7 @@ func (w *walk) node(at int, kind Kind, depth int) (*Node, error) {
 		return m.node, nil
 	}
 	n := w.nodes.one()
+	n.serial = uint32(len(w.made)) + 1
 	if err := w.decode(n, at, kind, depth); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,8 @@ type Node struct {
 	Xattrs   *Xattrs // nil: none. Equal sets may be shared
 	Data     *Data   // files; nil: empty
 	Children []Entry // directories: in byte order of names
+
+	serial uint32 // its place among the nodes of the image that it was read from, from 1 on; only a hint, as copies keep it
 }
 
 // Entry is a name in a directory.

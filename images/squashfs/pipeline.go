@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// block is one block on its way through the pipeline. Its buffers are used again and again.
+// block is one block on its way through the pipeline. Its buffer is used again and again.
 type block struct {
-	in, out []byte
-	packed  []byte // what to store; nil: in itself
-	done    chan struct{}
+	in     []byte
+	out    []byte // a compressor's buffer, lent until the block is stored
+	packed []byte // what to store; nil: in itself
+	done   chan struct{}
 
 	word  *uint32 // where the block's word belongs; nil: it is a fragment
 	start *uint64 // where its place belongs, if it is the first stored one of a file
@@ -31,18 +32,26 @@ type pipeline struct {
 	written atomic.Int64
 	failed  atomic.Bool
 
-	free  chan *block
-	work  chan *block
-	order chan *block
-	once  sync.Once
-	wg    sync.WaitGroup
+	size, made, count int // of a block's buffer; blocks that there are, and may be
+	free              chan *block
+	outs              chan []byte
+	work              chan *block
+	order             chan *block
+	once              sync.Once
+	wg                sync.WaitGroup
 }
 
+// readAhead is how many bytes may wait for a compressor: work for all of them while the caller has other things to do, such as
+// waiting for a container to stand still.
+const readAhead = 16 << 20
+
 func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipeline, error) {
-	count, size := 2*cfg.Workers+2, int(super.BlockSize)
+	size := int(super.BlockSize)
+	outs := 2*cfg.Workers + 2
+	count := max(readAhead/size, outs)
 	p := &pipeline{
-		out: cfg.Out, at: super.InodeTable, fragments: fragments,
-		free: make(chan *block, count), work: make(chan *block, count), order: make(chan *block, count+1),
+		out: cfg.Out, at: super.InodeTable, fragments: fragments, size: size, count: count,
+		free: make(chan *block, count), outs: make(chan []byte, outs), work: make(chan *block, count), order: make(chan *block, count+1),
 	}
 	packers := make([]packer, cfg.Workers)
 	for i := range packers {
@@ -51,8 +60,8 @@ func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipelin
 			return nil, err
 		}
 	}
-	for range count { // a compressor may pass the block's size by a few bytes before it is found useless
-		p.free <- &block{in: make([]byte, size), out: make([]byte, 0, size+size/64+64), done: make(chan struct{}, 1)}
+	for range outs { // a compressor may pass the block's size by a few bytes before it is found useless
+		p.outs <- make([]byte, 0, size+size/64+64)
 	}
 	for _, pack := range packers {
 		p.wg.Go(func() { p.compress(pack) })
@@ -61,10 +70,14 @@ func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipelin
 	return p, nil
 }
 
-// take waits for a block that can be filled.
+// take waits for a block that can be filled. One goroutine calls it.
 func (p *pipeline) take(ctx context.Context) (*block, error) {
 	if p.failed.Load() {
 		return nil, p.flush(ctx)
+	}
+	if len(p.free) == 0 && p.made < p.count {
+		p.made++
+		return &block{in: make([]byte, p.size), done: make(chan struct{}, 1)}, nil
 	}
 	select {
 	case b := <-p.free:
@@ -75,7 +88,7 @@ func (p *pipeline) take(ctx context.Context) (*block, error) {
 }
 
 func (p *pipeline) give(b *block) {
-	b.word, b.start, b.packed = nil, nil, nil
+	b.word, b.start, b.out, b.packed = nil, nil, nil, nil
 	p.free <- b
 }
 
@@ -85,9 +98,14 @@ func (p *pipeline) send(b *block) {
 	p.work <- b
 }
 
+// compress takes a buffer before a block: whoever has the block that is stored next never waits for one.
 func (p *pipeline) compress(pack packer) {
-	for b := range p.work {
-		b.packed = pack(b.out, b.in)
+	for out := range p.outs {
+		b, more := <-p.work
+		if !more {
+			return
+		}
+		b.out, b.packed = out, pack(out, b.in)
 		b.done <- struct{}{}
 	}
 }
@@ -104,6 +122,7 @@ func (p *pipeline) store() {
 			p.err = p.storeBlock(b)
 			p.failed.Store(p.err != nil)
 		}
+		p.outs <- b.out
 		p.give(b)
 	}
 }

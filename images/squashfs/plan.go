@@ -2,6 +2,7 @@ package squashfs
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,15 @@ type plan struct {
 	links []uint32
 	dirs  []plannedDir
 	kids  []uint32 // for all entries of all directories: the place in files, or in dirs with the mark
-	seen  map[*Node]uint32
+
+	// What was met before: nodes of an image in the place that they had there, as nearly all are of the base, and others.
+	places []numbered
+	seen   map[*Node]uint32
+}
+
+type numbered struct {
+	node   *Node
+	number uint32
 }
 
 type plannedDir struct {
@@ -26,8 +35,12 @@ type plannedDir struct {
 	subdirs uint32
 }
 
-func newPlan(root *Node) (*plan, error) {
-	p := &plan{seen: make(map[*Node]uint32, count(root, 0))}
+// newPlan plans a tree of about that many nodes.
+func newPlan(root *Node, about int) (*plan, error) {
+	p := &plan{
+		seen: map[*Node]uint32{}, places: make([]numbered, about),
+		files: make([]*Node, 0, about), links: make([]uint32, 0, about), kids: make([]uint32, 0, about),
+	}
 	if root == nil || root.Kind != Dir {
 		return nil, invalid("the root of a squashfs is a directory")
 	}
@@ -38,23 +51,6 @@ func newPlan(root *Node) (*plan, error) {
 	}
 	p.dirs[last].parent = last
 	return p, nil
-}
-
-// count is about how many entries there are below n. It stops early in a tree that dir refuses.
-func count(n *Node, depth int) int {
-	if n == nil || depth > 64 {
-		return 0
-	}
-	total := len(n.Children)
-	for _, e := range n.Children {
-		if total > 1<<20 {
-			break
-		}
-		if e.Node != nil && e.Node.Kind == Dir {
-			total += count(e.Node, depth+1)
-		}
-	}
-	return total
 }
 
 // treeError is what is wrong with an entry; the path is put together on the way up.
@@ -70,11 +66,10 @@ func (p *plan) dir(n *Node, depth int) (uint32, *treeError) {
 	if depth > maxDepth {
 		return 0, &treeError{why: invalid("directories are more than %d deep", maxDepth)}
 	}
-	if _, twice := p.seen[n]; twice {
+	if _, twice := p.met(n, isDir); twice {
 		return 0, &treeError{why: invalid("the directory stands under two names")}
 	}
-	p.seen[n] = isDir
-	p.kids = append(p.kids, make([]uint32, len(n.Children))...)
+	p.kids = slices.Grow(p.kids, len(n.Children))[:len(p.kids)+len(n.Children)]
 	for i, e := range n.Children {
 		kid, err := p.entry(n, i, depth)
 		if err != nil {
@@ -114,14 +109,30 @@ func (p *plan) entry(parent *Node, i, depth int) (uint32, *treeError) {
 	if e.Node.Kind == 0 || e.Node.Kind > Socket {
 		return 0, &treeError{why: invalid("a file of kind %d", e.Node.Kind)}
 	}
-	kid, again := p.seen[e.Node]
+	kid, again := p.met(e.Node, uint32(len(p.files)))
 	if !again {
-		kid = uint32(len(p.files))
-		p.seen[e.Node] = kid
 		p.files, p.links = append(p.files, e.Node), append(p.links, 0)
 	}
 	p.links[kid]++
 	return kid, nil
+}
+
+// met gives a node that was met before its number; any other one gets the given one.
+func (p *plan) met(n *Node, fresh uint32) (number uint32, again bool) {
+	if n.serial > 0 && int(n.serial) <= len(p.places) {
+		switch at := &p.places[n.serial-1]; at.node {
+		case n:
+			return at.number, true
+		case nil:
+			*at = numbered{n, fresh}
+			return fresh, false
+		}
+	}
+	if known, again := p.seen[n]; again {
+		return known, true
+	}
+	p.seen[n] = fresh
+	return fresh, false
 }
 
 // inodes counts all inodes; the numbers of files are their places in files, + 1, and those of directories follow.

@@ -45,7 +45,7 @@ func newTables(cfg WriterConfig, super Superblock, fragments []byte) (*tables, e
 // write lays the tables down where out is, and pads the image.
 func (t *tables) write(ctx context.Context, root *Node, out *countingWriter) (Superblock, error) {
 	var err error
-	if t.plan, err = newPlan(root); err != nil {
+	if t.plan, err = newPlan(root, int(min(t.super.Inodes, 1<<21))); err != nil {
 		return Superblock{}, err
 	}
 	t.root = root

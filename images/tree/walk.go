@@ -49,11 +49,20 @@ func Child(dir *os.File, name string, dev uint64) (*os.File, error) {
 // Open opens the entry called name in dir with open(2)'s flags. A link is an error, but for O_PATH with O_NOFOLLOW, which
 // opens the link itself.
 func Open(dir *os.File, name string, flags uint64) (*os.File, error) {
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: beneath})
+	fd, err := OpenRaw(dir, name, flags)
 	if err != nil {
-		return nil, &os.PathError{Op: "openat", Path: name, Err: err}
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// OpenRaw is Open for who closes the descriptor himself.
+func OpenRaw(dir *os.File, name string, flags uint64) (fd int, err error) {
+	fd, err = unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: beneath})
+	if err != nil {
+		return -1, &os.PathError{Op: "openat", Path: name, Err: err}
+	}
+	return fd, nil
 }
 
 // Names lists a directory in byte order.

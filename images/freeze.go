@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,7 +158,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		}
 		copied <- err
 	}()
-	tail := newHasher(io.NewOffsetWriter(file, sif.PartitionOffset+base.Part.Cut))
+	tail := newHasher(newEager(file, sif.PartitionOffset+base.Part.Cut))
 	made, err := graft.Graft(ctx, graft.Config{
 		Base: b.image, Upper: req.Source.Upper, Strip: l.strip, Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
 		Progress: func(s graft.Stage, files, bytes int64) { m.at(stageOf(s), files, bytes, 0) },

@@ -217,7 +217,7 @@ func TestResumedOnceWhateverFails(t *testing.T) {
 		want   error
 		paused int
 	}{
-		"pause":  {func(f *fixture, c *Config) { c.Pause = func(context.Context) error { return broken } }, broken, 1},
+		"pause": {func(f *fixture, c *Config) { c.Pause = func(context.Context) error { return broken } }, broken, 1},
 		"disk": {func(f *fixture, c *Config) {
 			must(f.t, write(filepath.Join(f.upper, "opt/more-than-is-read-ahead"), random(40<<20)))
 			c.Out = &full{left: 1 << 10}

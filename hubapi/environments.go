@@ -29,8 +29,9 @@ type Environment struct {
 	Packages  int       `json:"packages"`
 	Python    string    `json:"python"`
 	CUDA      string    `json:"cuda,omitempty"`
-	Driver    string    `json:"driver,omitempty"`  // the least that its CUDA needs
-	Imports   *Imports  `json:"imports,omitempty"` // nil: no session has said what it had imported
+	Driver    string    `json:"driver,omitempty"`   // the least that its CUDA needs
+	Imports   *Imports  `json:"imports,omitempty"`  // nil: no session has said what it had imported
+	Warnings  []string  `json:"warnings,omitempty"` // of a freeze: of quotas that are nearly used up
 }
 
 // Share says who may use an environment beside its owner.
@@ -147,6 +148,16 @@ type EnvironmentUsage struct {
 	Own          int64 `json:"own"`    // bytes that no base has
 	Shared       int64 `json:"shared"` // bytes of the bases under them
 	Quota        int64 `json:"quota"`  // of Own; 0: no bound
+
+	Groups   []GroupUsage `json:"groups"`   // the quotas of groups that count for the user
+	Warnings []string     `json:"warnings"` // of quotas that are nearly used up
+}
+
+// GroupUsage says what the environments of all members of a group take together.
+type GroupUsage struct {
+	Group string `json:"group"`
+	Own   int64  `json:"own"`
+	Quota int64  `json:"quota"` // of Own
 }
 
 // Swept says what a sweep removed, or would.

@@ -52,8 +52,9 @@ func (a Adoption) request() Request {
 	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), maxOwner)])}
 }
 
-// HasBase says whether a base is here, whole, so that nobody needs to bring it. One that is damaged is taken away.
+// HasBase says whether a base is here, whole, so that nobody needs to bring it; no sweep takes it then. One that is damaged is taken away.
 func (l *Library) HasBase(ctx context.Context, b Part) bool {
+	l.keepFor(b.Digest, keepBase)
 	return l.baseIsThere(b) && l.baseIsSound(ctx, b)
 }
 
@@ -64,7 +65,7 @@ func (l *Library) baseIsThere(b Part) bool {
 
 // Admits says whether an adoption is refused whatever its parts are: by its names, its document, for want of somebody who vouches for
 // it, or of room. Asked before anything is received, it spares the way.
-func (l *Library) Admits(a Adoption) (Document, error) {
+func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 	req := a.request()
 	if !usable(req.Owner) || !usable(req.Key) {
 		return Document{}, errs.Bad("owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
@@ -80,7 +81,7 @@ func (l *Library) Admits(a Adoption) (Document, error) {
 		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", digestOf(a.Document)).
 			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
-	if err := l.roomFor(a.Owner); err != nil {
+	if _, err := l.roomFor(ctx, a.Owner, digestOf(a.Document), d.Tail.Size); err != nil {
 		return Document{}, err
 	}
 	return d, l.holds(d)
@@ -121,7 +122,7 @@ func (l *Library) holds(d Document) error {
 // owner. Nothing of what was brought stays when it fails.
 func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 	name := digestOf(a.Document)
-	d, err := l.Admits(a)
+	d, err := l.Admits(ctx, a)
 	if err != nil {
 		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
@@ -258,14 +259,10 @@ func writeWhole(ctx context.Context, file *os.File, tail blob.Blob) error {
 	return copySection(ctx, io.NewOffsetWriter(file, sif.PartitionOffset), tail, size, tail.Size())
 }
 
-// baseFor opens the base: the one that is here, marked as used so that no sweep takes it, or the one that came.
+// baseFor opens the base: the one that is here, or the one that came.
 func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work string) (*os.File, error) {
 	if l.HasBase(ctx, want.Part) {
-		place, now := l.basePath(want.Digest), time.Now()
-		if err := os.Chtimes(place, now, now); err != nil {
-			return nil, err
-		}
-		return os.Open(place)
+		return os.Open(l.basePath(want.Digest))
 	}
 	b, err := a.Open(want.Digest)
 	if err != nil {

@@ -76,12 +76,13 @@ func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progr
 	return b, nil
 }
 
-// knownBase finds a base whose file is there.
+// knownBase finds a base whose file is there, and stays.
 func (l *Library) knownBase(key string) (baseRecord, bool) {
 	var b baseRecord
 	if err := readJSON(l.path("bases", key+".json"), &b); err != nil || b.Key != key {
 		return baseRecord{}, false
 	}
+	l.keepFor(b.Part.Digest, keepBase)
 	st, err := os.Stat(l.basePath(b.Part.Digest))
 	return b, err == nil && st.Size() == b.Part.Size
 }

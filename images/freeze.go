@@ -35,6 +35,8 @@ type Request struct {
 	Use      Use            // what the session uses of it; only Imported and CVMFS
 	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
+
+	room int64 // bytes that the owner's quotas leave for it
 }
 
 // frozen is what a freeze made, before anybody's record names it.
@@ -55,9 +57,6 @@ type frozen struct {
 func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) {
 	if err := req.validate(); err != nil {
 		return Environment{}, fmt.Errorf("freeze: %w", err)
-	}
-	if err := l.roomFor(req.Owner); err != nil {
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
 	}
 	started := time.Now()
 	work := func(ctx context.Context, m *meter) (frozen, error) { return l.freeze(ctx, req, m) }
@@ -80,10 +79,12 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 
 func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, error) {
 	m.at(Scanning, 0, 0, 0)
+	start := time.Now()
 	state, files, bytes, err := graft.Scan(ctx, req.Source.Upper, l.strip)
 	if err != nil {
 		return frozen{}, err
 	}
+	took := time.Since(start)
 	m.at(Scanning, files, bytes, bytes)
 	id, err := l.identity(state, req.Source)
 	if err != nil {
@@ -92,6 +93,13 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	if f, ok := l.last(req, id); ok {
 		return f, nil
 	}
+	if err := l.bearable(ctx, req, files); err != nil {
+		return frozen{}, err
+	}
+	if req.room, err = l.roomFor(ctx, req.Owner, "", 1); err != nil {
+		return frozen{}, err
+	}
+	m.expect(files, pauseFor(files, took))
 	base, err := l.prepareBase(ctx, req.Source, m.show)
 	if err != nil {
 		return frozen{}, err
@@ -158,10 +166,15 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		}
 		copied <- err
 	}()
-	tail := newHasher(newEager(file, sif.PartitionOffset+base.Part.Cut))
+	tail := newHasher(l.within(ctx, req.Owner, req.room, newEager(file, sif.PartitionOffset+base.Part.Cut)))
 	made, err := graft.Graft(ctx, graft.Config{
 		Base: b.image, Upper: req.Source.Upper, Strip: l.strip, Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
-		Progress: func(s graft.Stage, files, bytes int64) { m.at(stageOf(s), files, bytes, 0) },
+		Progress: func(s graft.Stage, files, bytes int64) {
+			m.at(stageOf(s), files, bytes, 0)
+			if l.tooMany(files) {
+				cancel(l.crowded(ctx, req, files)) // they have become so many since
+			}
+		},
 	})
 	if err != nil {
 		cancel(err)
@@ -237,6 +250,9 @@ func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
 	if err != nil {
 		return frozen{}, err
 	}
+	if _, err := l.room(req.Owner, name, d.document.Tail.Size); err != nil {
+		return frozen{}, err
+	}
 	size, err := l.admit(d.file, path, document, name)
 	if err != nil {
 		return frozen{}, err
@@ -260,6 +276,7 @@ func (l *Library) admit(file *os.File, path string, document []byte, name string
 	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
 		return 0, fmt.Errorf("flush: %w", err)
 	}
+	l.keepFor(name, grace) // until a record leads to it
 	if err := l.makeRoom(name, st.Size()); err != nil {
 		return 0, err
 	}

@@ -69,7 +69,8 @@ func TestSweep(t *testing.T) {
 	var unknown error
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Now: now.now, Keep: time.Hour, InUse: func(context.Context) ([]string, error) { return used, unknown }})
 	frozen := func(key, content string) Environment {
-		must(t, os.WriteFile(f.upper+"/mark", []byte(content), 0o644))
+		long := time.Unix(1e9, 0)
+		must(t, os.WriteFile(f.upper+"/mark", []byte(content), 0o644), os.Chtimes(f.upper+"/mark", long, long), os.Chtimes(f.upper, long, long))
 		return freeze(t, l, f, func(r *Request) { r.Key = key })
 	}
 	plain, job := frozen("s1", "1"), frozen("s2", "2")
@@ -93,6 +94,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("while it is not known what is in use: %v, %q are left", err, there())
 	}
 	unknown = nil
+	must(t, l.expire(map[string]bool{job.Digest: true}))
 	swept, err := l.Sweep(t.Context(), true)
 	if must(t, err); !slices.Equal(swept.Environments, []string{plain.Digest}) || len(there()) != 3 {
 		t.Errorf("dry: %+v, %q are left", swept, there())
@@ -101,26 +103,21 @@ func TestSweep(t *testing.T) {
 	if got := there(); !slices.Equal(got, []string{job.Digest, named.Digest}) {
 		t.Errorf("left are %q", got)
 	}
+	_, err = l.SetShare(Viewer{Owner: "alice"}, job.Digest, Share{Public, ""})
+	must(t, err)
+	used, now.at = nil, now.at.Add(50*time.Minute)
+	must(t, l.tidy(t.Context()))
+	now.at = now.at.Add(2 * time.Hour)
+	if must(t, l.tidy(t.Context())); len(there()) != 2 {
+		t.Errorf("shared and named ones expire: %q", there())
+	}
+	_, err = l.SetShare(Viewer{Owner: "alice"}, job.Digest, Share{Private, ""})
+	must(t, err, l.tidy(t.Context()))
+	if got := there(); !slices.Equal(got, []string{named.Digest}) {
+		t.Errorf("when nobody uses it any more: %q", got)
+	}
 	if again := frozen("s1", "1"); again.Digest != plain.Digest || again.Unchanged {
 		t.Errorf("frozen again it is %+v", again)
-	}
-}
-
-func TestQuota(t *testing.T) {
-	f := newFixture(t, nastyBase)
-	f.change(nastyChanges)
-	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Quota: 1})
-	e := freeze(t, l, f, nil)
-	_, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "s2", Source: f.source()})
-	if !errs.Is(err, errs.OverQuota) {
-		t.Errorf("over the quota: %v", err)
-	}
-	u, err := l.Usage("alice")
-	if must(t, err); u.Environments != 1 || u.Own != e.Own || u.Own <= 0 || u.Shared <= 0 {
-		t.Errorf("usage %+v", u)
-	}
-	if freeze(t, l, f, func(r *Request) { r.Owner = "bob" }).Digest != e.Digest {
-		t.Error("another user's quota counts")
 	}
 }
 

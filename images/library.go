@@ -31,8 +31,10 @@ type Config struct {
 	Strip      []string      // the site's rules, beside tree.DefaultStrip
 	Keys       *seal.Keys    // sign images and say where they come from; nil: nothing is signed
 	Version    string        // of Slipway, for provenance statements
-	Quota      int64         // bytes of his own that an owner's environments may take; 0: no bound
+	MaxFiles   int64         // that one freeze may find changed; 0: no bound
 	Keep       time.Duration // how long an environment without a name is kept after its last use; 0: for ever
+	// Quotas gives what bounds an owner's environments; nil: nothing does.
+	Quotas func(owner string) []Quota
 	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
 	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another digest, is an
@@ -70,6 +72,7 @@ type Library struct {
 	conversions flights[baseRecord]
 	returns     flights[struct{}] // of images from other stores
 	opened      baseCache
+	grips       grips
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
 	spoiled     stamps       // images that are known to be damaged

@@ -1,6 +1,9 @@
 package images
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Stage is a step of a freeze.
 type Stage string
@@ -26,6 +29,9 @@ type Progress struct {
 	Bytes   int64   `json:"bytes"`
 	Total   int64   `json:"total,omitempty"`   // of Bytes; 0 when not known
 	Percent float64 `json:"percent,omitempty"` // of the stage, 0 to 100; 0 when not known
+
+	Changed int64         `json:"changed,omitempty"` // files that the session has changed, where they are so many that the pause will be long
+	Pause   time.Duration `json:"pause,omitempty"`   // how long it will be, about
 }
 
 // meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader looked is
@@ -34,6 +40,16 @@ type meter struct {
 	mu   sync.Mutex
 	past []Progress // finished stages
 	now  Progress
+
+	changed int64 // told with all stages before the pause
+	pause   time.Duration
+}
+
+// expect notes how many files have changed, and how long the source will stand still for it.
+func (m *meter) expect(changed int64, pause time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changed, m.pause = changed, pause
 }
 
 // at says how far a stage has come; the stage before is over when it is another one.
@@ -44,6 +60,9 @@ func (m *meter) at(s Stage, files, bytes, total int64) {
 		m.past = append(m.past, m.now)
 	}
 	m.now = Progress{Stage: s, Files: files, Bytes: bytes, Total: total}
+	if m.pause > 0 && (s == Preparing || s == Reading) {
+		m.now.Changed, m.now.Pause = m.changed, m.pause
+	}
 	if total > 0 {
 		m.now.Percent = min(100, 100*float64(bytes)/float64(total))
 	}

@@ -199,6 +199,9 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Error("an environment's record is written anew", "digest", f.Digest, "error", err)
 		}
+		if _, err := l.room(req.Owner, f.Digest, f.Own); err != nil { // others of his may have been entered since it was looked at
+			return Environment{}, err
+		}
 		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""}}
 	}
 	use, more := r.Use.and(req.Use)
@@ -258,6 +261,7 @@ func (l *Library) last(req Request, id string) (frozen, bool) {
 		return frozen{}, false
 	}
 	f := last.Frozen
+	l.keepFor(f.Digest, grace)
 	if last.Owner != req.Owner || last.Key != req.Key || last.Identity != id || !l.complete(f.Digest, f.Size) || !allows(req.Allow, f.Allowed) {
 		return frozen{}, false
 	}

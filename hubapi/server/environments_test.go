@@ -39,7 +39,7 @@ func TestEnvironments(t *testing.T) {
 	if b, err := c.SBOM(ctx, theDigest); err != nil || string(b) != `{"spdxVersion":"SPDX-2.3"}` {
 		t.Errorf("%s, %v", b, err)
 	}
-	if u, err := c.EnvironmentUsage(ctx); err != nil || u != (hubapi.EnvironmentUsage{Environments: 1, Own: 5, Shared: 7, Quota: 100}) {
+	if u, err := c.EnvironmentUsage(ctx); err != nil || !cmp.Equal(u, hubapi.EnvironmentUsage{Environments: 1, Own: 5, Shared: 7, Quota: 100}) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if _, err := c.Freeze(ctx, "s-x", hubapi.FreezeRequest{}, nil); !errs.Is(err, errs.NotFound) {

@@ -206,13 +206,25 @@ func (f *freezer) Remove(_ context.Context, c spawner.Caller, ref string) (hubap
 }
 
 // Usage says what the caller's environments take.
-func (f *freezer) Usage(_ context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error) {
+func (f *freezer) Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error) {
 	v, err := f.callersViewer(c)
 	if err != nil {
 		return hubapi.EnvironmentUsage{}, err
 	}
-	u, err := f.library.Usage(v.Owner)
-	return hubapi.EnvironmentUsage(u), err
+	u, err := f.library.Usage(ctx, v.Owner)
+	return wireUsage(u), err
+}
+
+func wireUsage(u images.Usage) hubapi.EnvironmentUsage {
+	out := hubapi.EnvironmentUsage{Environments: u.Environments, Own: u.Own, Shared: u.Shared, Groups: []hubapi.GroupUsage{}, Warnings: some(u.Warnings)}
+	for _, b := range u.Bounds {
+		if b.Group == "" {
+			out.Quota = b.Quota
+			continue
+		}
+		out.Groups = append(out.Groups, hubapi.GroupUsage{Group: b.Group, Own: b.Own, Quota: b.Quota})
+	}
+	return out
 }
 
 // Sweep removes what nothing leads to, for an administrator.

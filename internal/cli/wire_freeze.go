@@ -53,7 +53,11 @@ func (f *freezer) Freeze(
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	return f.wire(e, e.Owner), nil
+	out := f.wire(e, e.Owner)
+	if u, err := f.library.Usage(ctx, e.Owner); err == nil { // it is frozen, whatever the quotas say
+		out.Warnings = u.Warnings
+	}
+	return out, nil
 }
 
 // find gives the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
@@ -93,11 +97,11 @@ func stageMessage(p images.Progress) string {
 	case images.Copying:
 		return "taking a snapshot of the changes"
 	case images.Preparing:
-		return "converting the base image, once for all who use it"
+		return "converting the base image, once for all who use it" + pauseWords(p)
 	case images.Reading:
-		return "storing the changes, the session goes on"
+		return "storing the changes, the session goes on" + pauseWords(p)
 	case images.Settling:
-		return "storing what has changed meanwhile"
+		return "storing what has changed meanwhile, the session stands still"
 	case images.Indexing:
 		return "writing the tables"
 	case images.Packing:
@@ -107,4 +111,12 @@ func stageMessage(p images.Progress) string {
 	default:
 		return string(p.Stage)
 	}
+}
+
+// pauseWords tells ahead of a pause that is long enough to be felt.
+func pauseWords(p images.Progress) string {
+	if p.Pause == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; then it will stand still for about %.0f s: %s files", p.Pause.Seconds(), grouped(p.Changed))
 }

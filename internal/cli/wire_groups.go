@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
+	"slipway/images"
 	"slipway/internal/hubsync"
 	"slipway/spawner"
 )
@@ -63,6 +65,25 @@ func (s *service) membersOf(group string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// quotasOf gives what bounds the environments of a principal: her own quota, and those of the groups that she is known to be in.
+func (s *service) quotasOf(owner string) []images.Quota {
+	c := s.cfg.Environments
+	own, named := c.Quotas.Users[owner]
+	if !named {
+		own = c.Quota
+	}
+	var out []images.Quota
+	if own > 0 {
+		out = append(out, images.Quota{Owners: []string{owner}, Bytes: int64(own)})
+	}
+	for _, group := range slices.Sorted(maps.Keys(c.Quotas.Groups)) {
+		if members := s.membersOf(group); c.Quotas.Groups[group] > 0 && slices.Contains(members, owner) {
+			out = append(out, images.Quota{Group: group, Owners: members, Bytes: int64(c.Quotas.Groups[group])})
+		}
+	}
+	return out
 }
 
 // meant gives the group that a caller means: her Hub's may be named without the hub where that names no other of hers.

@@ -15,9 +15,8 @@ func (s *service) openLibrary() error {
 	}
 	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf}
 	s.library, err = images.Open(images.Config{
-		Fetch: s.fetcher(),
-		Dir:   s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quota: int64(c.Quota), Keep: time.Duration(c.Keep),
-		InUse: s.freezer.inUse, Try: s.try,
+		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quotas: s.quotasOf, MaxFiles: c.MaxFiles,
+		Keep: time.Duration(c.Keep), InUse: s.freezer.inUse, Try: s.try, Fetch: s.fetcher(),
 	})
 	if err != nil {
 		return err

@@ -96,6 +96,7 @@ func (s *shipper) Push(
 	if err != nil {
 		return hubapi.Pushed{}, err
 	}
+	defer s.library.Hold(e.Digest)()
 	tell(hubapi.Progress{Stage: "checking", Percent: -1, Message: "comparing the environment with its digest"})
 	cargo, err := s.cargo(ctx, e.Digest, r.SIF)
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *shipper) receive(
 		},
 		Admit: func(document []byte, provenance [][]byte) error {
 			a.Document, a.Statements = document, provenance
-			_, err := s.library.Admits(a)
+			_, err := s.library.Admits(ctx, a)
 			return err
 		},
 	}

@@ -1,0 +1,39 @@
+package images
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPauseFor(t *testing.T) {
+	for _, tc := range []struct {
+		files int64
+		took  time.Duration
+		want  time.Duration
+	}{
+		{100, time.Second, 0},
+		{200_000, 600 * time.Millisecond, 0},
+		{1_000_000, 2 * time.Second, 6 * time.Second},   // a quick machine
+		{1_000_000, 5 * time.Second, 10 * time.Second},  // a busy one
+		{1_000_000, 35 * time.Second, 15 * time.Second}, // the walk waited for the disk; the next one will not
+		{5_000_000, 10 * time.Second, 30 * time.Second},
+	} {
+		if got := pauseFor(tc.files, tc.took); got != tc.want {
+			t.Errorf("%d files, walked in %s: %s, want %s", tc.files, tc.took, got, tc.want)
+		}
+	}
+}
+
+// TestTheLongPauseIsToldAhead, and not when it is there.
+func TestTheLongPauseIsToldAhead(t *testing.T) {
+	var m meter
+	m.at(Scanning, 5_000_000, 1, 1)
+	m.expect(5_000_000, 30*time.Second)
+	m.at(Reading, 7, 7, 0)
+	m.at(Settling, 8, 8, 0)
+	for _, p := range m.since(0) {
+		if ahead := p.Stage == Reading; ahead != (p.Pause == 30*time.Second && p.Changed == 5_000_000) || !ahead && p.Pause != 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package images
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// Quota bounds what environments take beside their bases.
+type Quota struct {
+	Group  string   // whose members together; empty: one owner's alone
+	Owners []string // whose environments count, each digest once
+	Bytes  int64
+}
+
+// Bound is a quota and what is used of it.
+type Bound struct {
+	Group string
+	Own   int64
+	Quota int64
+}
+
+// percent gives how much of it is used.
+func (b Bound) percent() int64 { return int64(100 * float64(b.Own) / float64(b.Quota)) }
+
+// String tells it to whom it bounds.
+func (b Bound) String() string {
+	if b.Group != "" {
+		return fmt.Sprintf("the environments of the group %s take %s of the %s that it may use", b.Group, size(b.Own), size(b.Quota))
+	}
+	return fmt.Sprintf("your environments take %s of the %s that you may use", size(b.Own), size(b.Quota))
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	units, x, at := []string{"B", "kB", "MB", "GB", "TB"}, float64(n), 0
+	for x >= 999.5 && at < len(units)-1 {
+		x, at = x/1000, at+1
+	}
+	if at > 0 && x < 99.95 {
+		return fmt.Sprintf("%.1f %s", x, units[at])
+	}
+	return fmt.Sprintf("%.0f %s", x, units[at])
+}
+
+// Usage says what an owner's environments take.
+type Usage struct {
+	Environments int
+	Own          int64   // bytes that no base has; each environment counted once
+	Shared       int64   // bytes of the bases under them, each counted once; others may stand on them too
+	Bounds       []Bound // his own first
+	Warnings     []string
+}
+
+// The parts of a quota, in percent, from which on its owner is warned.
+const (
+	nearlyFull = 80
+	almostFull = 95
+)
+
+// Usage adds up what an owner has.
+func (l *Library) Usage(ctx context.Context, owner string) (Usage, error) {
+	all, err := l.List(owner)
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{}
+	bases := map[string]bool{}
+	for _, e := range once(all) {
+		u.Environments++
+		u.Own += e.Own
+		if d, err := l.document(e.Digest); err == nil && d.Base != nil && !bases[d.Base.Digest] {
+			bases[d.Base.Digest] = true
+			u.Shared += d.Base.Size
+		}
+	}
+	if u.Bounds, err = l.bounds(owner); err != nil {
+		return Usage{}, err
+	}
+	for _, b := range u.Bounds {
+		if b.percent() >= nearlyFull {
+			u.Warnings = append(u.Warnings, l.warning(ctx, owner, b))
+		}
+	}
+	return u, nil
+}
+
+// warning tells an owner of a bound that is close.
+func (l *Library) warning(ctx context.Context, owner string, b Bound) string {
+	words := fmt.Sprintf("%s (%d %%)", b, b.percent())
+	if b.percent() < almostFull {
+		return words
+	}
+	return words + "; a freeze that needs more is refused: " + l.advice(ctx, owner)
+}
+
+// once leaves out further names of a digest.
+func once(list []Environment) []Environment {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(e Environment) bool {
+		had := seen[e.Digest]
+		seen[e.Digest] = true
+		return had
+	})
+}
+
+// bounds gives the quotas of an owner, and what is used of each.
+func (l *Library) bounds(owner string) ([]Bound, error) {
+	if l.cfg.Quotas == nil {
+		return nil, nil
+	}
+	var out []Bound
+	for _, q := range l.cfg.Quotas(owner) {
+		var all []Environment
+		for _, o := range q.Owners {
+			list, err := l.List(o)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, list...)
+		}
+		b := Bound{Group: q.Group, Quota: q.Bytes}
+		for _, e := range once(all) {
+			b.Own += e.Own
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// unbounded is the room of an owner whom no quota bounds.
+const unbounded = 1 << 62
+
+// room gives how many bytes more an owner's environments may take, and refuses him who needs more. What he has already he may have again.
+func (l *Library) room(owner, digest string, need int64) (int64, error) {
+	if _, err := l.loadRecord(owner, hexOrNone(digest)); err == nil {
+		return unbounded, nil
+	}
+	all, err := l.bounds(owner)
+	if err != nil {
+		return 0, err
+	}
+	left := int64(unbounded)
+	for _, b := range all {
+		if b.Own+need > b.Quota {
+			return 0, b.exceeded(need)
+		}
+		left = min(left, b.Quota-b.Own)
+	}
+	return left, nil
+}
+
+// exceeded is the error of what needs more than is left.
+func (b Bound) exceeded(need int64) *errs.Error {
+	words := b.String()
+	if need > 1 {
+		words += fmt.Sprintf(", and this one needs at least %s", size(need))
+	}
+	return errs.New(errs.OverQuota, "%s", words).With(lookAtUsage)
+}
+
+// roomFor is room, with an advice. It asks for what is in use, so it is not for who holds a lock.
+func (l *Library) roomFor(ctx context.Context, owner, digest string, need int64) (int64, error) {
+	left, err := l.room(owner, digest, need)
+	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
+		return 0, full.With(l.advice(ctx, owner))
+	}
+	return left, err
+}
+
+// within passes on what is written as long as it fits into what an owner may still take, so that no more is written than may stay.
+func (l *Library) within(ctx context.Context, owner string, left int64, to io.Writer) io.Writer {
+	return &quotaWriter{left: left, to: to, full: func() error {
+		_, err := l.roomFor(ctx, owner, "", left+1)
+		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", size(left)).With("freeze again")))
+	}}
+}
+
+const lookAtUsage = "`slipway envs du` shows what takes how much"
+
+// most is how many environments an advice names.
+const most = 3
+
+// advice names what an owner could do without: his largest environments that no job and no session uses.
+func (l *Library) advice(ctx context.Context, owner string) string {
+	all, err := l.List(owner)
+	used, unknown := l.inUse(ctx)
+	if err != nil || unknown != nil {
+		return lookAtUsage
+	}
+	all = slices.DeleteFunc(once(all), func(e Environment) bool { return used[e.Digest] || e.Own == 0 })
+	slices.SortStableFunc(all, func(a, b Environment) int { return cmp.Compare(b.Own, a.Own) })
+	var names []string
+	for _, e := range all[:min(most, len(all))] {
+		names = append(names, shortName(e))
+	}
+	if len(names) == 0 {
+		return lookAtUsage + "; all of yours are in use by sessions and jobs"
+	}
+	return "remove with `slipway envs rm` what nothing uses, such as " + strings.Join(names, ", ") + "; " + lookAtUsage
+}
+
+// shortName names an environment, with all its names, by the beginning of its digest, and says what it takes.
+func shortName(e Environment) string {
+	words := strings.TrimPrefix(e.Digest, digestPrefix)[:12] + " ("
+	if e.Name != "" {
+		words += strings.TrimSuffix(e.Name+":"+e.Tag, ":") + ", "
+	}
+	return words + size(e.Own) + ")"
+}
+
+// quotaWriter breaks off what outgrows a quota.
+type quotaWriter struct {
+	left int64
+	to   io.Writer
+	full func() error
+}
+
+// Write passes on what there is room for.
+func (w *quotaWriter) Write(p []byte) (int, error) {
+	if w.left -= int64(len(p)); w.left < 0 {
+		return 0, w.full()
+	}
+	return w.to.Write(p)
+}

@@ -1,0 +1,207 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+const (
+	// tidyEvery is how often the library is tidied up.
+	tidyEvery = time.Hour
+	// keepBase is how long a base that nothing stands on is kept after it was made or used: the next freeze may want it.
+	keepBase = 30 * 24 * time.Hour
+)
+
+// Swept says what a sweep removed, or would.
+type Swept struct {
+	Environments []string // digests
+	Bases        []string // digests
+	Bytes        int64
+}
+
+// tidy lets go of what was kept long enough, and sweeps.
+func (l *Library) tidy(ctx context.Context) error {
+	used, err := l.inUse(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.expire(used); err != nil {
+		return err
+	}
+	_, err = l.Sweep(ctx, false)
+	return err
+}
+
+// inUse gives the digests of environments that jobs and sessions need.
+func (l *Library) inUse(ctx context.Context) (map[string]bool, error) {
+	needed := map[string]bool{}
+	if l.cfg.InUse == nil {
+		return needed, nil
+	}
+	used, err := l.cfg.InUse(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: what is in use is not known: %w", err)
+	}
+	for _, digest := range used {
+		needed[digest] = true
+	}
+	return needed, nil
+}
+
+// expire removes records without a name, of what is not shared, that were not used for as long as the site keeps them. What a job or a
+// session uses now counts as used now.
+func (l *Library) expire(used map[string]bool) error {
+	if l.cfg.Keep == 0 {
+		return nil
+	}
+	l.records.Lock()
+	defer l.records.Unlock()
+	var failed error
+	err := l.eachRecord(func(r record) {
+		named := slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" })
+		switch {
+		case used[r.Digest]:
+			r.Used = l.cfg.Now().UTC()
+		case named || r.Share.With == Group || r.Share.With == Public || l.cfg.Now().Sub(r.Used) < l.cfg.Keep:
+			return
+		default:
+			r.Labels = nil
+		}
+		failed = errors.Join(failed, l.saveRecord(r))
+	})
+	return errors.Join(err, failed)
+}
+
+// Sweep removes the files of environments that no record, job or session leads to, and bases that no environment stands on and
+// that were not used lately. dry only tells. How old something is counts up to when it was asked what is in use: a job that came later
+// is not in the answer.
+func (l *Library) Sweep(ctx context.Context, dry bool) (Swept, error) {
+	s := sweep{Library: l, dry: dry, asked: l.cfg.Now()}
+	needed, err := l.inUse(ctx)
+	if err != nil {
+		return Swept{}, err
+	}
+	l.records.Lock()
+	defer l.records.Unlock()
+	records, err := filepath.Glob(l.path("records", "*", "*.json"))
+	if err != nil {
+		return Swept{}, err
+	}
+	for _, path := range records { // by their names: what one that cannot be read leads to stays
+		needed[digestPrefix+strings.TrimSuffix(filepath.Base(path), ".json")] = true
+	}
+	bases, err := s.environments(needed)
+	if err == nil {
+		err = s.bases(bases)
+	}
+	return s.out, err
+}
+
+// sweep is one sweep.
+type sweep struct {
+	*Library
+	dry   bool
+	asked time.Time
+	out   Swept
+}
+
+// environments gives the bases that are needed by what stays; nil: that is not known.
+func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err error) {
+	bases = map[string]bool{}
+	files, err := filepath.Glob(s.path("blobs", "*.sif"))
+	if err != nil {
+		return nil, err
+	}
+	known := true
+	for _, path := range files {
+		hexPart := strings.TrimSuffix(filepath.Base(path), ".sif")
+		digest, gone := digestPrefix+hexPart, false
+		if !needed[digest] {
+			gone, err = s.file(digest, path, grace, func() error { return s.removeEnvironment(hexPart) })
+		}
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			s.out.Environments = append(s.out.Environments, digest)
+			continue
+		}
+		d, err := s.document(digest)
+		known = known && (err == nil || errs.Is(err, errs.NotFound))
+		if err == nil && d.Base != nil {
+			bases[d.Base.Digest] = true
+		}
+	}
+	if !known {
+		return nil, nil
+	}
+	return bases, nil
+}
+
+// file removes what a file stands for, unless it is younger than age or somebody has a grip on it. gone says whether it went, or would.
+func (s *sweep) file(digest, path string, age time.Duration, remove func() error) (gone bool, err error) {
+	st, err := os.Stat(path)
+	if err != nil || s.asked.Sub(st.ModTime()) < age {
+		return false, nil
+	}
+	if s.dry {
+		remove = func() error { return nil }
+	}
+	gone, err = s.grips.unless(digest, s.asked, remove)
+	if !gone || err != nil {
+		return gone, err
+	}
+	s.out.Bytes += st.Size()
+	if !s.dry {
+		s.log.Info("removed what nothing leads to", "file", path, "bytes", st.Size())
+	}
+	return true, nil
+}
+
+// removeEnvironment removes the document first: without it nobody finds the rest, and a sweep that was interrupted goes on.
+func (l *Library) removeEnvironment(hexPart string) error {
+	for _, path := range []string{
+		l.path("documents", hexPart+".json"), l.path("facts", hexPart+".json"), l.path("statements", hexPart), l.path("blobs", hexPart+".sif"),
+	} {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sweep) bases(needed map[string]bool) error {
+	if needed == nil {
+		s.log.Warn("no base is removed: the document of an environment that stays cannot be read")
+		return nil
+	}
+	files, err := filepath.Glob(s.path("bases", "*.sqfs"))
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		digest := digestPrefix + strings.TrimSuffix(filepath.Base(path), ".sqfs")
+		if needed[digest] {
+			continue
+		}
+		gone, err := s.file(digest, path, keepBase, func() error { return os.Remove(path) })
+		if err != nil {
+			return err
+		}
+		if gone {
+			s.out.Bases = append(s.out.Bases, digest)
+		}
+		if gone && !s.dry {
+			s.opened.dropDigest(digest)
+		}
+	}
+	return nil
+}

@@ -43,21 +43,23 @@ type Share struct {
 // EnvironmentDetails is all that is known of an environment.
 type EnvironmentDetails struct {
 	Environment
-	Architecture string          `json:"architecture"`
-	SIF          Blob            `json:"sif"` // the image's file, with its signatures
-	Parts        []Blob          `json:"parts"`
-	Strip        []StripRule     `json:"strip"`   // what was left out, and why
-	Mounts       []string        `json:"mounts"`  // mounted in the session, hence not in the image
-	Skipped      []string        `json:"skipped"` // sockets
-	Added        []string        `json:"added"`   // for Apptainer
-	Allowed      []string        `json:"allowed"` // files with what looks like a secret, here by the owner's word
-	Losses       Losses          `json:"losses"`
-	CVMFS        []Repository    `json:"cvmfs"`      // repositories that it needs
-	Signers      []string        `json:"signers"`    // ids of the keys that have signed the image
-	Statements   []Statement     `json:"statements"` // on where it comes from, by keys that the site trusts
-	Inventory    json.RawMessage `json:"inventory"`  // packages, interpreters, checkouts, files outside packages
-	Copies       []Copy          `json:"copies"`     // in the site's other stores
-	Published    []string        `json:"published"`  // names in directories that the site publishes: "cvmfs: alice/ana:v1"
+	Architecture string `json:"architecture"`
+	// Architectures are all for which the reference means an environment; with @arm64 behind it a reference means that one.
+	Architectures []string        `json:"architectures"`
+	SIF           Blob            `json:"sif"` // the image's file, with its signatures
+	Parts         []Blob          `json:"parts"`
+	Strip         []StripRule     `json:"strip"`   // what was left out, and why
+	Mounts        []string        `json:"mounts"`  // mounted in the session, hence not in the image
+	Skipped       []string        `json:"skipped"` // sockets
+	Added         []string        `json:"added"`   // for Apptainer
+	Allowed       []string        `json:"allowed"` // files with what looks like a secret, here by the owner's word
+	Losses        Losses          `json:"losses"`
+	CVMFS         []Repository    `json:"cvmfs"`      // repositories that it needs
+	Signers       []string        `json:"signers"`    // ids of the keys that have signed the image
+	Statements    []Statement     `json:"statements"` // on where it comes from, by keys that the site trusts
+	Inventory     json.RawMessage `json:"inventory"`  // packages, interpreters, checkouts, files outside packages
+	Copies        []Copy          `json:"copies"`     // in the site's other stores
+	Published     []string        `json:"published"`  // names in directories that the site publishes: "cvmfs: alice/ana:v1"
 }
 
 // Copy says how one of the site's stores is with an environment.

@@ -32,12 +32,14 @@ type Pushed struct {
 
 // PullRequest asks that an environment be received from a registry.
 type PullRequest struct {
-	From     string        `json:"from"` // host/repository:tag or host/repository@sha256:...
-	Name     string        `json:"name"`
-	Tag      string        `json:"tag"`
-	Note     string        `json:"note"`
-	Unsigned bool          `json:"unsigned"` // nobody whom the site trusts need have signed where it comes from
-	Login    RegistryLogin `json:"login"`
+	From     string `json:"from"` // host/repository:tag or host/repository@sha256:...
+	Name     string `json:"name"`
+	Tag      string `json:"tag"`
+	Note     string `json:"note"`
+	Unsigned bool   `json:"unsigned"` // nobody whom the site trusts need have signed where it comes from
+	// Architecture of the machines for which it is, such as arm64; all for each that the tag has. Empty: the service's, or the only one.
+	Architecture string        `json:"architecture,omitempty"`
+	Login        RegistryLogin `json:"login"`
 }
 
 // PushEnvironment sends an environment to a registry and tells how far it has come.

@@ -36,6 +36,26 @@ func (l *Library) change(owner, ref string, fn func(*record, Environment) error)
 	return l.Get(owner, ref)
 }
 
+// changeEntries changes what a reference means for each architecture, and gives the first.
+func (l *Library) changeEntries(owner, ref string, fn func(*record, Environment) error) (Environment, error) {
+	found, err := l.Entries(Viewer{Owner: owner}, "", ref)
+	if err != nil {
+		return Environment{}, err
+	}
+	for i, e := range found {
+		if i > 0 {
+			ref, _ = splitArchitecture(ref)
+			ref += "@" + e.Architecture()
+		}
+		changed, err := l.change(owner, ref, fn)
+		if err != nil {
+			return Environment{}, err
+		}
+		found[i] = changed
+	}
+	return found[0], nil
+}
+
 // saveRecord writes a record, or removes one that no label is left of.
 func (l *Library) saveRecord(r record) error {
 	dir, name := l.path("records", escape(r.Owner)), hexOrNone(r.Digest)+".json"
@@ -67,10 +87,12 @@ func (l *Library) Tag(owner, ref, name, tag string) (Environment, error) {
 		return Environment{}, err
 	}
 	var out Environment
-	_, err := l.change(owner, ref, func(r *record, e Environment) error {
+	_, err := l.changeEntries(owner, ref, func(r *record, e Environment) error {
 		b := label{Name: name, Tag: tag, Note: e.Note, Created: l.cfg.Now().UTC(), Key: e.FromSession}
 		r.Labels = append(r.Labels, b)
-		out = r.environment(b)
+		if out.Digest == "" {
+			out = r.environment(b)
+		}
 		return nil
 	})
 	return out, err
@@ -91,7 +113,8 @@ func (l *Library) Remove(owner, ref string) (Removed, error) {
 	if err != nil {
 		return Removed{}, err
 	}
-	name, tag, tagged := strings.Cut(ref, ":")
+	rest, architecture := splitArchitecture(ref)
+	name, tag, tagged := strings.Cut(rest, ":")
 	gone := func(b label, digest string) bool { return b.Name == name && b.Tag == tag }
 	if e.Name != name { // it was found by its digest
 		gone = func(_ label, digest string) bool { return digest == e.Digest }
@@ -106,7 +129,9 @@ func (l *Library) Remove(owner, ref string) (Removed, error) {
 	}
 	digests := map[string]bool{}
 	for _, o := range all {
-		digests[o.Digest] = true
+		if architecture == "" || o.Architecture() == architecture {
+			digests[o.Digest] = true
+		}
 	}
 	out := Removed{Digest: e.Digest}
 	for digest := range digests {

@@ -137,7 +137,7 @@ func inOrder(list []Environment) {
 	})
 	taken := map[string]bool{}
 	for i, e := range list {
-		name := e.Name + ":" + e.Tag
+		name := e.Name + ":" + e.Tag + "@" + e.Architecture()
 		list[i].Moved = e.Tag != "" && taken[name]
 		taken[name] = true
 	}
@@ -157,11 +157,11 @@ func (l *Library) Get(owner, ref string) (Environment, error) {
 
 // choose finds what a reference means among an owner's environments, the newest first.
 func choose(all []Environment, ref string) (Environment, error) {
-	name, tag, tagged := strings.Cut(ref, ":")
-	for _, e := range all {
-		if e.Digest == ref || name != "" && e.Name == name && (!tagged || e.Tag == tag) {
-			return e, nil
-		}
+	if found := entries(all, ref); len(found) > 0 {
+		return found[0], nil
+	}
+	if err := lacks(all, ref); err != nil {
+		return Environment{}, err
 	}
 	return byPrefix(all, ref)
 }
@@ -236,8 +236,9 @@ func (l *Library) labelled(r record, req Request) (Environment, bool) {
 		if req.Name == "" {
 			return r.environment(b), true
 		}
-		e, err := l.Get(req.Owner, strings.TrimSuffix(req.Name+":"+req.Tag, ":"))
-		return r.environment(b), err == nil && e.Digest == r.Digest
+		own := r.environment(b)
+		e, err := l.Get(req.Owner, strings.TrimSuffix(req.Name+":"+req.Tag, ":")+"@"+own.Architecture())
+		return own, err == nil && e.Digest == r.Digest
 	}
 	return Environment{}, false
 }

@@ -47,7 +47,7 @@ func (l *Library) SetShare(v Viewer, ref string, s Share) (Environment, error) {
 	case s.With != Group && s.Group != "":
 		return Environment{}, errs.Bad("group", s.Group, "left out unless it is shared with a group")
 	}
-	return l.change(v.Owner, ref, func(r *record, _ Environment) error {
+	return l.changeEntries(v.Owner, ref, func(r *record, _ Environment) error {
 		r.Share = s
 		return nil
 	})

@@ -32,6 +32,9 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err != nil {
 		return Thawed{}, err
 	}
+	if err := (Environment{Digest: digest, Manifest: m}).RunsHere(); err != nil {
+		return Thawed{}, err
+	}
 	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
 		return Thawed{}, err
 	}

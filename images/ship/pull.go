@@ -72,6 +72,20 @@ func (c *Client) Pull(ctx context.Context, from Reference, into Into, report fun
 	return out, nil
 }
 
+// Architectures lists for which machines a tag has environments. A reference to a single one gives none: it is what it is.
+func (c *Client) Architectures(ctx context.Context, from Reference) ([]string, error) {
+	ctx, p := c.open(ctx, from, nil, auth.ActionPull)
+	_, m, err := p.get(ctx, p.ref.name())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, i := range m.Images() {
+		out = append(out, i.Architecture)
+	}
+	return out, nil
+}
+
 // lacking says of a part that is nowhere which one it is.
 func (p *place) lacking(d oci.Descriptor, err error) error {
 	if !errs.Is(err, errs.NotFound) {

@@ -16,7 +16,8 @@ import (
 const (
 	whichEnvironment = "an environment"
 	// reference says how an environment is named, in the help of every command that takes one.
-	reference = "REF is a digest, the beginning of one, a name (the newest of it), or name:tag; another user's is owner/name:tag."
+	reference = "REF is a digest, the beginning of one, a name (the newest of it), or name:tag; another user's is owner/name:tag. With @arm64\n" +
+		"behind it, it is the one for such machines."
 	// ownReference is reference where only one's own will do.
 	ownReference = "REF is a digest, the beginning of one, a name, or name:tag."
 )

@@ -79,11 +79,11 @@ func firstLine(r io.Reader) (string, error) {
 }
 
 func envPushCommand(env Env, asJSON *bool) *cobra.Command {
-	r, login := hubapi.PushRequest{}, loginFlags{}
+	r, login, architecture := hubapi.PushRequest{}, loginFlags{}, ""
 	c := &cobra.Command{
 		Use: "push REF HOST/REPOSITORY:TAG", Short: "Send an environment to a registry", Args: exactly(2, "an environment and where to push it"),
 		Long: "Send an environment to an OCI registry. Only what the registry lacks travels: of the second environment on one image that is\n" +
-			"what the session had changed. What the tag has for other architectures stays. `slipway envs pull` of any site receives it;\n" +
+			"what the session had changed. A name goes with what it has for each architecture, and what the tag has for others stays. `slipway envs pull` of any site receives it;\n" +
 			"with --sif `apptainer exec oras://HOST/REPOSITORY:TAG` runs it too.\n\n" + loginHelp + "\n\n" + reference,
 		Example: "  slipway envs push analysis:v1 registry.example.org/higgs/analysis:v1 --sif",
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -91,10 +91,11 @@ func envPushCommand(env Env, asJSON *bool) *cobra.Command {
 			if r.Login, err = login.login(c.Context(), env, r.To); err != nil {
 				return err
 			}
-			return runEnvPush(c.Context(), env, args[0], r, *asJSON)
+			return runEnvPush(c.Context(), env, onArchitecture(args[0], architecture), r, *asJSON)
 		},
 	}
 	c.Flags().BoolVar(&r.SIF, "sif", false, "send the whole image too, for Apptainer")
+	c.Flags().StringVar(&architecture, "arch", "", "send the one for such machines alone, such as arm64; all that the name has when it is left out")
 	login.add(c)
 	return c
 }
@@ -138,6 +139,7 @@ func envPullCommand(env Env, asJSON *bool) *cobra.Command {
 	}
 	c.Flags().StringVar(&label, "name", "", "what to call it here: NAME or NAME:TAG")
 	c.Flags().StringVar(&r.Note, "note", "", "a note for people")
+	c.Flags().StringVar(&r.Architecture, "arch", "", "for which machines, such as arm64, or all; the service's when it is left out, or the only one")
 	c.Flags().BoolVar(&r.Unsigned, "unsigned", false, "take it also when nobody whom the site trusts has signed where it comes from")
 	login.add(c)
 	return c
@@ -163,17 +165,18 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 }
 
 func envExportCommand(env Env) *cobra.Command {
-	form := ""
+	form, architecture := "", ""
 	c := &cobra.Command{
 		Use: "export REF --to sif|oci FILE", Short: "Write an environment to a file", Args: exactly(2, "an environment and a file"),
 		Long: "Write an environment to a file here: sif is what Apptainer runs, signed; oci is a tar with an OCI image, for `docker load`,\n" +
 			"`podman load` and registries. The file appears when it is whole. An OCI image takes the service some minutes to make.\n\n" + reference,
 		Example: "  slipway envs export analysis:v1 --to oci analysis.tar && docker load < analysis.tar",
 		RunE: func(c *cobra.Command, args []string) error {
-			return runEnvExport(c.Context(), env, args[0], form, args[1])
+			return runEnvExport(c.Context(), env, onArchitecture(args[0], architecture), form, args[1])
 		},
 	}
 	c.Flags().StringVar(&form, "to", hubapi.ExportSIF, "sif or oci")
+	architectureFlag(c, &architecture)
 	return c
 }
 

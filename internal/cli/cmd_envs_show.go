@@ -17,7 +17,10 @@ import (
 )
 
 // showOptions are the flags of `slipway envs show`.
-type showOptions struct{ packages, strip bool }
+type showOptions struct {
+	packages, strip bool
+	architecture    string
+}
 
 func envShowCommand(env Env, asJSON *bool) *cobra.Command {
 	o := showOptions{}
@@ -25,8 +28,11 @@ func envShowCommand(env Env, asJSON *bool) *cobra.Command {
 		Use: "show REF", Short: "Show all that is known of one environment", Args: exactly(1, whichEnvironment),
 		Long: "Show all that is known of one environment: where it comes from, what is in it, what was left out and why. Just after a\n" +
 			"freeze it waits until the image is signed and what is in it is found out.\n\n" + reference,
-		RunE: func(c *cobra.Command, args []string) error { return runEnvShow(c.Context(), env, args[0], o, *asJSON) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnvShow(c.Context(), env, onArchitecture(args[0], o.architecture), o, *asJSON)
+		},
 	}
+	architectureFlag(c, &o.architecture)
 	c.Flags().BoolVar(&o.packages, "packages", false, "list every package")
 	c.Flags().BoolVar(&o.strip, "strip", false, "list the rules of what is left out, with reasons")
 	return c
@@ -86,7 +92,7 @@ func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
 	}
 	pairs := [][2]string{
 		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
-		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", d.Architecture},
+		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", architectureWords(d)},
 		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)}, {"CUDA", cudaWords(in.CUDA)},
 		{"imports", importWords(d.Imports)},
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"slipway/hubapi"
 )
 
@@ -75,4 +77,26 @@ func elsewhere(d hubapi.EnvironmentDetails) [][2]string {
 		out = append(out, [2]string{"copy in " + c.Store, words})
 	}
 	return append(out, [2]string{"published", strings.Join(d.Published, ", ")})
+}
+
+// architectureFlag adds the flag that chooses among what a name has for several architectures.
+func architectureFlag(c *cobra.Command, architecture *string) {
+	c.Flags().StringVar(architecture, "arch", "", "for which machines, such as arm64; the service's when it is left out")
+}
+
+// onArchitecture makes a reference mean the environment for an architecture.
+func onArchitecture(ref, architecture string) string {
+	if architecture == "" {
+		return ref
+	}
+	return ref + "@" + architecture
+}
+
+// architectureWords says for which machines an environment is, and for which others its name has one.
+func architectureWords(d hubapi.EnvironmentDetails) string {
+	others := slices.DeleteFunc(slices.Clone(d.Architectures), func(a string) bool { return a == d.Architecture })
+	if len(others) == 0 {
+		return d.Architecture
+	}
+	return d.Architecture + "; the name has " + strings.Join(others, ", ") + " too (--arch)"
 }

@@ -33,6 +33,16 @@ func (f *freezer) look(c spawner.Caller, ref string) (images.Environment, images
 	return e, v, err
 }
 
+// entries finds what a caller means by a reference: an environment for each architecture, this host's first.
+func (f *freezer) entries(c spawner.Caller, ref string) ([]images.Environment, error) {
+	v, err := f.callersViewer(c)
+	if err != nil {
+		return nil, err
+	}
+	owner, name := f.split(c.Hub, ref)
+	return f.library.Entries(v, owner, name)
+}
+
 // split takes owner/name:tag apart; the owner is a principal, empty for the caller's own.
 func (f *freezer) split(hub, ref string) (owner, name string) {
 	if other, rest, named := strings.Cut(ref, "/"); named {
@@ -110,7 +120,7 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	}
 	m := e.Manifest
 	return hubapi.EnvironmentDetails{
-		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
+		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
 		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Skipped: some(m.Skipped), Added: some(m.Added),
 		Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
@@ -120,6 +130,21 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 		},
 		CVMFS: wireRepositories(about.Inventory, e.Use),
 	}, nil
+}
+
+// architectures lists those for which a reference means an environment, this host's first.
+func (f *freezer) architectures(c spawner.Caller, v images.Viewer, ref string) []string {
+	owner, name := f.split(c.Hub, ref)
+	name, _, _ = strings.Cut(name, "@")
+	out := []string{}
+	found, err := f.library.Entries(v, owner, name)
+	if err != nil {
+		return out // it has gone since
+	}
+	for _, e := range found {
+		out = append(out, e.Architecture())
+	}
+	return out
 }
 
 // History lists what a name has stood for, and what came from the same session.

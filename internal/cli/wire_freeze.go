@@ -64,6 +64,9 @@ func (f *freezer) Freeze(
 func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref string) (digest string, err error) {
 	owner, name := f.split(hub, ref)
 	e, err := f.library.Find(f.viewer(hub, user), owner, name)
+	if err == nil {
+		err = e.RunsHere()
+	}
 	if err != nil {
 		return "", err
 	}

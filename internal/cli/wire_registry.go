@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -8,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 
 	"slipway/images"
@@ -23,7 +26,8 @@ import (
 //   - a token of a Hub is its user, who reads what she owns and what others share with her;
 //   - a credential of a workload (see credential) reads the one environment of that workload, as long as it is active.
 //
-// An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. Every one that
+// An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. A tag has what it
+// stands for on each architecture. Every one that
 // the caller may read also stands in the repository environment, under the 64 hexadecimal digits of its digest.
 type shelves struct {
 	library   *images.Library
@@ -135,22 +139,40 @@ func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) 
 		return nil, err
 	}
 	var out []shelved
+	list = slices.DeleteFunc(list, func(e images.Environment) bool { return e.Owner != owner || e.Name != name })
 	taken := map[string]bool{}
 	for _, e := range list { // the newest first
-		if e.Owner != owner || e.Name != name {
-			continue
-		}
-		item := shelved{digest: e.Digest}
-		if e.Tag != "" && !taken[e.Tag] {
-			taken[e.Tag] = true
+		item := shelved{digest: e.Digest, architecture: e.Architecture()}
+		if at := e.Tag + "@" + item.architecture; e.Tag != "" && !taken[at] {
+			taken[at], taken[e.Tag] = true, true
 			item.tags = []string{e.Tag}
 		}
 		out = append(out, item)
 	}
-	if len(out) > 0 && !taken[newest] {
-		out[0].tags = append(out[0].tags, newest)
+	if !taken[newest] {
+		for i := range out {
+			if at := newest + "@" + out[i].architecture; !taken[at] {
+				taken[at] = true
+				out[i].tags = append(out[i].tags, newest)
+			}
+		}
 	}
-	return out, nil
+	return hereFirst(out), nil
+}
+
+// hereFirst puts what runs on this host's architecture first: it is what a tag alone means.
+func hereFirst(list []shelved) []shelved {
+	slices.SortStableFunc(list, func(a, b shelved) int {
+		return cmp.Compare(bit(a.architecture != runtime.GOARCH), bit(b.architecture != runtime.GOARCH))
+	})
+	return list
+}
+
+func bit(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // workloadToken is how a workload's credential begins. No Hub's token does.

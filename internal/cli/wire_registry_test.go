@@ -81,6 +81,12 @@ func (d *depotOf) identify(_ context.Context, token string) (spawner.Caller, err
 // freeze makes an environment with sh, cat and /greeting.
 func (d *depotOf) freeze(owner, name, tag, greeting string) images.Environment {
 	d.t.Helper()
+	return d.freezeFor("", owner, name, tag, greeting)
+}
+
+// freezeFor makes one that says of itself that it is for another architecture.
+func (d *depotOf) freezeFor(architecture, owner, name, tag, greeting string) images.Environment {
+	d.t.Helper()
 	testenv.Need(d.t, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
 	d.must(err)
@@ -94,7 +100,7 @@ func (d *depotOf) freeze(owner, name, tag, greeting string) images.Environment {
 	d.must(os.Chmod(upper, 0o755), os.WriteFile(filepath.Join(upper, "greeting"), []byte(greeting), 0o644))
 	e, err := d.library.Freeze(d.t.Context(), images.Request{
 		Owner: owner, Name: name, Tag: tag, Key: owner + name + tag, Kind: "lab", User: owner,
-		Source: images.Source{Layers: []string{base}, Upper: upper, Config: squash.ImageConfig{Env: []string{"PATH=/bin"}},
+		Source: images.Source{Layers: []string{base}, Upper: upper, Config: squash.ImageConfig{Env: []string{"PATH=/bin"}, Architecture: architecture},
 			Base: images.Base{Reference: "example/base:1", Digest: "sha256:" + strings.Repeat("1", 64)}},
 	})
 	d.must(err)

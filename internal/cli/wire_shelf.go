@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,8 +14,9 @@ import (
 
 // shelved is an environment on a shelf.
 type shelved struct {
-	digest string
-	tags   []string
+	digest       string
+	architecture string // empty: nobody has looked
+	tags         []string
 }
 
 // shelf is one repository as one caller sees it. Its documents are made when they are asked for, always the same ones for an
@@ -30,10 +32,8 @@ func noSuch(what string) error {
 
 // documents are all that stand for an environment.
 type documents struct {
-	parts       *images.Parts
-	environment registry.Document
-	sif         registry.Document // of the SIF
-	index       registry.Document // of the tag
+	sif   registry.Document // of the SIF
+	image oci.Image         // in the index of a tag
 }
 
 // documentsOf makes the documents of an environment.
@@ -50,13 +50,32 @@ func (s *shelf) documentsOf(digest string) (documents, error) {
 	if err != nil {
 		return documents{}, err
 	}
-	out := documents{parts: p, environment: registry.Document{MediaType: oci.TypeManifest, Data: p.Encoded}}
-	out.sif = registry.Document{MediaType: oci.TypeManifest, Data: oci.SIF(digest, named.Digest, named.Size)}
+	out := documents{sif: registry.Document{MediaType: oci.TypeManifest, Data: oci.SIF(digest, named.Digest, named.Size)}}
 	sif := oci.Describe(oci.TypeManifest, out.sif.Data)
-	out.index = registry.Document{MediaType: oci.TypeIndex, Data: oci.Index([]oci.Image{{
-		Architecture: architecture, Environment: oci.Describe(oci.TypeManifest, p.Encoded), SIF: &sif,
-	}})}
+	out.image = oci.Image{Architecture: architecture, Environment: oci.Describe(oci.TypeManifest, p.Encoded), SIF: &sif}
 	return out, nil
+}
+
+// index makes the index of a tag: what it stands for on each architecture. One that is not signed yet, or is damaged, is left out as
+// long as there is another.
+func (s *shelf) index(all []shelved, tag string) (registry.Document, error) {
+	var list []oci.Image
+	var missing error
+	for _, e := range all {
+		if !slices.Contains(e.tags, tag) {
+			continue
+		}
+		docs, err := s.documentsOf(e.digest)
+		if err == nil {
+			list = append(list, docs.image)
+		} else if missing == nil {
+			missing = err
+		}
+	}
+	if len(list) == 0 {
+		return registry.Document{}, cmp.Or(missing, noSuch(tag))
+	}
+	return registry.Document{MediaType: oci.TypeIndex, Data: oci.Index(list)}, nil
 }
 
 // statements are the documents of what has been said about an environment.
@@ -72,20 +91,26 @@ func statements(p *images.Parts) (docs []registry.Document, contents [][]byte, e
 // find gives the environment of a tag or digest.
 func (s *shelf) find(reference string) (digest string, ok bool, err error) {
 	all, err := s.list()
+	digest, ok = find(all, reference)
+	return digest, ok, err
+}
+
+func find(all []shelved, reference string) (digest string, ok bool) {
 	for _, e := range all {
 		if e.digest == reference || slices.Contains(e.tags, reference) {
-			return e.digest, true, nil
+			return e.digest, true
 		}
 	}
-	return "", false, err
+	return "", false
 }
 
 // Manifest gives the index of a tag, or any of the documents by its digest.
 func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document, error) {
-	digest, ok, err := s.find(reference)
+	all, err := s.list()
 	if err != nil {
 		return registry.Document{}, err
 	}
+	digest, ok := find(all, reference)
 	if ok && digest == reference {
 		p, err := s.library.Parts(digest)
 		if err != nil {
@@ -94,21 +119,17 @@ func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document
 		return registry.Document{MediaType: oci.TypeManifest, Data: p.Encoded}, nil
 	}
 	if ok {
-		docs, err := s.documentsOf(digest)
-		return docs.index, err
+		return s.index(all, reference)
 	}
 	if _, fixed := blob.Hex(reference); !fixed {
 		return registry.Document{}, noSuch(reference)
 	}
-	return s.derived(reference)
+	return s.derived(all, reference)
 }
 
 // derived finds a document that was made of an environment, by its digest.
-func (s *shelf) derived(reference string) (registry.Document, error) {
-	all, err := s.list()
-	if err != nil {
-		return registry.Document{}, err
-	}
+func (s *shelf) derived(all []shelved, reference string) (registry.Document, error) {
+	tags := map[string]bool{}
 	for _, e := range all {
 		p, err := s.library.Parts(e.digest)
 		if err != nil {
@@ -119,7 +140,13 @@ func (s *shelf) derived(reference string) (registry.Document, error) {
 			return registry.Document{}, err
 		}
 		if docs, err := s.documentsOf(e.digest); err == nil {
-			made = append(made, docs.sif, docs.index)
+			made = append(made, docs.sif)
+		}
+		for _, tag := range e.tags {
+			if index, err := s.index(all, tag); err == nil && !tags[tag] {
+				made = append(made, index)
+			}
+			tags[tag] = true
 		}
 		for _, d := range made {
 			if blob.Digest(d.Data) == reference {
@@ -190,7 +217,8 @@ func (s *shelf) Tags(context.Context) ([]string, error) {
 	for _, e := range all {
 		out = append(out, e.tags...)
 	}
-	return out, err
+	slices.Sort(out)
+	return slices.Compact(out), err
 }
 
 // Referrers gives the statements about an environment.

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,7 +90,7 @@ func otherPlace(field, text string) (ship.Reference, error) {
 func (s *shipper) Push(
 	ctx context.Context, c spawner.Caller, ref string, r hubapi.PushRequest, tell func(hubapi.Progress),
 ) (hubapi.Pushed, error) {
-	e, _, err := s.environments.look(c, ref)
+	found, err := s.environments.entries(c, ref)
 	if err != nil {
 		return hubapi.Pushed{}, err
 	}
@@ -96,14 +98,24 @@ func (s *shipper) Push(
 	if err != nil {
 		return hubapi.Pushed{}, err
 	}
-	defer s.library.Hold(e.Digest)()
-	tell(hubapi.Progress{Stage: "checking", Percent: -1, Message: "comparing the environment with its digest"})
-	cargo, err := s.cargo(ctx, e.Digest, r.SIF)
-	if err != nil {
-		return hubapi.Pushed{}, err
+	var out hubapi.Pushed
+	for i, e := range found { // an entry for each architecture, one after the other: each keeps those that are there
+		defer s.library.Hold(e.Digest)()
+		tell(hubapi.Progress{Stage: "checking", Percent: -1, Message: "comparing the environment with its digest"})
+		cargo, err := s.cargo(ctx, e.Digest, r.SIF)
+		if err != nil {
+			return hubapi.Pushed{}, err
+		}
+		done, err := s.client(to.Host, r.Login).Push(ctx, to, cargo, moving("pushing", "sending what "+to.Host+" lacks", tell))
+		if err != nil {
+			return hubapi.Pushed{}, err
+		}
+		if i == 0 {
+			out.Environment = done.Environment
+		}
+		out.Index, out.Sent = done.Index, out.Sent+done.Sent
 	}
-	done, err := s.client(to.Host, r.Login).Push(ctx, to, cargo, moving("pushing", "sending what "+to.Host+" lacks", tell))
-	return hubapi.Pushed(done), err
+	return out, nil
 }
 
 // cargo is what a push may have to send.
@@ -172,7 +184,7 @@ func (s *shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 		Owner: v.Owner, Name: r.Name, Tag: r.Tag, Note: r.Note, From: from.String(), Unsigned: r.Unsigned,
 		Progress: func(p images.Progress) { tell(adoptProgress(p)) },
 	}
-	e, err := s.receive(ctx, s.client(from.Host, r.Login), from, dir, a, tell)
+	e, err := s.receiveAll(ctx, s.client(from.Host, r.Login), from, dir, r.Architecture, a, tell)
 	if err != nil && (ctx.Err() != nil || errs.Is(err, errs.Unavailable)) {
 		return hubapi.Environment{}, err // what has come so far waits for the next try
 	}
@@ -182,11 +194,58 @@ func (s *shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 	return s.environments.wire(e, v.Owner), nil
 }
 
+// receiveAll receives what a tag has for the architectures that are wanted, and gives the first.
+func (s *shipper) receiveAll(
+	ctx context.Context, client *ship.Client, from ship.Reference, dir, want string, a images.Adoption, tell func(hubapi.Progress),
+) (first images.Environment, err error) {
+	there, err := client.Architectures(ctx, from)
+	if err != nil {
+		return images.Environment{}, err
+	}
+	list, err := chosen(want, there)
+	if err != nil {
+		return images.Environment{}, err
+	}
+	for i, architecture := range list {
+		e, err := s.receive(ctx, client, from, dir, architecture, a, tell)
+		if err != nil {
+			return images.Environment{}, err
+		}
+		if i == 0 {
+			first = e
+		}
+	}
+	return first, nil
+}
+
+// everyArchitecture asks for what a tag has for each architecture.
+const everyArchitecture = "all"
+
+// chosen says which of a tag's architectures are received. The empty one is what a reference to a single environment has.
+func chosen(want string, there []string) ([]string, error) {
+	own := slices.Contains(there, runtime.GOARCH)
+	switch {
+	case len(there) == 0 && want != "" && want != everyArchitecture:
+		return nil, errs.Bad("architecture", want, "leave it out: the reference names one environment, for whatever machines that is")
+	case len(there) == 0:
+		return []string{""}, nil
+	case want == everyArchitecture && own: // this host's first
+		return append([]string{runtime.GOARCH}, slices.DeleteFunc(slices.Clone(there), func(a string) bool { return a == runtime.GOARCH })...), nil
+	case want == everyArchitecture || want == "" && len(there) == 1:
+		return there, nil
+	case want == "" && own:
+		return []string{runtime.GOARCH}, nil
+	case !slices.Contains(there, want):
+		return nil, errs.Bad("architecture", want, "one of "+strings.Join(there, ", ")+", or "+everyArchitecture)
+	}
+	return []string{want}, nil
+}
+
 func (s *shipper) receive(
-	ctx context.Context, client *ship.Client, from ship.Reference, dir string, a images.Adoption, tell func(hubapi.Progress),
+	ctx context.Context, client *ship.Client, from ship.Reference, dir, architecture string, a images.Adoption, tell func(hubapi.Progress),
 ) (images.Environment, error) {
 	into := ship.Into{
-		Dir: dir,
+		Dir: dir, Architecture: architecture,
 		Have: func(d oci.Descriptor) bool {
 			return d.MediaType == images.TypeBase && s.library.HasBase(ctx, images.Part{Digest: d.Digest.String(), Size: d.Size})
 		},

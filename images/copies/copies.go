@@ -145,7 +145,7 @@ func (k *keeper) fetch(ctx context.Context, digest string, limit int64, path str
 		return err
 	}
 	if info.Size > limit {
-		return k.wrong(ctx, digest, errs.New(errs.Invalid, "it has %d bytes", info.Size))
+		return k.wrong(digest, errs.New(errs.Invalid, "it has %d bytes", info.Size))
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -157,15 +157,15 @@ func (k *keeper) fetch(ctx context.Context, digest string, limit int64, path str
 	}
 	err = errors.Join(err, os.Remove(path))
 	if errs.Is(err, errs.Invalid) {
-		return k.wrong(ctx, digest, err)
+		return k.wrong(digest, err)
 	}
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// wrong takes a damaged copy away, so that it is written anew.
-func (k *keeper) wrong(ctx context.Context, digest string, why error) error {
-	k.cfg.Logger.Error("a copy is damaged, and is written anew", "store", k.member.Name, "digest", digest, "error", why)
-	return errors.Join(why, k.member.Delete(ctx, digest), k.forget(digest))
+// wrong has a damaged copy written anew. It stays until there is good content to write: what came may have been damaged on the way.
+func (k *keeper) wrong(digest string, why error) error {
+	k.cfg.Logger.Error("a copy is damaged, and is to be written anew", "store", k.member.Name, "digest", digest, "error", why)
+	return errors.Join(why, k.suspect(digest), k.forget(digest))
 }
 
 // Probe tries whether a store can be written to and read. It leaves nothing there.
@@ -179,12 +179,14 @@ func Probe(ctx context.Context, s depot.Store, content []byte) error {
 }
 
 // path names what is known of an environment's copy.
-func (k *keeper) path(digest string) string {
+func (k *keeper) path(digest string) string { return k.named(digest, ".json") }
+
+func (k *keeper) named(digest, suffix string) string {
 	hexPart, ok := blob.Hex(digest)
 	if !ok {
 		hexPart = "none"
 	}
-	return filepath.Join(k.dir, hexPart+".json")
+	return filepath.Join(k.dir, hexPart+suffix)
 }
 
 func sorted(list []string) []string {

@@ -306,6 +306,37 @@ func TestADamagedCopyIsPassedOverAndWrittenAnew(t *testing.T) {
 	})
 }
 
+// TestADamagedCopyStaysUntilThereIsBetter: what came may have been damaged on the way, and be all that is left.
+func TestADamagedCopyStaysUntilThereIsBetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		digest := s.add("base", "one")
+		base := blob.Digest([]byte("base"))
+		c := s.run()
+		file := filepath.Join(s.dir, "a", strings.TrimPrefix(base, "sha256:"))
+		if err := os.WriteFile(file, []byte("BASE"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		good := s.content[base]
+		s.content[base] = []byte("bAse") // damaged here too
+		if err := c.Fetch(t.Context(), base, 10, filepath.Join(s.dir, "back")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got, err := os.ReadFile(file); err != nil || string(got) != "BASE" || !errs.Is(c.Of(digest)[0].Problem, errs.Invalid) {
+			t.Errorf("%q, %v, %+v", got, err, c.Of(digest))
+		}
+		s.end()
+		s.content[base] = good
+		c = s.run() // after a restart it is still known that the copy is wrong
+		if got, err := os.ReadFile(file); err != nil || string(got) != "base" || stored(c.Of(digest)) != "ab" {
+			t.Errorf("not healed: %q, %v", got, err)
+		}
+		s.end()
+	})
+}
+
 func TestWhatIsKnownOfACopyMayBeDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t)

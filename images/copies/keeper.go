@@ -184,11 +184,35 @@ func (k *keeper) put(ctx context.Context, e Environment, p Part) (own bool, err 
 	defer b.Close()
 	ctx, cancel := deadline(ctx, p.Size)
 	defer cancel()
+	suspected := k.suspected(p.Digest)
+	if suspected { // a store writes nothing over what has the right size
+		if err := depot.VerifyBlob(ctx, b, p.Digest); err != nil {
+			return true, err
+		}
+		if err := k.member.Delete(ctx, p.Digest); err != nil {
+			return false, err
+		}
+	}
 	err = k.member.Put(ctx, p.Digest, b)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil && suspected {
+		err = os.Remove(k.named(p.Digest, suspectSuffix))
+	}
 	return errs.Is(err, errs.Invalid), err // the bytes here are not those of the digest
+}
+
+// suspectSuffix is of files that name parts whose copies are damaged.
+const suspectSuffix = ".suspect"
+
+func (k *keeper) suspect(part string) error {
+	return depot.WriteFile(k.named(part, suspectSuffix), nil)
+}
+
+func (k *keeper) suspected(part string) bool {
+	_, err := os.Lstat(k.named(part, suspectSuffix))
+	return err == nil
 }
 
 // keep writes a note down, and then knows it.
@@ -237,10 +261,7 @@ func (k *keeper) there(ctx context.Context, p Part) (bool, error) {
 	if errs.Is(err, errs.NotFound) {
 		return false, nil
 	}
-	if err == nil && info.Size != p.Size {
-		return false, k.member.Delete(ctx, p.Digest)
-	}
-	return err == nil, err
+	return err == nil && info.Size == p.Size, err
 }
 
 // forget lets the environments that have a part be written again.

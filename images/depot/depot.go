@@ -99,6 +99,12 @@ func Read(ctx context.Context, s Store, digest string, w io.Writer) error {
 	return err
 }
 
+// VerifyBlob reads a blob and compares it with a digest. A wrong one is of kind errs.Invalid.
+func VerifyBlob(ctx context.Context, b blob.Blob, digest string) error {
+	_, err := copyVerified(ctx, io.Discard, blob.Reader(b), digest)
+	return err
+}
+
 // copyVerified copies, and fails when what was copied has another digest.
 func copyVerified(ctx context.Context, to io.Writer, from io.Reader, digest string) (int64, error) {
 	h := sha256.New()

@@ -21,7 +21,9 @@ import (
 // between stands between a client and its server.
 type between func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 
-func (b between) RoundTrip(r *http.Request) (*http.Response, error) { return b(r, http.DefaultTransport) }
+func (b between) RoundTrip(r *http.Request) (*http.Response, error) {
+	return b(r, http.DefaultTransport)
+}
 
 // over is a store in the same bucket as s, with something in between.
 func over(t *testing.T, s *S3, b between) *S3 {
@@ -65,7 +67,9 @@ func TestABucketThatFails(t *testing.T) {
 			}
 			return next.RoundTrip(r)
 		}, errs.NoSpace},
-		"no rights": {func(r *http.Request, _ http.RoundTripper) (*http.Response, error) { return answer(r, http.StatusForbidden, "AccessDenied"), nil }, errs.Forbidden},
+		"no rights": {func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			return answer(r, http.StatusForbidden, "AccessDenied"), nil
+		}, errs.Forbidden},
 		"500 in the middle": {func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if r.URL.Query().Get("partNumber") == "2" {
 				return answer(r, http.StatusNotImplemented, "Broken"), nil // which is not tried again

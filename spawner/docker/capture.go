@@ -60,13 +60,16 @@ func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	case half(c):
 		return Capture{}, errs.New(errs.Conflict, "capture %s: it is still being filled with its environment", id).With("wait until it runs")
 	}
-	image, err := b.client.ImageInspect(ctx, c.Image)
+	image, err := b.client.ImageInspect(ctx, baseOf(c))
 	if err != nil {
-		return Capture{}, b.explain(err, "capture %s: look at its image %s", id, c.Image)
+		return Capture{}, b.explain(err, "capture %s: look at its image %s", id, baseOf(c))
 	}
 	out := Capture{Image: imageOf(image), Base: referenceOf(c), Environment: c.Config.Labels[labelEnvironment], Mounts: mountsOf(c)}
 	h := &holding{b: b, id: id, limit: mostStill}
 	where, err := b.locate(ctx, c, len(image.RootFS.Layers))
+	if err == nil && c.Image != image.ID {
+		err = elsewhere("its environment is a layer of its own, as they could not be written when it was started")
+	}
 	switch {
 	case errs.Is(err, errs.Missing):
 		out.Why, out.Lost, out.Fetch = err.Error(), notExported(), h.fetch

@@ -191,6 +191,7 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 	if err != nil && !gone(err) {
 		return b.explain(err, "remove %s", id)
 	}
+	b.sweepThawed(ctx)
 	return b.removeVolumes(ctx, c)
 }
 

@@ -39,7 +39,7 @@ func (h *holding) fetch(ctx context.Context, dir string, tell func(message strin
 	case !found:
 		return "", nil, errs.New(errs.NotFound, "fetch the tree of %s: it has no container", h.id)
 	}
-	base, created, err := b.unpacked(ctx, c.Image, tell)
+	base, created, err := b.unpacked(ctx, baseOf(c), tell)
 	if err != nil {
 		return "", nil, err
 	}

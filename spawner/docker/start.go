@@ -192,7 +192,7 @@ func groundOf(c container.InspectResponse) string {
 // compare tells the user when the image's name has come to mean a newer one. That the image is gone does not matter here.
 func (b *Backend) compare(ctx context.Context, l spawner.Launch, c container.InspectResponse) {
 	now, err := b.client.ImageInspect(ctx, l.Spec.Image)
-	if err == nil && now.ID != c.Image {
+	if err == nil && now.ID != baseOf(c) {
 		l.Report("A newer "+l.Spec.Image+" exists; this session keeps the one that its changes were made on. Discard the changes to get the new one", -1)
 	}
 }

@@ -45,6 +45,11 @@ func (b *Backend) thaw(ctx context.Context, p plan) error {
 	if err := b.ready(ctx, p.Launch, p.image); err != nil {
 		return err
 	}
+	if err := b.writable(ctx, p.image); errs.Is(err, errs.Missing) {
+		return b.thawLayered(ctx, p, from)
+	} else if err != nil {
+		return err
+	}
 	p.labels = map[string]string{labelImage: p.Spec.Image}
 	if err := b.order(ctx, fillingName(p.ID), p); err != nil {
 		return err
@@ -84,6 +89,18 @@ func (b *Backend) thawBase(ctx context.Context, l spawner.Launch, from spawner.T
 	return id, err
 }
 
+// writable reports by an error of kind Missing that the directories of containers of an image cannot be reached.
+func (b *Backend) writable(ctx context.Context, image string) error {
+	has, err := b.client.ImageInspect(ctx, image)
+	if err != nil {
+		return b.explain(err, "look at image %s", image)
+	}
+	b.trees.Lock()
+	defer b.trees.Unlock()
+	_, err = b.layers(ctx, has)
+	return err
+}
+
 // fill puts an environment's changes into a container that never ran. What the engine has put there for the container's making goes: it
 // does so again when the container starts.
 func (b *Backend) fill(ctx context.Context, c container.InspectResponse, from spawner.Thaw) error {
@@ -92,11 +109,8 @@ func (b *Backend) fill(ctx context.Context, c container.InspectResponse, from sp
 		return b.explain(err, "look at image %s", c.Image)
 	}
 	where, err := b.locate(ctx, c, len(image.RootFS.Layers))
-	if errs.Is(err, errs.Missing) {
-		return errs.New(errs.Missing, "fill its container: %w", err).With("let the service run on the engine's host as root, or start from an image")
-	}
 	if err != nil {
-		return err
+		return fmt.Errorf("fill its container: %w", err)
 	}
 	if err := empty(where.upper); err != nil {
 		return fmt.Errorf("fill its container: %w", err)

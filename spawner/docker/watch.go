@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/moby/moby/api/types/events"
@@ -73,7 +74,7 @@ func (b *Backend) clearUp(ctx context.Context) {
 		return
 	}
 	defer b.trees.Unlock()
-	if err := b.sweepImages(ctx); err != nil && ctx.Err() == nil {
+	if err := errors.Join(b.sweepImages(ctx), b.sweepThawedLocked(ctx)); err != nil && ctx.Err() == nil {
 		b.log.Warn("cannot remove what an earlier freeze left; the next one tries again", "error", err)
 	}
 }

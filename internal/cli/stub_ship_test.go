@@ -16,8 +16,12 @@ const stubPassword = "registry-password"
 func (s *stubEnvironments) ship(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubapi.Base+"/environments/{ref}/push", func(w http.ResponseWriter, r *http.Request) {
 		var req hubapi.PushRequest
-		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || r.PathValue("ref") != "analysis" {
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || !strings.HasPrefix(r.PathValue("ref"), "analysis") {
 			refuse(w, 404, "not_found", "there is no environment "+r.PathValue("ref"), "")
+			return
+		}
+		if r.PathValue("ref") == "analysis@arm64" {
+			event(w, hubapi.EventDone, hubapi.Pushed{Environment: "sha256:" + strings.Repeat("a", 64)})
 			return
 		}
 		if req.Login.Password != stubPassword || req.Login.Username != "alice" {
@@ -41,6 +45,16 @@ func (s *stubEnvironments) ship(mux *http.ServeMux) {
 		e := s.one
 		e.Name, e.Tag, e.Note = req.Name, req.Tag, req.Note
 		event(w, hubapi.EventDone, e)
+	})
+	mux.HandleFunc("POST "+hubapi.Base+"/environment-credentials", func(w http.ResponseWriter, r *http.Request) {
+		var req hubapi.CredentialRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Workload != "j-1" {
+			refuse(w, 409, "conflict", "j-2 is not active any more", "ask while it runs")
+			return
+		}
+		_ = json.NewEncoder(w).Encode(hubapi.EnvironmentCredential{
+			Workload: "j-1", Registry: "here.example:8090", Plain: true, Reference: "oras://here.example:8090/environment:aa", Username: "job", Password: stubPassword,
+		})
 	})
 	mux.HandleFunc("GET "+hubapi.Base+"/environments/{ref}/export", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("ref") != "analysis" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,7 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	}
 	if o.session == hubapi.Self { // another's programs are not in sight
 		o.Imported, o.CVMFS = inUse()
+		warnOfHome(env.Stderr, os.Getenv("HOME"))
 	}
 	e, err := freeze(ctx, env.Stderr, client, o.session, o.FreezeRequest)
 	if err != nil {

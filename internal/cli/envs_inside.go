@@ -132,13 +132,13 @@ func importWords(i *hubapi.Imports) string {
 	case i.State == hubapi.ImportsUntried:
 		return "could not be tried, see below"
 	case i.Broken > 0:
-		return fmt.Sprintf("%d of the %s that kernels had imported cannot be imported in a batch job, see below", i.Broken, modules)
+		return fmt.Sprintf("%d of the %s that kernels had imported cannot be imported from the image alone, as a batch job has it; see below", i.Broken, modules)
 	case i.Modules == 0:
 		return "nothing but Python's own modules, so there was nothing to try"
 	case len(i.Lines) > 0:
 		return fmt.Sprintf("of the %s that kernels had imported some could not be tried, see below", modules)
 	}
-	return "a batch job can import the " + modules + " that kernels had imported"
+	return "the " + modules + " that kernels had imported can be imported from the image alone"
 }
 
 func importLines(i *hubapi.Imports) []string {

@@ -50,7 +50,7 @@ func TestWhatIsInIt(t *testing.T) {
 		return !strings.Contains(shown, "to be tried")
 	})
 	for _, want := range []string{
-		"2 of the 4 modules that kernels had imported cannot be imported in a batch job",
+		"2 of the 4 modules that kernels had imported cannot be imported from the image alone, as a batch job has it",
 		"cannot import needs_cuda: libcudart.so.12: cannot open shared object file: No such file or directory (tried without a GPU)",
 		"cannot import my_own_module: there is no such module in it",
 		"needs_driver could not be tried: it needs a GPU's driver, and there was none where it was tried",
@@ -74,7 +74,7 @@ func TestWhatIsInIt(t *testing.T) {
 		shown = s.says("alice", []string{"envs", "show", "seen"})
 		return !strings.Contains(shown, "to be tried")
 	})
-	if !strings.Contains(shown, "a batch job can import the 1 module that kernels had imported") {
+	if !strings.Contains(shown, "the 1 module that kernels had imported can be imported from the image alone") {
 		t.Errorf("by the terminal: %s", shown)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"slipway/images/inside"
 )
 
 // processes looks at what the programs of a session have in use, by what the kernel tells of them. Of Python it sees the packages with
@@ -105,4 +108,30 @@ func (p *processes) module(python, name string) {
 		p.modules[python] = names
 	}
 	names[name] = true
+}
+
+// namedPackages is how many packages a warning names.
+const namedPackages = 8
+
+// warnOfHome tells of Python packages in the user's home: they are in no environment.
+func warnOfHome(w io.Writer, home string) {
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	list, err := inside.HomePackages(root.FS(), inside.Inventory{})
+	if err != nil || len(list) == 0 {
+		return
+	}
+	var words, names []string
+	for _, p := range list[:min(len(list), namedPackages)] {
+		words, names = append(words, printable(p.Name+" "+p.Version)), append(names, printable(p.Name))
+	}
+	told := strings.Join(words, ", ")
+	if n := len(list) - len(words); n > 0 {
+		told += fmt.Sprintf(" and %d more", n)
+	}
+	fmt.Fprintf(w, "freeze: in your home and not in the environment, so a job that runs without your home would miss: %s;\n"+
+		"  what it needs: pip install --no-user --ignore-installed %s\n", told, strings.Join(names, " "))
 }

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,4 +42,24 @@ func TestSessionUse(t *testing.T) {
 	if d := cmp.Diff(map[string]bool{"sft.cern.ch": true, "atlas.cern.ch": true}, p.cvmfs); d != "" {
 		t.Error(d)
 	}
+}
+
+// TestPackagesInTheHome are told of before a freeze, and nothing where there are none.
+func TestPackagesInTheHome(t *testing.T) {
+	home := t.TempDir()
+	var b strings.Builder
+	if warnOfHome(&b, home); b.Len() > 0 {
+		t.Errorf("an empty home: %q", b.String())
+	}
+	for i := range namedPackages + 2 {
+		dir := filepath.Join(home, fmt.Sprintf(".local/lib/python3.13/site-packages/p%d-1.0.dist-info", i))
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "METADATA"), fmt.Appendf(nil, "Name: p%d\nVersion: 1.0\n", i), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warnOfHome(&b, home)
+	if !strings.Contains(b.String(), "would miss: p0 1.0, p1 1.0") || !strings.Contains(b.String(), "and 2 more;\n") || !strings.HasSuffix(b.String(), "ignore-installed p0 p1 p2 p3 p4 p5 p6 p7\n") {
+		t.Errorf("%q", b.String())
+	}
+	warnOfHome(&b, filepath.Join(home, "none"))
 }

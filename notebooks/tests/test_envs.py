@@ -113,7 +113,7 @@ def test_the_shared_example_of_details(here: FakeService) -> None:
     assert record.imports
     assert (record.imports.state, record.imports.modules, record.imports.broken) == ("tried", 12, 1)
     shown = repr(Env(Client(), record))
-    assert "a batch job cannot import 1 of the 12 modules" in shown
+    assert "1 of the 12 modules that kernels had imported cannot be imported from the image alone" in shown
     assert "cannot import torch: libcudart.so.12" in shown
     assert {"name", "version", "manager"} <= doc["inventory"]["packages"][0].keys()
 

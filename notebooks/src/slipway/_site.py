@@ -54,10 +54,10 @@ class Imports:
         if self.state == "untried":
             return "could not be tried"
         if self.broken:
-            return f"a batch job cannot import {self.broken} of the {what} that kernels had imported"
+            return f"{self.broken} of the {what} that kernels had imported cannot be imported from the image alone"
         if not self.modules:
             return "nothing but Python's own modules, so there was nothing to try"
-        return f"the {what} that kernels had imported were tried in the image alone"
+        return f"tried in the image alone: the {what} that kernels had imported"
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,16 @@ type Swept struct {
 	Bases        []string `json:"bases"`
 	Bytes        int64    `json:"bytes"`
 	Dry          bool     `json:"dry"`
+
+	Files []SweptFile `json:"files"` // each of them
+}
+
+// SweptFile is an image or a base that a sweep removed, or would.
+type SweptFile struct {
+	Digest string    `json:"digest"`
+	What   string    `json:"what"` // environment or base
+	Bytes  int64     `json:"bytes"`
+	Made   time.Time `json:"made"`
 }
 
 // Environments lists the caller's environments, and with shared those that others share with her.

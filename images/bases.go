@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -208,6 +209,7 @@ type openedBase struct {
 	image *squashfs.Image
 	cache *baseCache
 	users int // counted by cache
+	used  time.Time
 }
 
 // release ends a use.
@@ -218,8 +220,13 @@ func (l *Library) openBase(digest string) (*openedBase, error) {
 	return l.opened.acquire(digest, l.basePath(digest))
 }
 
-// maxOpenBases bounds what parsed bases take: some 60 MB each.
-const maxOpenBases = 2
+const (
+	// maxOpenBases bounds what parsed bases take: some 60 MB each.
+	maxOpenBases = 2
+	// idleBase is how long one is kept parsed that nobody uses; looked at every lookIdle.
+	idleBase = 10 * time.Minute
+	lookIdle = time.Minute
+)
 
 // baseCache keeps the bases parsed that were used last: parsing costs some tenths of a second.
 type baseCache struct {
@@ -234,6 +241,7 @@ func (c *baseCache) acquire(digest, path string) (*openedBase, error) {
 	defer c.mu.Unlock()
 	if b := c.known[digest]; b != nil {
 		b.users++
+		b.used = time.Now()
 		c.touch(digest)
 		return b, nil
 	}
@@ -252,7 +260,7 @@ func (c *baseCache) acquire(digest, path string) (*openedBase, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the base %s: %w", digest, err), f.Close())
 	}
-	b := &openedBase{file: f, image: image, cache: c, users: 2} // the caller and the cache
+	b := &openedBase{file: f, image: image, cache: c, users: 2, used: time.Now()} // the caller and the cache
 	if c.known == nil {
 		c.known = map[string]*openedBase{}
 	}
@@ -297,7 +305,25 @@ func (c *baseCache) dropDigest(digest string) {
 func (c *baseCache) release(b *openedBase) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	b.used = time.Now()
 	b.leave()
+}
+
+// forgetIdle drops what nobody has used for some time, and gives the memory back to the host.
+func (c *baseCache) forgetIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.order.Len()
+	for e := c.order.Back(); e != nil; {
+		newer := e.Prev()
+		if b := c.known[e.Value.(string)]; b.users == 1 && time.Since(b.used) >= idleBase {
+			c.drop(e)
+		}
+		e = newer
+	}
+	if c.order.Len() < before {
+		debug.FreeOSMemory()
+	}
 }
 
 // forget drops all that nobody uses.

@@ -47,8 +47,12 @@ func (l *Library) Run(ctx context.Context) error {
 	defer trials.Wait()
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
+	idle := time.NewTicker(lookIdle)
+	defer idle.Stop()
 	for {
 		select {
+		case <-idle.C:
+			l.opened.forgetIdle()
 		case digest := <-l.pending:
 			if err := l.settle(ctx, digest); err != nil && ctx.Err() == nil {
 				l.log.Error("an environment cannot be settled", "digest", digest, "error", err)

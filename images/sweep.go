@@ -25,6 +25,15 @@ type Swept struct {
 	Environments []string // digests
 	Bases        []string // digests
 	Bytes        int64
+	Files        []SweptFile // both, in that order
+}
+
+// SweptFile is an image or a base that a sweep removed, or would.
+type SweptFile struct {
+	Digest string
+	Base   bool
+	Bytes  int64
+	Made   time.Time
 }
 
 // tidy lets go of what was kept long enough, and sweeps.
@@ -160,6 +169,7 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 		return gone, err
 	}
 	s.out.Bytes += st.Size()
+	s.out.Files = append(s.out.Files, SweptFile{Digest: digest, Base: strings.HasSuffix(path, ".sqfs"), Bytes: st.Size(), Made: st.ModTime()})
 	if !s.dry {
 		s.log.Info("removed what nothing leads to", "file", path, "bytes", st.Size())
 	}

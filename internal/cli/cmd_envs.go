@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -179,9 +180,14 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if err := printPairs(env.Stdout, [][2]string{
-		{"own", ownWords(u)}, {"shared", byteWords(u.Shared) + " of bases, on which others may stand too"},
-	}); err != nil || len(list) == 0 {
+	pairs := [][2]string{{"own", ownWords(u)}, {"shared", byteWords(u.Shared) + " of bases, on which others may stand too"}}
+	for _, g := range u.Groups {
+		pairs = append(pairs, [2]string{"group " + printable(g.Group), byteWords(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
+	}
+	for _, w := range u.Warnings {
+		pairs = append(pairs, [2]string{"warning", w})
+	}
+	if err := printPairs(env.Stdout, pairs); err != nil || len(list) == 0 {
 		return err
 	}
 	fmt.Fprintln(env.Stdout)
@@ -191,7 +197,12 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 func ownWords(u hubapi.EnvironmentUsage) string {
 	words := fmt.Sprintf("%s in %s", byteWords(u.Own), count(int64(u.Environments), "environment", "environments"))
 	if u.Quota > 0 {
-		words += fmt.Sprintf(", %.0f %% of your %s", 100*float64(u.Own)/float64(u.Quota), byteWords(u.Quota))
+		words += ", " + partWords(u.Own, "your", u.Quota)
 	}
 	return words
+}
+
+// partWords says how much of a quota is used.
+func partWords(own int64, whose string, quota int64) string {
+	return fmt.Sprintf("%.0f %% of %s %s", math.Floor(100*float64(own)/float64(quota)), whose, byteWords(quota))
 }

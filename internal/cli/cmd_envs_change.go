@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -208,9 +209,14 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 		return err
 	}
 	p := &page{w: env.Stdout}
-	p.printf("%s %s and %s, %s.\n", verb, count(int64(len(s.Environments)), "environment", "environments"),
+	p.printf("%s %s and %s, %s.\n\n", verb, count(int64(len(s.Environments)), "environment", "environments"),
 		count(int64(len(s.Bases)), "base", "bases"), byteWords(s.Bytes))
-	p.printSection("Environments:", s.Environments)
-	p.printSection("Bases:", s.Bases)
-	return p.err
+	if p.err != nil {
+		return p.err
+	}
+	var rows [][]string
+	for _, f := range s.Files {
+		rows = append(rows, []string{f.What, f.Digest, byteWords(f.Bytes), ago(f.Made, time.Now())})
+	}
+	return printTable(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, "")
 }

@@ -154,6 +154,7 @@ func (s *stubEnvironments) sweep(w http.ResponseWriter, r *http.Request, adminis
 	}
 	answer(w, hubapi.Swept{
 		Environments: []string{s.diff.Old.Digest}, Bases: []string{}, Bytes: 120_000_000, Dry: r.URL.Query().Get("dry") == "true",
+		Files: []hubapi.SweptFile{{Digest: s.diff.Old.Digest, What: "environment", Bytes: 120_000_000, Made: recently()}},
 	})
 }
 

@@ -258,7 +258,19 @@ func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi
 		return hubapi.Swept{}, errs.New(errs.Forbidden, "only administrators sweep environments").With("`slipway envs rm` removes yours")
 	}
 	s, err := f.library.Sweep(ctx, dry)
-	return hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry}, err
+	return wireSwept(s, dry), err
+}
+
+func wireSwept(s images.Swept, dry bool) hubapi.Swept {
+	out := hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry, Files: []hubapi.SweptFile{}}
+	for _, f := range s.Files {
+		what := "environment"
+		if f.Base {
+			what = "base"
+		}
+		out.Files = append(out.Files, hubapi.SweptFile{Digest: f.Digest, What: what, Bytes: f.Bytes, Made: f.Made})
+	}
+	return out
 }
 
 // inUse gives the environments that workloads need: sessions that can be started again, and jobs that have not ended.

@@ -48,7 +48,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.library.Close()
-	steps := []func(context.Context) error{b.prepare, b.freezes, b.unchanged, b.copies, b.starts, b.pushes}
+	steps := []func(context.Context) error{b.prepare, b.freezes, b.unchanged, b.settles, b.copies, b.starts, b.pushes}
 	if o.baseline {
 		steps = append(steps, b.build)
 	}
@@ -66,7 +66,8 @@ type bench struct {
 	*table
 	box      container
 	library  *images.Library
-	idle     int64              // resident bytes before the first freeze
+	shares   bool               // the file system shares blocks between files
+	idle     int64              // resident bytes between freezes
 	last     images.Environment // what the last round made
 	squashed string             // what mksquashfs made of the changes
 }
@@ -81,8 +82,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 		return err
 	}
 	b.squashed = b.path("change.sqfs")
-	b.idle, _, err = resident()
-	if err != nil {
+	if b.shares, err = b.sharing(ctx); err != nil {
 		return err
 	}
 	b.library, err = images.Open(images.Config{Dir: b.path("environments"), Logger: log, Keys: keys, Version: "bench"})

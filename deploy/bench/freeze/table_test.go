@@ -11,13 +11,18 @@ func TestTable(t *testing.T) {
 		tab.add("a", v)
 	}
 	tab.add("b", 0)
-	tab.want("a", "at most 5")
+	tab.spent("c", used{wall: 2, cpu: 0.0012})
+	tab.want("a", target{most: 8})
+	tab.want("c: s", target{least: 2.5})
+	tab.want("c: CPU s", target{most: 0.001, worst: true})
 	var out strings.Builder
 	if err := tab.write(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := "| figure | min | median | max | runs | target |\n|---|---|---|---|---|---|\n" +
-		"| a | 1.00 | **7.67** | 200 | 4 | at most 5 |\n| b | 0 | **0** | 0 | 1 |  |\n"
+		"| a | 1.00 | **7.67** | 200 | 4 | at most 8: met |\n| b | 0 | **0** | 0 | 1 |  |\n" +
+		"| c: s | 2.00 | **2.00** | 2.00 | 1 | at least 2.5: **missed** |\n" +
+		"| c: CPU s | 0.0012 | **0.0012** | 0.0012 | 1 | always at most 0.001: **missed** |\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // block is one block on its way through the pipeline. Its buffer is used again and again.
@@ -32,7 +34,9 @@ type pipeline struct {
 	written atomic.Int64
 	failed  atomic.Bool
 
-	size, made, count int // of a block's buffer; blocks that there are, and may be
+	size   int    // of a block's buffer
+	unused []byte // memory for blocks that there are not yet
+	memory []byte // all of it
 	free              chan *block
 	outs              chan []byte
 	work              chan *block
@@ -42,15 +46,15 @@ type pipeline struct {
 }
 
 // readAhead is how many bytes may wait for a compressor: work for all of them while the caller has other things to do, such as
-// waiting for a container to stand still.
-const readAhead = 16 << 20
+// waiting for a container to stand still. It is memory of the kernel's, not of the collector's, which would let twice as much grow.
+const readAhead = 48 << 20
 
 func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipeline, error) {
 	size := int(super.BlockSize)
 	outs := 2*cfg.Workers + 2
 	count := max(readAhead/size, outs)
 	p := &pipeline{
-		out: cfg.Out, at: super.InodeTable, fragments: fragments, size: size, count: count,
+		out: cfg.Out, at: super.InodeTable, fragments: fragments, size: size,
 		free: make(chan *block, count), outs: make(chan []byte, outs), work: make(chan *block, count), order: make(chan *block, count+1),
 	}
 	packers := make([]packer, cfg.Workers)
@@ -60,6 +64,11 @@ func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipelin
 			return nil, err
 		}
 	}
+	var err error
+	if p.memory, err = unix.Mmap(-1, 0, count*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return nil, fmt.Errorf("%d bytes of memory: %w", count*size, err)
+	}
+	p.unused = p.memory
 	for range outs { // a compressor may pass the block's size by a few bytes before it is found useless
 		p.outs <- make([]byte, 0, size+size/64+64)
 	}
@@ -75,9 +84,10 @@ func (p *pipeline) take(ctx context.Context) (*block, error) {
 	if p.failed.Load() {
 		return nil, p.flush(ctx)
 	}
-	if len(p.free) == 0 && p.made < p.count {
-		p.made++
-		return &block{in: make([]byte, p.size), done: make(chan struct{}, 1)}, nil
+	if len(p.free) == 0 && len(p.unused) > 0 {
+		b := &block{in: p.unused[:p.size:p.size], done: make(chan struct{}, 1)}
+		p.unused = p.unused[p.size:]
+		return b, nil
 	}
 	select {
 	case b := <-p.free:
@@ -172,5 +182,6 @@ func (p *pipeline) close() {
 		close(p.work)
 		close(p.order)
 		p.wg.Wait()
+		_ = unix.Munmap(p.memory) // fails for what is no memory alone
 	})
 }

@@ -165,8 +165,9 @@ func TestUseIsBounded(t *testing.T) {
 		many["/"+string(c)] = []string{"x"}
 	}
 	for name, u := range map[string]Use{
-		"interpreters": {Imported: many}, "modules": {Imported: map[string][]string{"": make([]string, 2001)}},
+		"interpreters": {Imported: many}, "modules": {Imported: map[string][]string{"": make([]string, 501)}},
 		"repositories": {CVMFS: make([]string, 101)}, "repository": {CVMFS: []string{"../etc"}}, "long": {Imported: map[string][]string{strings.Repeat("x", 1001): nil}},
+		"module": {Imported: map[string][]string{"": {strings.Repeat("x", 101)}}}, "escape": {Imported: map[string][]string{"/x\x1b[31m": nil}},
 	} {
 		if err := u.validate(); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s: %v", name, err)

@@ -1,10 +1,14 @@
 package images
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"slipway/images/inside"
 	"slipway/internal/errs"
@@ -30,12 +34,13 @@ type Attempt struct {
 	Why     string             `json:"why,omitempty"`     // there is no result
 }
 
-// The bounds of what a session says that it uses.
+// The bounds of what a session says that it uses. It lies in the owner's record.
 const (
 	maxInterpreters = 8
-	maxImported     = 2000 // modules of one interpreter
+	maxImported     = 500 // modules of one interpreter
 	maxRepositories = 100
-	maxWord         = 1000
+	maxProgram      = 1000 // bytes of an interpreter's path
+	maxModule       = 100  // bytes of a module's or repository's name
 )
 
 var repositoryName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$`)
@@ -47,15 +52,19 @@ func (u Use) validate() error {
 	}
 	for _, python := range slices.Sorted(maps.Keys(u.Imported)) {
 		names := u.Imported[python]
-		if len(names) > maxImported || len(python) > maxWord || slices.ContainsFunc(names, func(n string) bool { return len(n) > maxWord }) {
-			return errs.New(errs.Invalid, "imported: %d modules of %.80q", len(names), python).With("name at most 2000 modules, by their first parts")
+		if len(python) > maxProgram || !utf8.ValidString(python) || strings.ContainsFunc(python, unicode.IsControl) {
+			return errs.Bad("imported", python, "name interpreters by their paths, of printable characters")
+		}
+		if len(names) > maxImported || slices.ContainsFunc(names, func(n string) bool { return len(n) > maxModule || !utf8.ValidString(n) }) {
+			return errs.New(errs.Invalid, "imported: %d modules of %.80q", len(names), python).
+				With(fmt.Sprintf("name at most %d modules, by their first parts", maxImported))
 		}
 	}
 	if len(u.CVMFS) > maxRepositories {
 		return errs.New(errs.Invalid, "cvmfs: %d repositories, at most %d are noted", len(u.CVMFS), maxRepositories)
 	}
 	for _, name := range u.CVMFS {
-		if len(name) > maxWord || !repositoryName.MatchString(name) {
+		if len(name) > maxModule || !repositoryName.MatchString(name) {
 			return errs.Bad("cvmfs", name, "name a repository, such as sft.cern.ch")
 		}
 	}

@@ -8,8 +8,10 @@ import sys
 import types
 from collections.abc import Iterable, Mapping
 
-_MOST = 2000
+_MOST = 500
 """How many modules are named; the service refuses more."""
+_LONGEST = 100
+"""How many bytes the name of one has."""
 _VARIABLES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 _REPOSITORY = re.compile(r"/cvmfs/([a-z0-9][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+)(?=/|:|$)")
 
@@ -29,7 +31,7 @@ def imported_modules(modules: Mapping[str, object] | None = None) -> dict[str, l
             found[name] = place
     packages = {place for place in found.values() if os.path.isdir(place)}
     names = sorted(name for name, place in found.items() if not _within(place, packages))
-    return {sys.executable or "": names[:_MOST]}
+    return {sys.executable or "": [name for name in names if len(name.encode()) <= _LONGEST][:_MOST]}
 
 
 def cvmfs_repositories() -> list[str]:

@@ -70,10 +70,25 @@ func TestOverAnEnvironment(t *testing.T) {
 		return exec.Command("cp", "-a", first.upper+"/.", upper).Run()
 	}
 	upper := unpacked(t, packed(t, Config{Upper: second.upper, Marks: Trusted}), Target{Fill: fill})
+	if !exists(filepath.Join(upper, "opt/empty")) {
+		t.Error("without layers all deletions are marked")
+	}
+	bare := unpacked(t, packed(t, Config{Upper: second.upper, Marks: Trusted}), Target{Fill: fill, Layers: []string{base}})
+	if exists(filepath.Join(bare, "opt/empty")) || !exists(filepath.Join(bare, "usr/gone")) {
+		t.Error("with layers a deletion is marked that hides nothing, or one is not that does")
+	}
 	want := lines(t, "", second.upper, first.upper, base)
+	if diff := treetest.Diff(want, lines(t, "", bare, base)); len(diff) > 0 {
+		t.Errorf("the trees differ:\n%s", strings.Join(diff, "\n"))
+	}
 	if diff := treetest.Diff(want, lines(t, "", upper, base)); len(diff) > 0 {
 		t.Errorf("the trees differ:\n%s", strings.Join(diff, "\n"))
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // TestFuse reads what fuse-overlayfs writes.

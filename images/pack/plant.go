@@ -131,6 +131,11 @@ func (p *planter) make(dir *os.File, at string, e entry) error {
 	if err := clear(dir, e.name); err != nil {
 		return err
 	}
+	if e.isWhiteout() && p.filled && len(p.layers) > 0 {
+		if hides, err := p.shows(at); err != nil || !hides {
+			return err
+		}
+	}
 	fd := int(dir.Fd())
 	if first, known := p.links[e.link]; known && e.link != 0 {
 		return unix.Linkat(int(p.root.Fd()), first, fd, e.name, 0)
@@ -268,19 +273,28 @@ func (p *planter) keepOwner(l *level, earlier bool) error {
 	if l.entry.opaque {
 		return nil
 	}
+	st, err := p.inImage(l.path)
+	if err == nil && tree.IsDir(&st) {
+		l.entry.uid, l.entry.gid = st.Uid, st.Gid
+	}
+	return err
+}
+
+// shows says whether the image has a path. That a directory above it may be opaque in a layer does not matter: it says yes too often.
+func (p *planter) shows(at string) (bool, error) {
+	st, err := p.inImage(at)
+	return st.Mode != 0 && !tree.IsWhiteout(&st), err
+}
+
+// inImage looks at what the topmost layer that has a path has there; zero: none has, or something above it hides what is below.
+func (p *planter) inImage(at string) (unix.Stat_t, error) {
 	for _, layer := range p.layers {
-		st, found, err := lookup(layer, l.path)
-		if err != nil {
-			return err
-		}
-		if found {
-			if tree.IsDir(&st) {
-				l.entry.uid, l.entry.gid = st.Uid, st.Gid
-			}
-			return nil
+		st, found, err := lookup(layer, at)
+		if err != nil || found {
+			return st, err
 		}
 	}
-	return nil
+	return unix.Stat_t{}, nil
 }
 
 // lookup finds a path in a layer.

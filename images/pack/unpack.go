@@ -48,7 +48,8 @@ type Target struct {
 	// image keep theirs: that a session without rights changes what is in them makes them no other's. nil: owners are as packed. With
 	// it the stream may hold no devices, and attributes that only root sets are left out.
 	Owner *Owner
-	// Layers are the image's directories, topmost first; only with Owner.
+	// Layers are the image's directories, topmost first. Owner needs them. With Fill they tell which deletions hide something of the
+	// image: others would be seen where a directory is not merged. nil: all are marked.
 	Layers   []string
 	Limits   Limits
 	Progress func(Progress) // nil: nobody is told. Quick

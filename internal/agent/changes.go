@@ -84,8 +84,8 @@ func (p *packer) prepare(body io.Reader) (pack.Config, error) {
 	if err != nil {
 		return pack.Config{}, err
 	}
-	marks, err := marksOf(string(table))
-	if err == nil && marks == pack.Trusted {
+	marks, bare, err := marksOf(string(table))
+	if err == nil && marks == pack.Trusted && !bare {
 		err = readsTrusted(p.proc)
 	}
 	cfg := pack.Config{Upper: upper, Marks: marks, Strip: strip}
@@ -95,10 +95,12 @@ func (p *packer) prepare(body io.Reader) (pack.Config, error) {
 	return cfg, err
 }
 
-// marksOf finds by a table of mounts who keeps the changes of the tree that its reader sees.
+// marksOf finds by a table of mounts who keeps the changes of the tree that its reader sees. Apptainer lets a user have the kernel's overlay
+// over a directory, without userxattr: then no attributes can be set at all, so there are no marks to read, and what would need one (a
+// directory in the place of another) fails in the session with an I/O error. The kernel says that by uuid=null, from 6.6 on.
 //
 //	36 35 98:0 / / rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d,userxattr
-func marksOf(mountinfo string) (marks pack.Marks, err error) {
+func marksOf(mountinfo string) (marks pack.Marks, bare bool, err error) {
 	kind := "nothing"
 	for line := range strings.Lines(mountinfo) {
 		mount, of, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
@@ -106,8 +108,10 @@ func marksOf(mountinfo string) (marks pack.Marks, err error) {
 		if !ok || len(place) < 6 || len(source) < 3 || place[4] != "/" {
 			continue
 		}
+		options := strings.Split(source[2], ",")
+		bare = slices.Contains(options, "uuid=null")
 		switch kind = source[0]; { // of two the later one counts, for it is on top
-		case kind == "overlay" && slices.Contains(strings.Split(source[2], ","), "userxattr"):
+		case kind == "overlay" && slices.Contains(options, "userxattr"):
 			marks = pack.User
 		case kind == "overlay":
 			marks = pack.Trusted
@@ -118,10 +122,10 @@ func marksOf(mountinfo string) (marks pack.Marks, err error) {
 		}
 	}
 	if marks == "" {
-		return "", errs.New(errs.Missing, "the session's tree is %s, and no overlay whose changes could be packed", kind).
+		return "", false, errs.New(errs.Missing, "the session's tree is %s, and no overlay whose changes could be packed", kind).
 			With("let the site's Apptainer use overlays: `enable overlay = try` in apptainer.conf")
 	}
-	return marks, nil
+	return marks, bare, nil
 }
 
 // readsTrusted refuses to read an overlay whose marks are hidden from this process: deleted directories would come back.
@@ -138,7 +142,7 @@ func readsTrusted(proc string) error {
 	}
 	if space != machine || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
 		return errs.New(errs.Missing, "the session's overlay keeps its marks in attributes that only root may read, and its agent is not root").
-			With("start such sessions with Apptainer as the user, on a kernel of 5.11 or later or with fuse-overlayfs")
+			With("start such sessions from a SIF, so that Apptainer takes fuse-overlayfs, or on a kernel of 6.6 or later")
 	}
 	return nil
 }

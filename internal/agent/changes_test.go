@@ -29,17 +29,20 @@ func TestMarksOf(t *testing.T) {
 		user  = "537 482 0:136 / / rw,nodev,relatime unbindable - overlay overlay rw,lowerdir=/m,upperdir=/m/0/upper,workdir=/m/0/work,userxattr\n"
 		fuse  = "677 317 0:145 / / rw,nosuid,nodev,noatime unbindable - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=65534,group_id=65534,default_permissions,allow_other\n"
 		plain = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+		bare  = "482 184 0:97 / / rw,nodev,relatime unbindable - overlay overlay rw,lowerdir=/m,upperdir=/m/0/upper,workdir=/m/0/work,redirect_dir=nofollow,uuid=null,xino=on\n"
 		other = "539 537 0:6 / /dev rw,relatime master:139 - overlay overlay rw,userxattr\n"
 	)
 	for _, test := range []struct {
 		table string
 		want  pack.Marks
+		bare  bool
 	}{
-		{root + other, pack.Trusted}, {user, pack.User}, {fuse, pack.Fuse}, {plain + fuse + other, pack.Fuse},
-		{plain, ""}, {fuse + plain, ""}, {"", ""}, {"garbage - overlay\n", ""},
+		{root + other, pack.Trusted, false}, {user, pack.User, false}, {fuse, pack.Fuse, false}, {plain + fuse + other, pack.Fuse, false},
+		{bare, pack.Trusted, true}, {bare + root, pack.Trusted, false}, {plain, "", false}, {fuse + plain, "", false}, {"", "", false},
+		{"garbage - overlay\n", "", false},
 	} {
-		got, err := marksOf(test.table)
-		if got != test.want || (err == nil) != (got != "") || err != nil && !errs.Is(err, errs.Missing) {
+		got, bare, err := marksOf(test.table)
+		if got != test.want || bare != test.bare || (err == nil) != (got != "") || err != nil && !errs.Is(err, errs.Missing) {
 			t.Errorf("marksOf(%q) = %q, %v, want %q", test.table, got, err, test.want)
 		}
 	}

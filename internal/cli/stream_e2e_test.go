@@ -65,6 +65,18 @@ mkdir -p /root/.ssh; echo key > /root/.ssh/id           # never travels
 exec 7> open; echo kept >&7
 `
 
+// modest is what a user's session does over a directory, where no directory can take another's place.
+const modest = `
+set -e
+cd /opt
+echo more >> edited; chmod 640 edited
+rm gone env-gone dir/old back/x/y
+echo h > hard1; mkdir sub; ln hard1 sub/hard2; ln -s 'no where' dangling
+mkdir dir/new moved moved/deep; echo n > dir/new/file; echo e > moved/deep/er; mv env-dir/deep/file env-moved
+dd if=/dev/zero of=holes bs=1 count=1 seek=20000000 2>/dev/null
+exec 7> open; echo kept >&7
+`
+
 // worker is a host with nothing but Apptainer, on which one session runs.
 type worker struct {
 	t      *testing.T
@@ -136,9 +148,9 @@ func (w *worker) apptainer(verb string, args ...string) *exec.Cmd {
 }
 
 // works lets the session make its changes, and gives the tree that it shows then. It goes on holding a file open.
-func (w *worker) works() string {
+func (w *worker) works(script string) string {
 	w.t.Helper()
-	app := control.App{Launch: "one", Argv: []string{"/bin/sh", "-c", changing + listing + "sleep 600"}, Env: control.Env{"PATH": "/bin"}}
+	app := control.App{Launch: "one", Argv: []string{"/bin/sh", "-c", script + listing + "sleep 600"}, Env: control.Env{"PATH": "/bin"}}
 	must(w.t, w.client.Launch(w.t.Context(), app))
 	log, err := w.client.Log(w.t.Context(), 0, true)
 	must(w.t, err)
@@ -275,10 +287,18 @@ func TestFreezeOnAWorker(t *testing.T) {
 	from := s.environment(t, image)
 	sif, err := s.library.Ready(t.Context(), from)
 	must(t, err)
-	for who, owner := range map[string]*pack.Owner{"root": nil, "nobody": {UID: 1234, GID: 5678}} {
-		t.Run(who, func(t *testing.T) {
-			w := newWorker(t, who, program, sif)
-			want := w.works()
+	for name, test := range map[string]struct {
+		who, script string
+		over        func(*testing.T, string) string
+		owner       *pack.Owner
+	}{
+		"root": {"root", changing, asIs, nil}, "user": {"nobody", changing, asIs, &pack.Owner{UID: 1234, GID: 5678}},
+		"user over a directory": {"nobody", modest, asDirectory, &pack.Owner{UID: 1234, GID: 5678}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			who, owner := name, test.owner
+			w := newWorker(t, test.who, program, test.over(t, sif))
+			want := w.works(test.script)
 			e := s.freezeAfar(t, who, afar{image: image, environment: from, owner: owner, changes: w.client.Changes})
 			frozen, err := s.library.Ready(t.Context(), e.Digest)
 			must(t, err)
@@ -293,6 +313,20 @@ func TestFreezeOnAWorker(t *testing.T) {
 	}
 }
 
+func asIs(_ *testing.T, sif string) string { return sif }
+
+// asDirectory unpacks an image for a user, as those are that CVMFS has.
+func asDirectory(t *testing.T, sif string) string {
+	t.Helper()
+	top, err := os.MkdirTemp("/tmp", "unpacked")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(top)) })
+	dir := filepath.Join(top, "tree")
+	must(t, os.Chmod(top, 0o755), exec.Command("unsquashfs", "-q", "-n", "-offset", "32768", "-dest", dir, sif).Run(),
+		exec.Command("chown", "-hR", strconv.Itoa(nobody)+":"+strconv.Itoa(nobody), dir).Run())
+	return dir
+}
+
 // looksRight looks at what only the host sees: owners, and what a user's Apptainer hides.
 func looksRight(t *testing.T, sif string, owner *pack.Owner) {
 	t.Helper()
@@ -304,7 +338,7 @@ func looksRight(t *testing.T, sif string, owner *pack.Owner) {
 		hers = [2]uint32{owner.UID, owner.GID}
 	}
 	for path, want := range map[string][2]uint32{
-		"": {}, "opt": {}, "opt/sub": hers, "opt/dir": hers, "opt/edited": hers, "opt/moved/deep/er": hers, "opt/env-stays": {}, "bin": {},
+		"": {}, "opt": {}, "opt/sub": hers, "opt/dir/new": hers, "opt/edited": hers, "opt/moved/deep/er": hers, "opt/env-stays": {}, "bin": {},
 	} {
 		var st unix.Stat_t
 		must(t, unix.Lstat(filepath.Join(point, path), &st))

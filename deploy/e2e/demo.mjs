@@ -1,6 +1,7 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
-// progress, in JupyterLab installs a package and runs a cell as a job, keeps the session, starts another
-// with a slice of a simulated GPU, lets a server wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
+// progress, in JupyterLab installs a package and runs a cell as a job, freezes an environment and starts
+// another session from it, keeps the session, starts one with a slice of a simulated GPU, lets a server
+// wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
 // request to another host than the Hub's is a failure.
 //
 //   node demo.mjs HUB-URL PASSWORD-FILE
@@ -8,7 +9,9 @@
 // Screenshots of each step are kept in screenshots/, also of the moment of a failure.
 import { readFileSync } from "node:fs";
 import { minutes, open, require, say, shoot, shots } from "./browser.mjs";
+import { frozen } from "./environments.mjs";
 import { sliced } from "./gpus.mjs";
+import { openNotebook, run } from "./lab.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
 
 const [hub, passwordFile] = process.argv.slice(2);
@@ -70,40 +73,6 @@ async function progressShown(page, lines) {
   }
 }
 
-async function openNotebook(page) {
-  await page.click('.jp-LauncherCard[data-category="Notebook"]');
-  await page.waitForSelector(".jp-Notebook .cm-content");
-  await idle(page);
-}
-
-// Typing before the kernel is idle loses the first Shift+Enter.
-const idle = (page) =>
-  page.waitForFunction(() => /Idle/.test(document.querySelector("#jp-main-statusbar")?.textContent ?? ""), null, {
-    timeout: 3 * minutes,
-  });
-
-// Runs code in the last cell and waits until the cell has its number; gives what stands below it.
-async function run(page, code) {
-  await idle(page);
-  const cells = page.locator(".jp-Notebook .jp-CodeCell");
-  const index = (await cells.count()) - 1;
-  const cell = cells.nth(index);
-  await cell.locator(".cm-content").click();
-  // Not typed: the editor would add indentation and brackets of its own.
-  await page.keyboard.insertText(code);
-  await page.keyboard.press("Shift+Enter");
-  await page.waitForFunction(
-    (i) => /\[\d+\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i]?.querySelector(".jp-InputPrompt")?.textContent ?? ""),
-    index,
-    { timeout: 5 * minutes },
-  );
-  await idle(page);
-  const output = (await cell.locator(".jp-OutputArea").innerText()).trim();
-  require(!/Traceback|Error:/.test(output), `the cell ${code.split("\n")[0]} failed:\n${output}`);
-  for (const line of output.split("\n").filter(Boolean)) say(`  ${line}`);
-  return output;
-}
-
 async function story(page) {
   const lines = await watchProgress(page);
   say("log in");
@@ -123,6 +92,8 @@ async function story(page) {
   require(output.includes("2.4.7"), "the job's output is not to be seen");
   require((await run(page, "result")).includes("42"), "the result is not to be seen");
   await shoot(page, "grid");
+  say("an environment, and a session from it");
+  await frozen(page, hub, user);
   say("the session's page");
   await keep(page, hub);
   say("a slice of a GPU");

@@ -97,6 +97,6 @@ export async function stop(page, hub) {
 export async function allStopped(page, hub) {
   await page.goto(`${hub}/services/slipway/`);
   const states = await page.locator("#live table").first().locator(".state").allInnerTexts();
-  require(states.join() === "stopped,stopped,stopped,stopped", `the sessions are ${states.join(", ")}`);
+  require(states.join() === "stopped,stopped,stopped,stopped,stopped", `the sessions are ${states.join(", ")}`);
   await shoot(page, "sessions");
 }

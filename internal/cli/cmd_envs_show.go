@@ -67,7 +67,7 @@ func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Invento
 	p.printSection("Could not be read:", in.Trouble)
 	p.printSection("Here by the owner's word, though they look like secrets:", d.Allowed)
 	p.printSection("Not in it, because it was mounted in the session:", d.Mounts)
-	p.printSection("Not in it, because an image cannot hold it:", bounded(d.Skipped, len(d.Skipped)))
+	p.printSection("Not in it, because they are sockets of running programs:", bounded(d.Skipped, len(d.Skipped)))
 	p.printSection("Lost, because an image cannot hold it:", losses(d.Losses))
 	p.printSection("Lost, because the engine does not give it out:", d.Losses.Others)
 	p.printSection("Made for Apptainer:", bounded(d.Added, len(d.Added)))

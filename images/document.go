@@ -136,7 +136,7 @@ func (d Document) check() error {
 	named := map[string]string{"manifest": d.Manifest.Digest, "tail": d.Tail.Digest}
 	if b := d.Base; b != nil {
 		named["base"], named["base's kept part"] = b.Digest, b.Kept
-		if b.Cut < superblockSize || b.Cut > b.Size {
+		if b.Cut < superblockSize || b.Cut > b.Size || b.Size > maxPart {
 			return fmt.Errorf("the base of %d bytes is cut at %d", b.Size, b.Cut)
 		}
 	}
@@ -145,11 +145,14 @@ func (d Document) check() error {
 			return fmt.Errorf("the %s has the digest %.80q", what, name)
 		}
 	}
-	if d.Manifest.Size < 2 || d.Manifest.Size > maxManifest || d.Tail.Size <= superblockSize || d.partition() <= 0 || d.partition()%4096 != 0 {
+	if d.Manifest.Size < 2 || d.Manifest.Size > maxManifest || d.Tail.Size <= superblockSize || d.Tail.Size > maxPart || d.partition()%4096 != 0 {
 		return fmt.Errorf("a manifest of %d and a tail of %d bytes do not make an image", d.Manifest.Size, d.Tail.Size)
 	}
 	return nil
 }
+
+// maxPart bounds a part, so that the sizes of all parts can be added up.
+const maxPart = 1 << 61
 
 // maxManifest bounds what is read of a manifest that a stranger made.
 const maxManifest = 64 << 20

@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -55,4 +56,22 @@ func TestStatic(t *testing.T) {
 			t.Errorf("%s: %v, %v", host, c, err)
 		}
 	}
+}
+
+// FuzzDockerConfig: a file is read or refused, and no error quotes it.
+func FuzzDockerConfig(f *testing.F) {
+	f.Add([]byte(`{"auths":{"registry.example":{"auth":"YWxpY2U6c2VjcmV0"}}}`))
+	f.Add([]byte(`{"auths":{"registry.example":{"identitytoken":"t"}},"credsStore":"x"}`))
+	f.Add([]byte(`{"auths":{"registry.example":{"auth":"not base64"}}}`))
+	path := filepath.Join(f.TempDir(), "config.json")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := DockerConfig(path)
+		_, err := read(t.Context(), "registry.example")
+		if err != nil && (errs.Is(err, errs.Internal) || bytes.Contains(data, []byte("s3cret")) && strings.Contains(err.Error(), "s3cret")) {
+			t.Errorf("err = %v", err)
+		}
+	})
 }

@@ -179,5 +179,8 @@ func (s *stubEnvironments) freeze(w http.ResponseWriter, r *http.Request) {
 	}
 	e := s.one
 	e.Unchanged = req.Name == ""
+	if req.Name != "" {
+		e.Warnings = []string{"your environments take 9.6 GB of the 10.0 GB that you may use (96 %)"}
+	}
 	event(w, hubapi.EventDone, e)
 }

@@ -133,10 +133,10 @@ func TestOutputDoesNotDependOnWorkers(t *testing.T) {
 			image := build(t, base, WriterConfig{Workers: workers}, func(w *Writer, root *Node) *Node {
 				r := rand.New(rand.NewPCG(5, 6))
 				var entries []Entry
-				for i := range 60 {
+				for i := range 20 {
 					entries = append(entries, Entry{fmt.Sprintf("big%02d", i), file(put(t, w, append(text(r, r.IntN(400000)), noise(r, r.IntN(300000))...)))})
 				}
-				for i := range 3000 {
+				for i := range 1000 {
 					n := file(put(t, w, text(r, r.IntN(3000))))
 					n.UID, n.MTime = uint32(i%50), r.Uint32()
 					entries = append(entries, Entry{fmt.Sprintf("small%04d", i), n})

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// outward lets callers have the service speak to other hosts, and not to itself: what listens on the loopback of this host, or on
+// its link (a cloud's metadata), trusts who reaches it.
+type outward struct{ direct, proxied http.RoundTripper }
+
+func newOutward() outward {
+	direct := http.DefaultTransport.(*http.Transport).Clone()
+	direct.Proxy = nil
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: onlyOutward}
+	direct.DialContext = dialer.DialContext
+	return outward{direct: direct, proxied: http.DefaultTransport}
+}
+
+// RoundTrip goes through the proxy that the environment names for this host; such a one is the administrator's word on what may be
+// reached.
+func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
+	if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy != nil {
+		return o.proxied.RoundTrip(r)
+	}
+	return o.direct.RoundTrip(r)
+}
+
+// onlyOutward looks at the address itself, whatever name led to it.
+func onlyOutward(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := at.Addr().Unmap()
+	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+		return errs.New(errs.Forbidden, "%s is no address of another host", ip).With("name a registry that other hosts reach too")
+	}
+	return nil
+}

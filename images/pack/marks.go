@@ -161,7 +161,9 @@ func (e *entry) become(kind string, bad error) error {
 	}
 	format, known := formats[kind]
 	isDevice := format == unix.S_IFCHR || format == unix.S_IFBLK
-	if !known || device != isDevice || format != e.mode&unix.S_IFMT && e.mode&unix.S_IFMT != unix.S_IFREG || format != e.mode&unix.S_IFMT && format == unix.S_IFDIR {
+	is := e.mode & unix.S_IFMT
+	stands := format == is || is == unix.S_IFREG && format != unix.S_IFDIR // a regular file may stand for all but a directory
+	if !known || device != isDevice || !stands {
 		return bad
 	}
 	if isDevice {

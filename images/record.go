@@ -59,6 +59,9 @@ type label struct {
 	Key     string    `json:"key"`
 }
 
+// named says whether a freeze, or somebody later, has given it a name.
+func (r record) named() bool { return slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" }) }
+
 func (r record) environment(b label) Environment {
 	return Environment{
 		Digest: r.Digest, Owner: r.Owner, Name: b.Name, Tag: b.Tag, Note: b.Note, Created: b.Created, FromSession: b.Key,
@@ -123,7 +126,9 @@ func (l *Library) List(owner string) ([]Environment, error) {
 			continue
 		}
 		for _, b := range r.Labels {
-			out = append(out, r.environment(b))
+			if b.Name != "" || !r.named() { // once it has a name, that a freeze gave none says nothing more
+				out = append(out, r.environment(b))
+			}
 		}
 	}
 	inOrder(out)

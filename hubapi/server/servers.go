@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 
 	"slipway/hubapi"
 	"slipway/hubapi/hub"
@@ -34,12 +35,18 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.stream(r.Context())
 	defer cancel()
-	if err := begin(ctx, servers, string(c.User), req); err != nil {
+	being, err := isBeingStarted(ctx, servers, string(c.User), req.Name)
+	if err != nil {
 		return err
 	}
 	out := startSSE(ctx, w)
 	defer out.end()
-	err = followStart(ctx, servers, string(c.User), req.Name, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
+	tell := func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) }
+	if being {
+		err = followStart(ctx, servers, string(c.User), req.Name, tell)
+	} else {
+		err = startAndFollow(ctx, servers, string(c.User), req, tell)
+	}
 	session := hubapi.Session{}
 	if err == nil {
 		session, err = s.runningSession(ctx, c, req.Name)
@@ -67,22 +74,53 @@ func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
 	return servers, nil
 }
 
-// begin asks for the start, if it is not being made already.
-func begin(ctx context.Context, servers Servers, user string, req hubapi.ServerRequest) error {
-	now, err := servers.Server(ctx, user, req.Name)
+// isBeingStarted looks whether a start is there to be joined; a server that can neither be joined nor started is an error.
+func isBeingStarted(ctx context.Context, servers Servers, user, name string) (bool, error) {
+	now, err := servers.Server(ctx, user, name)
 	switch {
-	case err != nil && !errs.Is(err, errs.NotFound):
-		return err
+	case errs.Is(err, errs.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
 	case now.Ready:
-		return errs.New(errs.Conflict, "your server %q runs already", req.Name).
+		return false, errs.New(errs.Conflict, "your server %q runs already", name).
 			With("`slipway sessions` lists it; stop it first, or give another name")
-	case now.Pending == "spawn":
-		return nil
-	case now.Pending != "":
-		return errs.New(errs.Conflict, "your server %q is not free yet: %s", req.Name, now.Pending).With("try again in a moment")
+	case now.Pending == "" || now.Pending == pendingSpawn:
+		return now.Pending == pendingSpawn, nil
+	default:
+		return false, errs.New(errs.Conflict, "your server %q is not free yet: %s", name, now.Pending).With("try again in a moment")
 	}
-	_, err = servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
-	return err
+}
+
+const (
+	pendingSpawn = "spawn"
+	beginEvery   = 200 * time.Millisecond
+)
+
+// startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for it a while.
+func startAndFollow(ctx context.Context, servers Servers, user string, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+	asked := make(chan error, 1)
+	go func() {
+		_, err := servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
+		asked <- err
+	}()
+	tick := time.NewTicker(beginEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-asked:
+			if err != nil {
+				return err
+			}
+			return followStart(ctx, servers, user, req.Name, tell)
+		case <-tick.C:
+		}
+		if now, err := servers.Server(ctx, user, req.Name); err == nil && now.Pending == pendingSpawn {
+			err := followStart(ctx, servers, user, req.Name, tell)
+			<-asked // what went wrong was told better
+			return err
+		}
+	}
 }
 
 // followStart tells what the Hub tells, until the server is up.

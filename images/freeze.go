@@ -237,7 +237,9 @@ func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
 
 // finish makes the draft an environment that can be found by its digest.
 func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
-	d.manifest.Losses.Others = texts(req.Source.Lost)
+	if len(req.Source.Lost) > 0 {
+		d.manifest.Losses.Others = texts(req.Source.Lost)
+	}
 	about, err := json.Marshal(d.manifest)
 	if err != nil {
 		return frozen{}, fmt.Errorf("encode the manifest: %w", err)

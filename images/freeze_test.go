@@ -416,3 +416,20 @@ func fill(t *testing.T, disk string, free int64) {
 	size := max(0, int64(st.Bavail)*st.Bsize-free-8<<10) // indirect blocks of the file itself
 	must(t, exec.Command("fallocate", "-l", fmt.Sprint(max(1, size)), ballast).Run())
 }
+
+// TestWhatTheEngineKeepsIsTold: what a capture could not carry stands among the losses, in the image too.
+func TestWhatTheEngineKeepsIsTold(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	l := newLibrary(t)
+	e := freeze(t, l, f, func(r *Request) { r.Source.Lost = []string{"sockets", "extended attributes"} })
+	inImage, err := l.manifest(e.Digest)
+	must(t, err)
+	for _, m := range []Manifest{e.Manifest, inImage} {
+		if !slices.Equal(m.Losses.Others, []string{"extended attributes", "sockets"}) {
+			t.Errorf("%+v", m.Losses)
+		}
+	}
+	if again := freeze(t, l, f, nil); again.Unchanged || len(again.Manifest.Losses.Others) > 0 {
+		t.Errorf("by another way it is %+v", again.Manifest.Losses)
+	}
+}

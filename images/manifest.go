@@ -95,9 +95,9 @@ func text(s string) string {
 }
 
 func texts(list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = text(s)
+	var out []string // an empty list is left out of a manifest, and is nil when it is read
+	for _, s := range list {
+		out = append(out, text(s))
 	}
 	slices.Sort(out)
 	return out

@@ -60,7 +60,9 @@ type label struct {
 }
 
 // named says whether a freeze, or somebody later, has given it a name.
-func (r record) named() bool { return slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" }) }
+func (r record) named() bool {
+	return slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" })
+}
 
 func (r record) environment(b label) Environment {
 	return Environment{

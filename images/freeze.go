@@ -62,7 +62,7 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	work := func(ctx context.Context, m *meter) (frozen, error) { return l.freeze(ctx, req, m) }
 	f, err := l.freezes.do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
 	if err != nil {
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, err)
+		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
 	if err := l.attest(req, f, started); err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
@@ -365,6 +365,14 @@ func union(a, b []string) []string {
 	all := append(slices.Clone(a), b...)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// vanished turns an error of a source that has been removed meanwhile into one that says so.
+func vanished(src Source, err error) error {
+	if _, gone := os.Lstat(src.Upper); !errors.Is(gone, os.ErrNotExist) || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
 }
 
 // explain turns a full disk into an error that says where and how much. need is the size of the changes, 0 when they do

@@ -306,8 +306,12 @@ func TestSessionIsResumedAfterEveryError(t *testing.T) {
 			s := session{paused: func(context.Context) error { return tc.paused(f) }}
 			req := Request{Owner: "alice", Key: "s1", Source: f.source()}
 			s.attach(&req.Source)
-			if _, err := l.Freeze(t.Context(), req); err == nil || !strings.Contains(err.Error(), tc.want) {
+			_, err := l.Freeze(t.Context(), req)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("err = %v, want %q in it", err, tc.want)
+			}
+			if name == "upper vanishes" != errs.Is(err, errs.Conflict) && name != "upper is of another time" {
+				t.Errorf("kind %v: %v", errs.KindOf(err), err)
 			}
 			if s.pauses == 0 || s.pauses != s.resumes {
 				t.Errorf("paused %d times, resumed %d times", s.pauses, s.resumes)

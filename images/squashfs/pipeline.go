@@ -37,12 +37,12 @@ type pipeline struct {
 	size   int    // of a block's buffer
 	unused []byte // memory for blocks that there are not yet
 	memory []byte // all of it
-	free              chan *block
-	outs              chan []byte
-	work              chan *block
-	order             chan *block
-	once              sync.Once
-	wg                sync.WaitGroup
+	free   chan *block
+	outs   chan []byte
+	work   chan *block
+	order  chan *block
+	once   sync.Once
+	wg     sync.WaitGroup
 }
 
 // readAhead is how many bytes may wait for a compressor: work for all of them while the caller has other things to do, such as

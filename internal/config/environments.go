@@ -39,14 +39,14 @@ type HubGroups struct {
 }
 
 func defaultEnvironments() Environments {
-	return Environments{MaxFiles: 10_000_000, HubGroups: HubGroups{Use: true, Every: Duration(time.Minute), Fresh: Duration(10 * time.Minute)}}
+	return Environments{MaxFiles: 5_000_000, HubGroups: HubGroups{Use: true, Every: Duration(time.Minute), Fresh: Duration(10 * time.Minute)}}
 }
 
 // checkEnvironments keeps the names of groups apart: a colon is in those of Hubs' groups and in no other.
 func (c Config) checkEnvironments(p *problems) {
 	e := c.Environments
 	if e.MaxFiles < 1 {
-		p.add("environments.max_files", e.MaxFiles, "1 or more, such as 10000000")
+		p.add("environments.max_files", e.MaxFiles, "1 or more, such as 5000000")
 	}
 	if g := e.HubGroups; g.Use && (g.Every < Duration(10*time.Second) || g.Fresh < 2*g.Every) {
 		p.add("environments.hub_groups", fmt.Sprintf("every %s, fresh %s", time.Duration(g.Every), time.Duration(g.Fresh)),

@@ -35,8 +35,9 @@ type Unpacked struct {
 	Link    string // to it, by name; empty when none was wanted
 	Old     bool   // the tree was there already
 	Opened  Listed // what its owner could not have read, and now can: a tree is published by reading it
-	Skipped Listed // devices and the like, that only root can make
-	Owners  bool   // owners and all xattrs are those of the environment, as only root can have them
+	Skipped Listed // devices
+	Tamed   Listed // files that would have run with their owner's rights, or with capabilities, and now run with the caller's
+	Owners  bool   // owners and xattrs are those of the environment, as only root can have them
 }
 
 // Listed is a list of paths that may have been cut short.
@@ -131,7 +132,7 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 			var err error
 			switch {
 			case c.Path == "/":
-			case !out.Owners && (c.Node.Kind == squashfs.BlockDevice || c.Node.Kind == squashfs.CharDevice):
+			case c.Node.Kind == squashfs.BlockDevice || c.Node.Kind == squashfs.CharDevice:
 				out.Skipped.add(c.Path)
 			case c.Link != "":
 				err = p.link(c.Path, c.Link)
@@ -146,10 +147,16 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 	})
 }
 
-// makeable gives the node that this process can make in n's place: one that its owner can read and, when it is not root,
-// that is its own.
+// setID are the bits by which a program runs with its file's owner's or group's rights.
+const setID = 0o6000
+
+// makeable gives the node that is made in n's place: one that its owner can read and, when this process is not root, that is its own.
+//
+// It gives nobody rights. A container runtime sees to that for an image; the files of a directory can be opened by whoever reaches it,
+// on this host and on others, and an environment may be anybody's: a program of root's with the set-id bit would make its author root.
 func (u *Unpacked) makeable(path string, n *squashfs.Node) *squashfs.Node {
-	c := *n
+	c := u.tame(path, n)
+	before := c.Mode
 	switch {
 	case n.Kind == squashfs.Dir && u.Owners:
 		c.Mode |= 0o500
@@ -158,17 +165,37 @@ func (u *Unpacked) makeable(path string, n *squashfs.Node) *squashfs.Node {
 	case n.Kind == squashfs.File:
 		c.Mode |= 0o400
 	}
-	if c.Mode != n.Mode {
+	if c.Mode != before {
 		u.Opened.add(path)
 	}
 	if !u.Owners {
 		c.UID, c.GID = uint32(os.Geteuid()), uint32(os.Getegid())
-		own := slices.DeleteFunc(slices.Clone(xattrs(n.Xattrs)), func(x squashfs.Xattr) bool {
+		own := slices.DeleteFunc(slices.Clone(xattrs(c.Xattrs)), func(x squashfs.Xattr) bool {
 			return !strings.HasPrefix(x.Name, "user.") || n.Kind != squashfs.File && n.Kind != squashfs.Dir
 		})
 		c.Xattrs = &squashfs.Xattrs{List: own}
 	}
 	return &c
+}
+
+// tame gives a copy of a node without what gives rights, or means something to the host's kernel. The set-group bit of a directory only
+// names its files' group.
+func (u *Unpacked) tame(path string, n *squashfs.Node) squashfs.Node {
+	c := *n
+	if n.Kind != squashfs.Dir {
+		c.Mode &^= setID
+	}
+	list := xattrs(n.Xattrs)
+	safe := slices.DeleteFunc(slices.Clone(list), func(x squashfs.Xattr) bool {
+		return strings.HasPrefix(x.Name, "security.") || strings.HasPrefix(x.Name, "trusted.overlay.")
+	})
+	if len(safe) < len(list) {
+		c.Xattrs = &squashfs.Xattrs{List: safe}
+	}
+	if c.Mode != n.Mode || len(safe) < len(list) {
+		u.Tamed.add(path)
+	}
+	return c
 }
 
 // link makes or moves the name of a tree, at once.

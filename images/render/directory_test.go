@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,9 +26,13 @@ func TestDirectoryIsTheEnvironment(t *testing.T) {
 	cfg := DirectoryConfig{Env: env, Root: root, Digest: hexDigest, Name: "hub.example.org/alice/ana:v1"}
 	out, err := Directory(t.Context(), cfg)
 	must(t, err)
-	if out.Path != ".flat/01/"+hexDigest || out.Link != cfg.Name || out.Old || !out.Owners || out.Skipped.Count > 0 {
+	if out.Path != ".flat/01/"+hexDigest || out.Link != cfg.Name || out.Old || !out.Owners {
 		t.Errorf("%+v", out)
 	}
+	if !slices.Equal(out.Skipped.Paths, []string{"/opt/blk", "/opt/chr", "/usr/chr"}) || !slices.Equal(out.Tamed.Paths, []string{"/opt/cap", "/opt/suid"}) {
+		t.Errorf("skipped %+v, tamed %+v", out.Skipped, out.Tamed)
+	}
+	want = tamed(want)
 	if !slices.Equal(out.Opened.Paths, []string{"/opt/closed", "/opt/locked"}) || out.Opened.Count != 2 {
 		t.Errorf("opened %+v", out.Opened)
 	}
@@ -41,6 +46,48 @@ func TestDirectoryIsTheEnvironment(t *testing.T) {
 		t.Errorf("link to %q, %v", to, err)
 	}
 	checkAgain(t, cfg)
+}
+
+// tamed gives a list of a tree's entries as they are where nothing gives rights.
+func tamed(list []string) (out []string) {
+	capability := regexp.MustCompile(` "security\.[^"]*"=[0-9a-f]*`)
+	for _, line := range list {
+		var mode uint32
+		before, after, found := strings.Cut(line, " mode ")
+		if _, err := fmt.Sscanf(after, "%o", &mode); err != nil || !found {
+			panic(line)
+		}
+		switch mode & syscall.S_IFMT {
+		case syscall.S_IFCHR, syscall.S_IFBLK:
+			continue
+		case syscall.S_IFDIR:
+		default:
+			mode &^= 0o6000
+		}
+		out = append(out, fmt.Sprintf("%s mode %06o%s", before, mode, capability.ReplaceAllString(after[6:], "")))
+	}
+	return out
+}
+
+// TestADirectoryGivesNobodyRights: the set-id program of a stranger's environment would make him root on whatever host publishes it.
+func TestADirectoryGivesNobodyRights(t *testing.T) {
+	u := Unpacked{Owners: true}
+	program := &squashfs.Node{Kind: squashfs.File, Mode: 0o6755, Xattrs: &squashfs.Xattrs{List: []squashfs.Xattr{
+		{Name: "security.capability"}, {Name: "security.ima"}, {Name: "trusted.overlay.redirect"}, {Name: "user.a"},
+	}}}
+	got := u.makeable("/bin/sh", program)
+	if got.Mode != 0o755 || len(got.Xattrs.List) != 1 || got.Xattrs.List[0].Name != "user.a" || u.Tamed.Count != 1 || u.Opened.Count != 0 {
+		t.Errorf("%+v, %+v", got, u)
+	}
+	if program.Mode != 0o6755 || len(program.Xattrs.List) != 4 {
+		t.Errorf("the environment's own node is changed: %+v", program)
+	}
+	if d := u.makeable("/srv", directory(0o2775)); d.Mode != 0o2775 {
+		t.Errorf("directory of mode %o", d.Mode)
+	}
+	if plain := u.makeable("/f", &squashfs.Node{Kind: squashfs.File, Mode: 0o644}); plain.Mode != 0o644 || u.Tamed.Count != 1 {
+		t.Errorf("%+v, %+v", plain, u)
+	}
 }
 
 // checkAgain moves the name to another environment, and back without unpacking.

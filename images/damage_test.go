@@ -25,6 +25,19 @@ func flipBit(t *testing.T, path string, off int64) {
 	must(t, err)
 }
 
+// manifestAt says where an image's manifest begins; its tail ends there.
+func manifestAt(t *testing.T, path string) int64 {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	defer f.Close()
+	st, err := f.Stat()
+	must(t, err)
+	image, err := sif.Open(f, st.Size())
+	must(t, err)
+	return image.Manifest.Offset
+}
+
 func only(t *testing.T, l *Library, pattern string) string {
 	t.Helper()
 	list, err := filepath.Glob(l.path(pattern))
@@ -80,6 +93,9 @@ func TestDamagedEnvironmentIsToldAndFrozenAnew(t *testing.T) {
 	}{
 		"contents":     {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, sif.PartitionOffset+300) }},
 		"head":         {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, 100) }},
+		"superblock":   {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, sif.PartitionOffset+10) }},
+		"tail":         {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, manifestAt(t, path)-1) }},
+		"manifest":     {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, manifestAt(t, path)+5) }},
 		"shorter":      {"blobs/*.sif", func(t *testing.T, path string) { must(t, os.Truncate(path, 40000)) }},
 		"document":     {"documents/*.json", func(t *testing.T, path string) { flipBit(t, path, 20) }},
 		"no document":  {"documents/*.json", func(t *testing.T, path string) { must(t, os.Remove(path)) }},

@@ -171,6 +171,7 @@ func TestDamageLeavesByNoDoor(t *testing.T) {
 		"image: tail":       {"blobs/*.sif", at(partition + doc.Base.Cut + 50), image},
 		"image: manifest":   {"blobs/*.sif", at(partition + doc.Base.Cut + doc.Tail.Size - 96 + 20), image},
 		"base: contents":    {"bases/*.sqfs", at(5000), []string{"OCI", "push", "registry: base", "session"}},
+		"base: head":        {"bases/*.sqfs", at(8), []string{"OCI", "push", "registry: base", "session"}}, // it can be read as well
 		"base: tables":      {"bases/*.sqfs", func(size int64) int64 { return doc.Base.Cut + 30 }, []string{"OCI", "push", "registry: base", "session"}},
 		"document":          {"documents/*.json", at(40), slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "provenance" })},
 		"statement":         {"statements/*/*.json", at(60), []string{"provenance"}},

@@ -51,6 +51,9 @@ func readXattrs(path string, list func(string, []byte) (int, error), get func(st
 func XattrNames(path string) ([]string, error) { return xattrNames(path, unix.Llistxattr) }
 
 func xattrNames(path string, list func(string, []byte) (int, error)) ([]string, error) {
+	if n, err := list(path, nil); n == 0 && err == nil { // as most have none
+		return nil, nil
+	}
 	raw, err := grow(func(b []byte) (int, error) { return list(path, b) })
 	if err != nil {
 		if errors.Is(err, unix.ENOTSUP) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -99,7 +100,7 @@ func IsWhiteout(st *unix.Stat_t) bool {
 func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // FDPath names an open file, also one that only has an O_PATH descriptor, for calls that take only paths.
-func FDPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+func FDPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // Under names an entry of an open directory; the directory's own path does not matter any more.
 func Under(dir *os.File, name string) string { return FDPath(int(dir.Fd())) + "/" + name }

@@ -2,10 +2,11 @@
 # What a freeze costs: beside mksquashfs of the changes alone, `apptainer build` from the engine, and cp; on a file system that shares
 # blocks (XFS) and on one that does not (ext4), each in a file of its own.
 #
-#   freeze.sh [--quick] [--medium] [--rounds N] [--no-build]
+#   freeze.sh [--quick | --medium | --large] [--rounds N] [--no-build]
 #
 #   --quick      the notebook image, which is there already, with a change of 195 MB
-#   --medium     the image of 2.2 GB alone; without it, that and one of 5.6 GB with a change of 441 MB
+#   --medium     the image of 2.2 GB alone, with a change of 195 MB
+#   --large      the image of 5.6 GB alone, with a change of 441 MB; without any of these, medium and large
 #   --no-build   without `apptainer build`, which takes 2 to 15 minutes for each image
 #
 # The two images are made of Debian's packages, once, and stay in the engine: slipway/bench-freeze. Needs root, the Docker Engine,
@@ -17,6 +18,7 @@ while (($#)); do
   case $1 in
     --quick) sizes=(quick) && shift ;;
     --medium) sizes=(medium) && shift ;;
+    --large) sizes=(large) && shift ;;
     --rounds) rounds=$2 && shift 2 ;;
     --no-build) build= && shift ;;
     -h | --help) sed -n '2,/^[^#]/{/^[^#]/d;s/^# \{0,1\}//p}' "$0" && exit ;;
@@ -46,7 +48,7 @@ end() {
 image() {
   local tag=slipway/bench-freeze:$1 more=
   [[ $1 != quick ]] || { echo "$NOTEBOOK_IMAGE" && return; }
-  [[ $1 != large ]] || more="gcc g++ gfortran clang llvm openmpi-bin libopenmpi-dev default-jdk texlive r-base"
+  [[ $1 != large ]] || more="gcc g++ gfortran clang llvm openmpi-bin libopenmpi-dev default-jdk texlive texlive-latex-extra texlive-fonts-extra r-base octave rustc rust-src"
   docker image inspect "$tag" >/dev/null 2>&1 ||
     docker build --network host --build-arg "COMPILERS=$more" --tag "$tag" "$BENCH/freeze/fixture" >&2
   echo "$tag"

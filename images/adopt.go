@@ -81,10 +81,39 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", digestOf(a.Document)).
 			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
-	if _, err := l.roomFor(ctx, a.Owner, digestOf(a.Document), d.Tail.Size); err != nil {
+	own, err := l.ownOf(a, d)
+	if err != nil {
+		return Document{}, err
+	}
+	if _, err := l.roomFor(ctx, a.Owner, digestOf(a.Document), own); err != nil {
 		return Document{}, err
 	}
 	return d, l.holds(d)
+}
+
+// ownOf gives the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the owner says that it is
+// one: it could be anything, and would lie here for her alone.
+func (l *Library) ownOf(a Adoption, d Document) (int64, error) {
+	if d.Base == nil || len(l.vouching(a)) > 0 {
+		return d.Tail.Size, nil
+	}
+	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == d.Base.Digest })
+	if known || err != nil {
+		return d.Tail.Size, err
+	}
+	return d.Tail.Size + d.Base.Size, nil
+}
+
+// converted says whether an image was converted here whose record is as is says.
+func (l *Library) converted(is func(baseRecord) bool) (bool, error) {
+	files, err := filepath.Glob(l.path("bases", "*.json"))
+	for _, path := range files {
+		var b baseRecord
+		if err := readJSON(path, &b); err == nil && is(b) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // vouching gives the statements about the adoption's document that accepted keys have signed.
@@ -137,7 +166,11 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
 		}
 	}
-	e, err := l.enter(a.request(), frozen{Digest: name, Size: size, Own: d.Tail.Size, Base: m.Base, Manifest: m})
+	own, err := l.ownOf(a, d)
+	if err != nil {
+		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+	}
+	e, err := l.enter(a.request(), frozen{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m})
 	if err != nil {
 		return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
 	}
@@ -313,15 +346,9 @@ func soundImage(ctx context.Context, file *os.File, d Document) error {
 // mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it, whoever brought it
 // could start any image that the engine has. What the image is follows from a conversion here, or from a statement.
 func (l *Library) mayStartFrom(digest string, base BasePart, image Base) error {
-	files, err := filepath.Glob(l.path("bases", "*.json"))
-	if err != nil {
+	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == base.Digest && b.Of.Digest == image.Digest })
+	if known || err != nil {
 		return err
-	}
-	for _, path := range files {
-		var b baseRecord
-		if err := readJSON(path, &b); err == nil && b.Part.Digest == base.Digest && b.Of.Digest == image.Digest {
-			return nil
-		}
 	}
 	if vouched, err := l.believed(digest); err != nil || len(vouched) > 0 {
 		return err

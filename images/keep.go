@@ -89,7 +89,9 @@ func (l *Library) Tag(owner, ref, name, tag string) (Environment, error) {
 	var out Environment
 	_, err := l.changeEntries(owner, ref, func(r *record, e Environment) error {
 		b := label{Name: name, Tag: tag, Note: e.Note, Created: l.cfg.Now().UTC(), Key: e.FromSession}
-		r.Labels = append(r.Labels, b)
+		if err := r.add(b); err != nil {
+			return err
+		}
 		if out.Digest == "" {
 			out = r.environment(b)
 		}

@@ -153,3 +153,69 @@ func blobs(t *testing.T, l *Library) int {
 	must(t, err)
 	return len(list)
 }
+
+// TestABaseByAStrangersWordCounts: it could be any bytes, under a tail of next to nothing.
+func TestABaseByAStrangersWordCounts(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(nastyChanges)
+	there, here := newPlace(t, "there"), newPlace(t, "here")
+	e := there.freeze(t, f, nil)
+	s := there.send(t, e.Digest)
+	d := s.document(t)
+	quota := d.Tail.Size + d.Base.Size - 1
+	here.cfg.Quotas = func(owner string) []Quota { return []Quota{{Owners: []string{owner}, Bytes: quota}} }
+	s.Unsigned = true
+	if _, err := here.Adopt(t.Context(), s.Adoption); !errs.Is(err, errs.OverQuota) {
+		t.Errorf("a base that nobody vouches for: %v", err)
+	}
+	noLeftovers(t, here.Library)
+	quota++
+	for _, owner := range []string{"bob", "carol"} { // whoever brought the base
+		s.Owner = owner
+		if got, err := here.Adopt(t.Context(), s.Adoption); err != nil || got.Own != quota {
+			t.Errorf("%s has %d of %d, %v", owner, got.Own, quota, err)
+		}
+	}
+	here.trusts(t, there, "partner")
+	s.Owner = "dora"
+	if got, err := here.Adopt(t.Context(), s.Adoption); err != nil || got.Own != d.Tail.Size {
+		t.Errorf("a base that a trusted site vouches for: %d of %d, %v", got.Own, d.Tail.Size, err)
+	}
+}
+
+// TestRecordsAreBounded: whoever lists what is shared with her reads the records of all.
+func TestRecordsAreBounded(t *testing.T) {
+	l := newLibrary(t)
+	e := put(t, l, "alice", "ana", "v0", "", "1")
+	for i := range 3 * maxLabels {
+		if _, err := l.Tag("alice", e.Digest, "ana", fmt.Sprintf("v%d", i%3)); err != nil {
+			t.Fatal(err)
+		}
+		put(t, l, "alice", "", "", fmt.Sprint("note ", i), "1")
+	}
+	r, err := l.loadRecord("alice", hexOrNone(e.Digest))
+	if must(t, err); len(r.Labels) != maxLabels {
+		t.Errorf("%d labels", len(r.Labels))
+	}
+	for _, tag := range []string{"v0", "v1", "v2"} {
+		if _, err := l.Get("alice", "ana:"+tag); err != nil {
+			t.Errorf("the name went with what was forgotten: %v", err)
+		}
+	}
+	r.Labels = nil
+	for i := range maxLabels {
+		must(t, r.add(label{Name: "ana", Tag: fmt.Sprint(i)}))
+	}
+	if err := r.add(label{Name: "ana", Tag: "another"}); !errs.Is(err, errs.OverQuota) {
+		t.Errorf("one name too many: %v", err)
+	}
+	if err := r.add(label{Name: "ana", Tag: "7"}); err != nil || len(r.Labels) != maxLabels {
+		t.Errorf("a name that it has: %v", err)
+	}
+	for i := range maxRecords {
+		must(t, os.WriteFile(l.path("records", "alice", fmt.Sprintf("%064x.json", i)), nil, 0o600))
+	}
+	if _, err := l.enter(Request{Owner: "alice", Key: "s"}, fakeFrozen("2")); !errs.Is(err, errs.OverQuota) {
+		t.Errorf("one environment too many: %v", err)
+	}
+}

@@ -59,6 +59,50 @@ type label struct {
 	Key     string    `json:"key"`
 }
 
+// The bounds of what one owner may have written down: whoever lists what is shared with her reads the records of all.
+const (
+	maxLabels  = 200    // of one environment
+	maxRecords = 10_000 // of one owner
+)
+
+// add gives an environment a label. Where there is no room for one more, the oldest goes that has no name, or whose name a later one has.
+func (r *record) add(b label) error {
+	if len(r.Labels) >= maxLabels {
+		at := slices.IndexFunc(r.Labels, func(old label) bool {
+			same := func(o label) bool { return o.Name == old.Name && o.Tag == old.Tag }
+			return old.Name == "" || same(b) || slices.IndexFunc(r.Labels, same) < lastIndex(r.Labels, same)
+		})
+		if at < 0 {
+			return errs.New(errs.OverQuota, "the environment %s has %d names already", r.Digest, len(r.Labels)).With("remove some with `slipway envs rm NAME:TAG`")
+		}
+		r.Labels = slices.Delete(r.Labels, at, at+1)
+	}
+	r.Labels = append(r.Labels, b)
+	return nil
+}
+
+func lastIndex[T any](list []T, is func(T) bool) int {
+	for i, x := range slices.Backward(list) {
+		if is(x) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fewEnough refuses an owner one environment more than anybody has use for.
+func (l *Library) fewEnough(owner string) error {
+	files, err := os.ReadDir(l.path("records", escape(owner)))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(files) >= maxRecords {
+		return errs.New(errs.OverQuota, "you have %d environments, which is as many as anybody may have", len(files)).
+			With("remove with `slipway envs rm` what nothing uses")
+	}
+	return nil
+}
+
 // named says whether a freeze, or somebody later, has given it a name.
 func (r record) named() bool {
 	return slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" })
@@ -209,6 +253,9 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		if _, err := l.room(req.Owner, f.Digest, f.Own); err != nil { // others of his may have been entered since it was looked at
 			return Environment{}, err
 		}
+		if err := l.fewEnough(req.Owner); err != nil {
+			return Environment{}, err
+		}
 		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""}}
 	}
 	use, more := r.Use.and(req.Use)
@@ -217,7 +264,9 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 	if !known {
 		r.Used = l.cfg.Now().UTC()
 		b := label{Name: req.Name, Tag: req.Tag, Note: req.Note, Created: r.Used, Key: req.Key}
-		r.Labels = append(r.Labels, b)
+		if err := r.add(b); err != nil {
+			return Environment{}, err
+		}
 		e = r.environment(b)
 		e.Paused = f.Paused
 	}

@@ -2,10 +2,15 @@ package squashfs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -145,6 +150,53 @@ func BenchmarkGraft(b *testing.B) {
 			b.ReportMetric(took.Seconds(), name+"-s")
 		}
 	}
+}
+
+// BenchmarkPackers compresses what lies below SLIPWAY_BENCH_FILES, or Go's own sources, with one core and all compressors and levels
+// that there are: the choice of Fast and of zstd rests on it.
+func BenchmarkPackers(b *testing.B) {
+	data := benchFiles(b, cmp.Or(os.Getenv("SLIPWAY_BENCH_FILES"), filepath.Join(runtime.GOROOT(), "src")))
+	dst := make([]byte, 0, 2*freshBlockSize)
+	for name, compressor := range map[string]uint16{"gzip": compressorGzip, "zstd": compressorZstd} {
+		for level, word := range []string{"fast", "better"} {
+			b.Run(name+"-"+word, func(b *testing.B) {
+				pack, err := newPacker(compressor, Level(level), freshBlockSize)
+				must(b, err)
+				packed, from := 0, cpuTime()
+				for b.Loop() {
+					packed = 0
+					for block := range slices.Chunk(data, freshBlockSize) {
+						n := len(block)
+						if out := pack(dst, block); out != nil {
+							n = len(out)
+						}
+						packed += n
+					}
+				}
+				took := (cpuTime() - from).Seconds() / float64(b.N)
+				b.ReportMetric(took, "cpu-s")
+				b.ReportMetric(float64(len(data))/1e6/took, "MB/cpu-s")
+				b.ReportMetric(float64(len(data))/1e6, "MB")
+				b.ReportMetric(float64(packed)/1e6, "MB/packed")
+			})
+		}
+	}
+}
+
+// benchFiles gives the contents of files of up to 60 MB each.
+func benchFiles(b *testing.B, dir string) (all []byte) {
+	must(b, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		if info, err := e.Info(); err != nil || info.Size() > 60e6 {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, data...)
+		return err
+	}))
+	return all
 }
 
 // benchText is source-like text.

@@ -22,6 +22,7 @@ type walk struct {
 	made    []madeNode
 	pending []pendingDir
 	entries int
+	most    int // entries that are read
 
 	nodes    slab[Node]
 	data     slab[Data]

@@ -217,3 +217,20 @@ func TestPositionsBeyond32BitsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsMadeOfTablesIsBounded: a hostile image of zeros unpacks to more names and attributes than there is memory for.
+func TestWhatIsMadeOfTablesIsBounded(t *testing.T) {
+	image := build(t, nil, WriterConfig{}, func(*Writer, *Node) *Node {
+		marked := &Node{Kind: Fifo, Xattrs: &Xattrs{List: []Xattr{{"user.a", nil}, {"user.b", nil}}}}
+		return dir(Entry{"a", marked}, Entry{"b", marked}, Entry{"c", &Node{Kind: Fifo}})
+	})
+	for _, tc := range []struct {
+		entries, xattrs int
+		fits            bool
+	}{{3, 2, true}, {2, 2, false}, {3, 1, false}} {
+		_, err := parseUpTo(bytes.NewReader(image), int64(len(image)), tc.entries, tc.xattrs)
+		if (err == nil) != tc.fits || err != nil && !errs.Is(err, errs.Invalid) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"slipway/internal/errs"
 )
 
 // maxName is the longest name that the format holds.
@@ -78,6 +80,9 @@ func (w *walk) entry(d pendingDir, name string, block uint32, offset, kind uint1
 	// Listings that overlap could name a few inodes without end.
 	if w.entries++; w.entries > len(w.text)/9 {
 		return corrupt("more entries than the directory table can hold")
+	}
+	if w.entries > w.most {
+		return errs.New(errs.Invalid, "the squashfs has more than %d names, which is as many as are read", w.most)
 	}
 	at, err := w.inodes.position(block, offset)
 	if err != nil {

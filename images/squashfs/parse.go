@@ -14,10 +14,18 @@ const (
 	maxBudget  = 2 << 30
 	// maxDepth bounds directories in directories: more cannot be reached by any path that Linux takes.
 	maxDepth = 4096
+	// maxEntries and maxXattrs bound what is made of the tables: a name or an attribute takes some bytes there, and a hundred in memory. An
+	// image of zeros, packed well, would else be the end of the process that reads it.
+	maxEntries = 16 << 20
+	maxXattrs  = 8 << 20
 )
 
 // Parse reads the tables of the image in r, which is size bytes long or longer than the image.
 func Parse(r io.ReaderAt, size int64) (*Image, error) {
+	return parseUpTo(r, size, maxEntries, maxXattrs)
+}
+
+func parseUpTo(r io.ReaderAt, size int64, entries, xattrs int) (*Image, error) {
 	super, err := readSuperblock(r, size)
 	if err != nil {
 		return nil, err
@@ -28,7 +36,7 @@ func Parse(r io.ReaderAt, size int64) (*Image, error) {
 	}
 	img := &Image{Super: super, file: r, unpack: unpack, cache: newCache(cacheBytes)}
 	s := &source{file: r, end: super.BytesUsed, unpack: unpack, budget: min(baseBudget+8*min(size, maxBudget), maxBudget)}
-	if err := img.parse(s); err != nil {
+	if err := img.parse(s, entries, xattrs); err != nil {
 		return nil, err
 	}
 	return img, nil
@@ -52,13 +60,13 @@ func readSuperblock(r io.ReaderAt, size int64) (Superblock, error) {
 	return super, nil
 }
 
-func (i *Image) parse(s *source) error {
-	w := &walk{super: i.Super}
+func (i *Image) parse(s *source, entries, xattrs int) error {
+	w := &walk{super: i.Super, most: entries}
 	end, err := i.parseLists(s, w)
 	if err != nil {
 		return err
 	}
-	if w.xattrs, err = parseXattrs(s, i.Super.XattrTable); err != nil {
+	if w.xattrs, err = parseXattrs(s, i.Super.XattrTable, xattrs); err != nil {
 		return err
 	}
 	if w.inodes, err = s.table("inode table", i.Super.InodeTable, i.Super.DirectoryTable); err != nil {

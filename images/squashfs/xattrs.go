@@ -19,11 +19,12 @@ func prefixes() []string { return []string{"user.", "trusted.", "security."} }
 type xattrReader struct {
 	pairs *table
 	left  int
+	most  int // pairs
 	names map[string]string
 }
 
 // parseXattrs reads all sets, by their index.
-func parseXattrs(s *source, at uint64) ([]*Xattrs, error) {
+func parseXattrs(s *source, at uint64, most int) ([]*Xattrs, error) {
 	if at == none {
 		return nil, nil
 	}
@@ -39,7 +40,7 @@ func parseXattrs(s *source, at uint64) ([]*Xattrs, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &xattrReader{names: map[string]string{}}
+	r := &xattrReader{names: map[string]string{}, most: most}
 	if r.pairs, err = s.table("xattr pairs", start, end); err != nil {
 		return nil, err
 	}
@@ -72,6 +73,9 @@ func (r *xattrReader) set(ref uint64, count uint32) (*Xattrs, error) {
 		}
 		if r.left -= before - len(c.b); r.left < 0 {
 			return nil, corrupt("xattr sets overlap")
+		}
+		if r.most--; r.most < 0 {
+			return nil, corrupt("more xattrs than are read")
 		}
 		x.List = append(x.List, one)
 	}

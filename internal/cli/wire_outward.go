@@ -22,9 +22,16 @@ func newOutward() outward {
 	return outward{direct: direct, proxied: http.DefaultTransport}
 }
 
-// RoundTrip goes through the proxy that the environment names for this host; such a one is the administrator's word on what may be
+// RoundTrip speaks TLS alone, wherever a registry leads: what trusts the site's network speaks plain HTTP, and a stranger's redirect, or the
+// address that he names for tokens, could have the service say things there. It goes through the proxy that the environment names for this host; such a one is the administrator's word on what may be
 // reached.
 func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		if r.Body != nil {
+			_ = r.Body.Close() // nothing was read of it
+		}
+		return nil, errs.New(errs.Forbidden, "%s would be spoken to without TLS", r.URL.Host).With("name a registry that speaks HTTPS, and leads to such addresses only")
+	}
 	if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy != nil {
 		return o.proxied.RoundTrip(r)
 	}

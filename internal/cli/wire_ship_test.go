@@ -179,10 +179,21 @@ func TestNobodyReachesTheHostItself(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for address, want := range map[string]errs.Kind{"169.254.169.254:80": errs.Forbidden, "[fe80::1]:443": errs.Forbidden, "[::1]:1": errs.Forbidden, "10.1.2.3:443": 0} {
+	for address, want := range map[string]errs.Kind{"127.0.0.1:443": errs.Forbidden, "[::ffff:127.0.0.1]:443": errs.Forbidden, "0.0.0.0:443": errs.Forbidden, "169.254.169.254:80": errs.Forbidden, "[fe80::1]:443": errs.Forbidden, "[::1]:1": errs.Forbidden, "10.1.2.3:443": 0} {
 		if err := onlyOutward("tcp", address, nil); (err != nil) != (want != 0) || err != nil && !errs.Is(err, want) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestNothingIsSaidWithoutTLS: a registry's redirect must not have the service post to what trusts the site's network.
+func TestNothingIsSaidWithoutTLS(t *testing.T) {
+	r, err := http.NewRequest(http.MethodPost, "http://10.1.2.3:2375/containers/create", io.NopCloser(strings.NewReader("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newOutward().RoundTrip(r); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("%v", err)
 	}
 }
 

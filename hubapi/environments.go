@@ -50,7 +50,8 @@ type EnvironmentDetails struct {
 	Parts         []Blob          `json:"parts"`
 	Strip         []StripRule     `json:"strip"`   // what was left out, and why
 	Mounts        []string        `json:"mounts"`  // mounted in the session, hence not in the image
-	Skipped       []string        `json:"skipped"` // sockets
+	Sockets       []string        `json:"sockets"` // of the session, left out
+	Devices       []string        `json:"devices"` // of the session, left out
 	Added         []string        `json:"added"`   // for Apptainer
 	Allowed       []string        `json:"allowed"` // files with what looks like a secret, here by the owner's word
 	Losses        Losses          `json:"losses"`

@@ -30,7 +30,7 @@ func nastyBase(root string) error {
 		write(at("usr/file-to-dir"), "file"), write(at("usr/dir-to-file/x"), "x"),
 		write(at("usr/edited"), "before"), write(at("usr/touched"), "same"), write(at("usr/chowned"), "same"),
 		write(at("usr/linked"), "one of two"), os.Link(at("usr/linked"), at("usr/linked-too")),
-		os.Symlink("edited", at("usr/link")),
+		os.Symlink("edited", at("usr/link")), unix.Mknod(at("usr/blk"), unix.S_IFBLK|0o640, int(unix.Mkdev(259, 70000))),
 		write(at("root/.ssh/id_base"), "a key in the base"), write(at("var/lib/apt/lists/index"), "list"),
 		os.Chmod(at("root/.ssh"), 0o700), os.Chmod(at("var/lib"), 0o2751), os.Chown(at("var/lib"), 7, 8),
 		unix.Setxattr(at("var/lib"), "user.of", []byte("a parent"), 0),
@@ -97,7 +97,7 @@ func sparseFile(path string) error {
 // leftOut is what the strip rules of this fixture's tree, sockets and additions make differ.
 func leftOut() []string {
 	return []string{
-		".singularity.d", "home/alice", "root/.netrc", "root/.ssh", "tmp/x509up_u1", "var/lib/apt/lists/index", "opt/socket",
+		".singularity.d", "home/alice", "root/.netrc", "root/.ssh", "tmp/x509up_u1", "var/lib/apt/lists/index", "opt/socket", "opt/chr", "opt/blk",
 		"environment", "singularity", "dev", "proc", "sys", "run", "var/tmp", "etc/hosts", "etc/resolv.conf",
 	}
 }
@@ -134,10 +134,10 @@ func checkManifest(t *testing.T, m Manifest) {
 		t.Errorf("losses %+v, files %d", m.Losses, m.Files)
 	}
 	want := Manifest{
-		Mounts: []string{"/home", "/scratch"}, Skipped: []string{"/opt/socket"}, Unexported: []string{"HOME"},
+		Mounts: []string{"/home", "/scratch"}, Sockets: []string{"/opt/socket"}, Devices: []string{"/opt/blk", "/opt/chr"}, Unexported: []string{"HOME"},
 		Added: []string{"/.singularity.d", "/dev", "/environment", "/etc/hosts", "/etc/resolv.conf", "/proc", "/run", "/singularity", "/sys", "/var/tmp"},
 	}
-	got := Manifest{Mounts: m.Mounts, Skipped: m.Skipped, Unexported: m.Unexported, Added: m.Added}
+	got := Manifest{Mounts: m.Mounts, Sockets: m.Sockets, Devices: m.Devices, Unexported: m.Unexported, Added: m.Added}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("manifest (-want +got):\n%s", d)
 	}
@@ -201,7 +201,10 @@ func TestUpperThatIsNotSelfContained(t *testing.T) {
 	f.change(func(root string) error {
 		at := func(p string) string { return filepath.Join(root, p) }
 		return errors.Join(os.Rename(at("usr/tree"), at("usr/moved")), os.Chown(at("usr/chowned"), 5, 6), write(at("usr/moved/own"), "x"),
-			os.Rename(at("usr/opaque"), at("opaque")), os.RemoveAll(at("opaque/sub")), write(at("root/.netrc"), "x"))
+			os.Rename(at("usr/opaque"), at("opaque")), os.RemoveAll(at("opaque/sub")), write(at("root/.netrc"), "x"),
+			os.Remove(at("usr/edited")), unix.Mknod(at("usr/edited"), unix.S_IFSOCK|0o600, 0), os.Remove(at("usr/touched")),
+			unix.Mknod(at("usr/touched"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))), write(at("opt/pure/x"), "x"),
+			unix.Mknod(at("opt/pure/blk"), unix.S_IFBLK|0o600, int(unix.Mkdev(259, 7))), os.Chmod(at("usr/blk"), 0o600))
 	})
 	if xs, err := tree.XattrNames(filepath.Join(f.upper, "usr/moved")); err != nil || !slices.Contains(xs, "trusted.overlay.redirect") {
 		t.Fatalf("the kernel made no redirect: %v, %v", xs, err)
@@ -213,7 +216,17 @@ func TestUpperThatIsNotSelfContained(t *testing.T) {
 		t.Error("it stands on a base")
 	}
 	root := mountSIF(t, l.blob(e.Digest))
-	skip := append(leftOut(), "home")
+	for list, want := range map[*[]string][]string{&e.Manifest.Sockets: {"/usr/edited"}, &e.Manifest.Devices: {"/opt/pure/blk", "/usr/blk", "/usr/touched"}} {
+		if !slices.Equal(*list, want) {
+			t.Errorf("skipped %q, want %q", *list, want)
+		}
+		for _, path := range want {
+			if _, err := os.Lstat(filepath.Join(root, path)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is in the image: %v", path, err)
+			}
+		}
+	}
+	skip := append(leftOut(), "home", "usr/edited", "usr/touched", "opt/pure/blk", "usr/blk")
 	for _, d := range treetest.Diff(f.lines(skip...), treetest.List(t, root, skip...)) {
 		t.Error(d)
 	}
@@ -244,8 +257,8 @@ func TestSocketOfALiveProcessIsSkipped(t *testing.T) {
 	s, err := net.Listen("unix", filepath.Join(f.upper, "sock"))
 	must(t, err)
 	defer s.Close()
-	if e := freeze(t, newLibrary(t), f, nil); !slices.Equal(e.Manifest.Skipped, []string{"/sock"}) {
-		t.Errorf("skipped = %q", e.Manifest.Skipped)
+	if e := freeze(t, newLibrary(t), f, nil); !slices.Equal(e.Manifest.Sockets, []string{"/sock"}) {
+		t.Errorf("sockets = %q", e.Manifest.Sockets)
 	}
 }
 

@@ -42,7 +42,11 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 		return err
 	}
 	defer v.Close()
-	_, err = render.Directory(ctx, render.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
+	made, err := render.Directory(ctx, render.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
+	if made.Skipped.Count+made.Tamed.Count > 0 {
+		l.log.Info("an unpacked environment has no devices and gives no rights", "digest", digest, "devices", made.Skipped.Count,
+			"programs", made.Tamed.Count, "directory", made.Path)
+	}
 	return err
 }
 

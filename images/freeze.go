@@ -190,7 +190,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	}
 	d := &draft{file: file, state: made.State, paused: made.Paused, manifest: l.manifestOf(req.Source)}
 	d.document.Base = &base.Part
-	d.manifest.Skipped, d.manifest.Losses = texts(made.Skipped), base.Losses.plus(made.Losses)
+	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = texts(made.Sockets), texts(made.Devices), base.Losses.plus(made.Losses)
 	own := texts(made.Changed)
 	d.manifest.Added = slices.DeleteFunc(union(base.Added, texts(made.Added)), func(path string) bool {
 		_, changed := slices.BinarySearch(own, path)

@@ -136,15 +136,19 @@ func (f *fixture) push() {
 	f.layers = append([]string{layer}, f.layers...)
 }
 
-// declared lists what of the merged tree no image holds: what is stripped, and sockets.
+// declared lists what of the merged tree no image holds: what is stripped, sockets, and the session's devices.
 func (f *fixture) declared(l *Library) []string {
 	f.t.Helper()
 	var out []string
 	f.look(func(root string) error {
 		return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			rel := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
-			if err != nil || rel == "" || d.Type() != fs.ModeSocket && !stripped(l, rel) {
+			if err != nil || rel == "" {
 				return err
+			}
+			_, own := os.Lstat(filepath.Join(f.upper, rel))
+			if d.Type() != fs.ModeSocket && (d.Type()&fs.ModeDevice == 0 || own != nil) && !stripped(l, rel) {
+				return nil
 			}
 			out = append(out, rel)
 			if d.IsDir() {

@@ -12,7 +12,7 @@ import (
 )
 
 // manifestFormat changes when equal sources no longer give equal environments.
-const manifestFormat = 2
+const manifestFormat = 3
 
 // Manifest says how an environment came to be what it is. It lies inside the image, so it holds nothing that two freezes of equal
 // trees do not share: who, when and from which session stand in the provenance statement and in the library's records.
@@ -28,7 +28,8 @@ type Manifest struct {
 
 	Strip      []string `json:"strip"`                // rules; what they match is not in the image
 	Mounts     []string `json:"mounts,omitempty"`     // mounted in the session, hence not in the image
-	Skipped    []string `json:"skipped,omitempty"`    // sockets
+	Sockets    []string `json:"sockets,omitempty"`    // of the session, which are not in the image, nor is what the base has of their names
+	Devices    []string `json:"devices,omitempty"`    // the same of character and block devices
 	Added      []string `json:"added,omitempty"`      // made by the freeze, for Apptainer
 	Unexported []string `json:"unexported,omitempty"` // variables of the base's Env that no shell can set or that a run sets itself
 	Allowed    []string `json:"allowed,omitempty"`    // files that hold what looks like a secret, and are here by the user's word

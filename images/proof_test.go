@@ -143,7 +143,7 @@ func TestCompareTellsChanges(t *testing.T) {
 		noLeftovers(t, l)
 		return r
 	}
-	if r := look(); r.Differences != 0 || r.Changed || r.ACLs != 1 || r.Sockets != 1 || r.Stripped < 5 || r.Paths < 40 {
+	if r := look(); r.Differences != 0 || r.Changed || r.ACLs != 1 || r.Sockets != 1 || r.Devices != 2 || r.Stripped < 5 || r.Paths < 40 {
 		t.Errorf("unchanged: %+v", r)
 	}
 	must(t, write(filepath.Join(f.upper, "root/.ssh/new"), "stripped"))

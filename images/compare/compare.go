@@ -44,6 +44,7 @@ type Result struct {
 	Stripped    int64 // paths that the session has and a strip rule matches
 	Emptied     int64 // directories of which strip rules leave nothing: their times tell of stripped entries alone, and are not compared
 	Sockets     int64 // that the environment lacks
+	Devices     int64 // the same of character and block devices
 	ACLs        int64 // entries of the session with a POSIX access list, or with an xattr of a namespace that squashfs has not
 	Nanoseconds int64 // entries of the session whose time is no whole second
 	Times       int64 // entries of the session whose time is before 1970 or after 2106: the nearest that squashfs holds counts
@@ -233,6 +234,8 @@ func (c *comparer) onlyThere(p place, there folder) error {
 		c.differ(p.path, "the session's cannot be read: %v", err)
 	case a.isSocket():
 		c.result.Sockets++
+	case a.isDevice():
+		c.result.Devices++
 	default:
 		c.differ(p.path, "a %s in the session, nothing in the environment", a.kind())
 	}

@@ -233,7 +233,10 @@ func TestEachDifferenceIsFound(t *testing.T) {
 		"a stripped file": {func(at at) error {
 			return keep(at("usr/stripped/x"), write(at("usr/stripped/x"), "x"), keep(at("usr/stripped")))
 		}, nil},
-		"a socket":    {func(at at) error { return keep(at("etc/s"), unix.Mknod(at("etc/s"), unix.S_IFSOCK|0o700, 0)) }, nil},
+		"a socket": {func(at at) error { return keep(at("etc/s"), unix.Mknod(at("etc/s"), unix.S_IFSOCK|0o700, 0)) }, nil},
+		"a device": {func(at at) error {
+			return keep(at("etc/d"), unix.Mknod(at("etc/d"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+		}, nil},
 		"the runtime": {func(at at) error { return keep(at(".singularity.d"), write(at(".singularity.d/x"), "x")) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,9 +276,10 @@ func TestWhatSquashfsCannotHoldIsCounted(t *testing.T) {
 			return unix.UtimesNanoAt(unix.AT_FDCWD, at(p), []unix.Timespec{{Sec: sec, Nsec: 5e8}, {Sec: sec, Nsec: 5e8}}, unix.AT_SYMLINK_NOFOLLOW)
 		}
 		acl := []byte("\x02\x00\x00\x00\x01\x00\x06\x00\xff\xff\xff\xff\x02\x00\x04\x00\x01\x00\x00\x00\x04\x00\x04\x00\xff\xff\xff\xff\x10\x00\x04\x00\xff\xff\xff\xff\x20\x00\x04\x00\xff\xff\xff\xff")
-		return errors.Join(half("etc/file", stamp.Unix()), half("usr/attr", stamp.Unix()), unix.Setxattr(at("etc/empty"), "system.posix_acl_access", acl, 0))
+		return errors.Join(half("etc/file", stamp.Unix()), half("usr/attr", stamp.Unix()), unix.Setxattr(at("etc/empty"), "system.posix_acl_access", acl, 0),
+			keep(at("etc/s"), unix.Mknod(at("etc/s"), unix.S_IFSOCK|0o700, 0)), keep(at("etc/d"), unix.Mknod(at("etc/d"), unix.S_IFBLK|0o600, 5)))
 	})
-	if r := f.compare(nil); r.Differences != 0 || r.Nanoseconds != 2 || r.ACLs != 1 {
+	if r := f.compare(nil); r.Differences != 0 || r.Nanoseconds != 2 || r.ACLs != 1 || r.Sockets != 1 || r.Devices != 1 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -4,9 +4,11 @@
 //	upper directory -> running passes -> pause -> last pass -> resume -> tables
 //	                   (store contents)          (decides the tree, stores what differs)
 //
-// What it promises: the new tree is what the overlay showed at the pause, less the strip rules, plus what the result lists
-// as added; what squashfs cannot hold is counted. Whoever is paused is resumed once, on every way out. The base's tree is
-// shared and never changed: only the directories on the way to a change are copied. Equal bases and equal upper
+// What it promises: the new tree is what the overlay showed at the pause, less the strip rules and what the result lists as sockets and
+// devices, plus what it lists as added; what squashfs cannot hold is counted. A socket is nothing without its program, and a device is
+// the host's: nothing of either's name is in the tree, not even what the base had there. The devices that a base has of its image are
+// carried like all else of it: no runtime mounts an image so that they open. Whoever is paused is resumed once, on every way out. The
+// base's tree is shared and never changed: only the directories on the way to a change are copied. Equal bases and equal upper
 // directories give equal tails, unless somebody wrote meanwhile: contents that were stored and then changed stay in the
 // tail as dead bytes. The upper directory may belong to an attacker who changes it all the time.
 //

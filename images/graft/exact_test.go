@@ -33,7 +33,8 @@ func nastyBase(root string) error {
 		write(at("usr/a/stripped/base"), "stripped of the base"), write(at("usr/b/keep"), "k"),
 		write(at("var/lib/x"), "list"), os.Chmod(at("var/lib"), 0o2751), os.Chown(at("var/lib"), 7, 8),
 		unix.Setxattr(at("var/lib"), "user.of", []byte("a parent"), 0), os.Chtimes(at("var/lib"), time.Unix(2e9, 0), time.Unix(2e9, 0)),
-		unix.Mknod(at("usr/chr"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 300))),
+		unix.Mknod(at("usr/chr"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 300))), unix.Mknod(at("usr/blk"), unix.S_IFBLK|0o640, int(unix.Mkdev(259, 70000))),
+		write(at("usr/to-device"), "a file in the base"),
 	)
 }
 
@@ -54,6 +55,7 @@ func nastyChanges(root string) error {
 		write(at("usr/a/stripped/mine"), "stripped of mine"), write(at("usr/c/stripped"), "s"), os.Chmod(at("usr/chr"), 0o640),
 		write(at("opt/x/hard1"), "hard"), os.MkdirAll(at("opt/y"), 0o755), os.Link(at("opt/x/hard1"), at("opt/y/hard2")),
 		mk("opt/fifo", unix.S_IFIFO|0o640, 0), mk("opt/chr", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 300))), mk("opt/blk", unix.S_IFBLK|0o660, int(unix.Mkdev(259, 7))),
+		os.Link(at("opt/chr"), at("opt/chr-too")), os.Remove(at("usr/to-device")), mk("usr/to-device", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))),
 		write(at("opt/suid"), "s"), os.Chmod(at("opt/suid"), os.ModeSetuid|os.ModeSetgid|0o755),
 		write(at("opt/xattr"), "x"), unix.Setxattr(at("opt/xattr"), "user.note", bytes.Repeat([]byte("v"), 600), 0),
 		unix.Lsetxattr(at("usr/link"), "trusted.link", []byte("on a link"), 0), unix.Setxattr(at("opt/y"), "trusted.dir", []byte{0, 1}, 0),
@@ -105,10 +107,16 @@ func TestGraftedTreeIsTheSessionsTree(t *testing.T) {
 
 func checkResult(t *testing.T, f *fixture, r Result) {
 	t.Helper()
-	if d := cmp.Diff([]string{"/opt/socket", "/usr/to-socket"}, r.Skipped); d != "" {
-		t.Errorf("skipped (-want +got):\n%s", d)
+	if d := cmp.Diff([]string{"/opt/socket", "/usr/to-socket"}, r.Sockets); d != "" {
+		t.Errorf("sockets (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"/usr/gone", "/usr/to-socket", "/usr/tree"}, r.Deleted); d != "" {
+	if d := cmp.Diff([]string{"/opt/blk", "/opt/chr", "/opt/chr-too", "/usr/chr", "/usr/to-device"}, r.Devices); d != "" {
+		t.Errorf("devices (-want +got):\n%s", d)
+	}
+	if n := lookup(r.Root, "usr/blk"); n == nil || n.Kind != squashfs.BlockDevice || n != f.base.Lookup("/usr/blk") {
+		t.Errorf("the device that the base has of its image: %+v", n)
+	}
+	if d := cmp.Diff([]string{"/usr/chr", "/usr/gone", "/usr/to-device", "/usr/to-socket", "/usr/tree"}, r.Deleted); d != "" {
 		t.Errorf("deleted (-want +got):\n%s", d)
 	}
 	if !slices.Contains(r.Changed, "/opt/y/hard2") || !slices.Contains(r.Changed, "/usr/kept") || slices.Contains(r.Changed, "/usr/kept/deep") {
@@ -311,8 +319,8 @@ func TestSocketOfALiveProcessIsSkipped(t *testing.T) {
 	s, err := net.Listen("unix", filepath.Join(f.merged, "sock"))
 	must(t, err)
 	defer s.Close()
-	if r, _ := f.graft(nil); !slices.Equal(r.Skipped, []string{"/sock"}) {
-		t.Errorf("skipped = %q", r.Skipped)
+	if r, _ := f.graft(nil); !slices.Equal(r.Sockets, []string{"/sock"}) {
+		t.Errorf("sockets = %q", r.Sockets)
 	}
 }
 

@@ -151,13 +151,13 @@ func (f *fixture) list() []string {
 	return treetest.List(f.t, f.merged, f.leftOut()...)
 }
 
-// leftOut lists what no image holds: what is stripped, and sockets.
+// leftOut lists what no image holds: what is stripped, sockets, and the session's devices.
 func (f *fixture) leftOut() []string {
 	f.t.Helper()
 	var out []string
 	must(f.t, filepath.WalkDir(f.merged, func(path string, d fs.DirEntry, err error) error {
 		rel := strings.TrimPrefix(strings.TrimPrefix(path, f.merged), "/")
-		if err == nil && rel != "" && (d.Type() == fs.ModeSocket || stripped(f.strip, rel)) {
+		if err == nil && rel != "" && (d.Type() == fs.ModeSocket || d.Type()&fs.ModeDevice != 0 && exists(filepath.Join(f.upper, rel)) || stripped(f.strip, rel)) {
 			out = append(out, rel)
 			if d.IsDir() {
 				return fs.SkipDir
@@ -166,6 +166,11 @@ func (f *fixture) leftOut() []string {
 		return err
 	}))
 	return out
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func stripped(s *tree.Strip, path string) bool {

@@ -56,7 +56,8 @@ type Result struct {
 	Files, Bytes int64    // of the upper directory, as Scan counts them
 	Changed      []string // what the upper directory put into the tree, in the order of the walk
 	Deleted      []string // what the base has and the upper directory hides
-	Skipped      []string // sockets
+	Sockets      []string // of the upper directory, which are left out
+	Devices      []string // the same of character and block devices
 	Added        []string // what the tree lacked and a runtime needs
 	Losses       Losses
 

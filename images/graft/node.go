@@ -34,36 +34,21 @@ func (l *Loss) add(path string) {
 
 // node makes the node of an entry, without what lies in it.
 func (p *pass) node(path string, st *unix.Stat_t, xattrs *squashfs.Xattrs) *squashfs.Node {
-	n := &squashfs.Node{Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Xattrs: xattrs}
-	if n.Kind == squashfs.CharDevice || n.Kind == squashfs.BlockDevice {
-		n.Rdev = device(st.Rdev)
-	}
-	return n
+	return &squashfs.Node{Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Xattrs: xattrs}
 }
 
+// kind knows all that travels.
 func kind(st *unix.Stat_t) squashfs.Kind {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return squashfs.Dir
 	case unix.S_IFLNK:
 		return squashfs.Symlink
-	case unix.S_IFBLK:
-		return squashfs.BlockDevice
-	case unix.S_IFCHR:
-		return squashfs.CharDevice
 	case unix.S_IFIFO:
 		return squashfs.Fifo
-	case unix.S_IFSOCK:
-		return squashfs.Socket
 	default:
 		return squashfs.File
 	}
-}
-
-// device encodes a device's number as squashfs does.
-func device(dev uint64) uint32 {
-	minor := unix.Minor(dev)
-	return unix.Major(dev)<<8 | minor&0xff | minor&^0xff<<12
 }
 
 func (p *pass) seconds(path string, at unix.Timespec) uint32 {

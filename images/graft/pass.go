@@ -135,8 +135,7 @@ func (p *pass) entry(dir *folder, e *entry, base *squashfs.Node) (*squashfs.Node
 		return p.subdir(e, base)
 	case tree.IsWhiteout(&e.stat): // before links: engines link all whiteouts together
 		return nil, nil
-	case e.stat.Mode&unix.S_IFMT == unix.S_IFSOCK:
-		p.skip(e.path)
+	case p.skips(e):
 		return nil, nil
 	}
 	if known := p.links[e.stat.Ino]; known != nil && e.stat.Nlink > 1 {
@@ -149,10 +148,21 @@ func (p *pass) entry(dir *folder, e *entry, base *squashfs.Node) (*squashfs.Node
 	return n, named(e.path, err)
 }
 
-func (p *pass) skip(path string) {
-	if !p.running {
-		p.g.result.Skipped = append(p.g.result.Skipped, "/"+path)
+// skips says whether an entry is of a kind that does not travel, and notes it.
+func (p *pass) skips(e *entry) bool {
+	var list *[]string
+	switch e.stat.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		list = &p.g.result.Sockets
+	case unix.S_IFCHR, unix.S_IFBLK:
+		list = &p.g.result.Devices
+	default:
+		return false
 	}
+	if !p.running {
+		*list = append(*list, "/"+e.path)
+	}
+	return true
 }
 
 func (p *pass) subdir(e *entry, base *squashfs.Node) (*squashfs.Node, error) {

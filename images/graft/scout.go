@@ -288,17 +288,17 @@ func (s *scout) entry(p *part, e *entry) (err error) {
 	return err
 }
 
-// closely says whether more than the numbers of an entry is to be read: of directories when they are opened, of whiteouts and sockets
-// never, and not again of what has not changed.
+// closely says whether more than the numbers of an entry is to be read: of directories when they are opened, of what does not travel never,
+// and not again of what has not changed.
 func (s *scout) closely(e *entry) bool {
 	switch e.stat.Mode & unix.S_IFMT {
-	case unix.S_IFDIR, unix.S_IFSOCK:
+	case unix.S_IFDIR, unix.S_IFSOCK, unix.S_IFCHR, unix.S_IFBLK:
 		return false
 	case unix.S_IFREG:
 		e.note, e.ripe = s.notes.find(&e.stat), age(&e.stat) >= tick
 		return !e.note.plain
 	default:
-		return !tree.IsWhiteout(&e.stat)
+		return true
 	}
 }
 

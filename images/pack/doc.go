@@ -3,7 +3,8 @@
 //	upper directory --Pack--> stream --Unpack--> upper directory, as images/graft reads it
 //
 // What it promises: the directory that Unpack makes shows over its image what the session showed when it stood still: names of any bytes,
-// owners, modes, times to the nanosecond, links, hard links, holes, devices, sockets, xattrs, deletions and opaque directories. Pack reads
+// owners, modes, times to the nanosecond, links, hard links, holes, sockets, xattrs, deletions and opaque directories; that there was a device
+// is seen, and no more: none is made of another machine's word, and no freeze carries one. Pack reads
 // the upper directories of the kernel's overlay, mounted by root or by a user, and of fuse-overlayfs (see [Marks]); what says that the
 // tree lies elsewhere too is refused. Contents travel while the session runs, and it stands still only for the tree and for what has
 // changed meanwhile. A stream that ends early, is damaged or says that something failed leaves nothing behind. Both sides may be hostile:

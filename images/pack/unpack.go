@@ -46,7 +46,7 @@ type Target struct {
 	Fill func(ctx context.Context, upper string) error
 	// Owner is given to all that was packed, for a session that had but one owner and so could tell nothing by it. Directories of the
 	// image keep theirs: that a session without rights changes what is in them makes them no other's. nil: owners are as packed. With
-	// it the stream may hold no devices, and attributes that only root sets are left out.
+	// it attributes that only root sets are left out.
 	Owner *Owner
 	// Layers are the image's directories, topmost first. Owner needs them. With Fill they tell which deletions hide something of the
 	// image: others would be seen where a directory is not merged. nil: all are marked.

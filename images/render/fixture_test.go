@@ -152,6 +152,7 @@ func nastyBase(root string) error {
 		write(at("srv/deep/er/f"), "list"), os.Chmod(at("srv/deep"), 0o2751), os.Chown(at("srv/deep"), 7, 8),
 		unix.Setxattr(at("srv/deep"), "user.of", []byte("a parent"), 0), os.Chtimes(at("srv/deep"), time.Unix(2e9, 0), time.Unix(2e9, 0)),
 		unix.Mknod(at("usr/chr"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 300))), sparseFile(at("usr/sparse")),
+		unix.Mknod(at("usr/blk"), unix.S_IFBLK|0o640, int(unix.Mkdev(259, 70000))),
 	)
 }
 

@@ -35,7 +35,11 @@ func unfit(f form, c Change) string {
 	if c.Node == nil || c.What == Passed {
 		return ""
 	}
-	if c.Node.Kind == squashfs.CharDevice && c.Node.Rdev == 0 {
+	device := c.Node.Kind == squashfs.CharDevice || c.Node.Kind == squashfs.BlockDevice
+	switch {
+	case f == overlay && device: // a stranger's environment may have one: no freeze carries any
+		return "is a device, and so the host's"
+	case c.Node.Kind == squashfs.CharDevice && c.Node.Rdev == 0:
 		return "is the device 0:0, by which overlays mark a deletion"
 	}
 	if f == layers && strings.HasPrefix(path.Base(c.Path), whiteoutPrefix) {

@@ -58,7 +58,7 @@ func TestThawedSessionIsTheEnvironment(t *testing.T) {
 	if st.Size != 40<<20 || st.Blocks > 4096 {
 		t.Errorf("the sparse file takes %d blocks of %d bytes", st.Blocks, st.Size)
 	}
-	for path, there := range map[string]bool{"usr/stays": false, "usr/kept/deep/er": false, "usr/lib-linked": false, "usr/chowned": true, "usr/gone": true} {
+	for path, there := range map[string]bool{"usr/stays": false, "usr/kept/deep/er": false, "usr/lib-linked": false, "usr/chowned": true, "usr/gone": true, "usr/blk": false} {
 		if _, err := os.Lstat(filepath.Join(upper, path)); (err == nil) != there {
 			t.Errorf("%s is in the upper directory: %v", path, err)
 		}
@@ -74,11 +74,11 @@ func TestNothingChangedIsAnEmptyUpperDirectory(t *testing.T) {
 	same(t, treetest.List(t, mount(t, f.at("base"))), f.shown(upper))
 }
 
-func TestWhatOverlaysKeepForThemselvesIsRefused(t *testing.T) {
-	device := &squashfs.Node{Kind: squashfs.CharDevice}
+func TestWhatNoSessionMayStartFromIsRefused(t *testing.T) {
+	null, disk := &squashfs.Node{Kind: squashfs.CharDevice, Rdev: 1<<8 | 3, Mode: 0o666}, &squashfs.Node{Kind: squashfs.BlockDevice, Rdev: 8 << 8, Mode: 0o666}
 	redirected := stored(1, 0)
 	redirected.Xattrs = &squashfs.Xattrs{List: []squashfs.Xattr{{Name: "trusted.overlay.redirect", Value: []byte("/etc")}}}
-	for name, n := range map[string]*squashfs.Node{"device 0:0": device, "trusted.overlay.redirect": redirected} {
+	for name, n := range map[string]*squashfs.Node{"is a device": null, "a device, and so the host's": disk, "trusted.overlay.redirect": redirected} {
 		t.Run(name, func(t *testing.T) {
 			base, env := &squashfs.Image{Root: plan{}.tree()}, &squashfs.Image{Root: plan{"/a/it": n, "/a/b": stored(1, 0)}.tree()}
 			path := t.TempDir()

@@ -5,7 +5,7 @@
 //
 //	layers (+ snapshot of the changes) -> read-only overlay, strip rules hidden, what Apptainer needs added -> mksquashfs
 //
-// What it promises: the packed tree equals the merged tree, less what the strip rules match, plus [Result.Added]; equal trees
+// What it promises: the packed tree equals the merged tree, less what the strip rules match and [Skipped], plus [Result.Added]; equal trees
 // give equal bytes with one mksquashfs; a source that was paused is resumed on every way out; no mount outlives the call.
 //
 // What it must not do: follow a link of the tree, or write anywhere but into Work and Out.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -102,6 +104,46 @@ func (h *hidden) coverIn(layer string) error {
 		if err := tree.SetTimes(layer+"/"+path, &a.Stat); err != nil {
 			return fmt.Errorf("restore /%s: %w", path, err)
 		}
+	}
+	return nil
+}
+
+// coverSkipped writes whiteouts into the topmost layer for what others would show of the names that were left out of it.
+func coverSkipped(layers []string, point string, skipped []string) error {
+	if len(skipped) == 0 {
+		return nil
+	}
+	shown, err := shownOf(layers, point, skipped)
+	for _, path := range shown {
+		if err == nil {
+			err = cover(layers[0] + path)
+		}
+	}
+	return err
+}
+
+// shownOf gives those of the paths that the merged tree has. A whiteout of another could be seen in it.
+func shownOf(layers []string, point string, paths []string) ([]string, error) {
+	root, err := tree.Merged(layers, point)
+	if err != nil {
+		return nil, err
+	}
+	shown := slices.DeleteFunc(paths, func(path string) bool { return !exists(root, path[1:]) })
+	return shown, root.Close()
+}
+
+// cover makes a whiteout. Its directory keeps its times.
+func cover(path string) error {
+	var dir unix.Stat_t
+	err := unix.Lstat(filepath.Dir(path), &dir)
+	if err == nil {
+		err = unix.Mknod(path, unix.S_IFCHR, 0)
+	}
+	if err == nil {
+		err = tree.SetTimes(filepath.Dir(path), &dir)
+	}
+	if err != nil {
+		return fmt.Errorf("hide %s: %w", path, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,12 +42,20 @@ const (
 
 // Result says what was packed.
 type Result struct {
-	Files   int64 // entries of the tree of any kind
-	Bytes   int64 // of its regular files, holes included
-	Losses  Losses
-	Skipped []string // sockets of the changes
-	Added   []string // what Apptainer needs and the tree lacked
+	Files  int64 // entries of the tree of any kind
+	Bytes  int64 // of its regular files, holes included
+	Losses Losses
+	Skipped
+	Added []string // what Apptainer needs and the tree lacked
 }
+
+// Skipped is what of the changes is left out, with what the layers have of its name.
+type Skipped struct {
+	Sockets []string
+	Devices []string // the layers' own are packed
+}
+
+func (s Skipped) all() []string { return append(slices.Clone(s.Sockets), s.Devices...) }
 
 // MaxLayers keeps the mount options of the longest stack within the one page that mount(2) takes.
 const MaxLayers = 128
@@ -72,7 +81,7 @@ func Pack(ctx context.Context, program string, r Request) (Result, error) {
 	if out.Skipped, err = r.changes(ctx); err != nil {
 		return Result{}, err
 	}
-	root, added, err := r.assemble(ctx)
+	root, added, err := r.assemble(ctx, out.Skipped)
 	if err != nil {
 		return Result{}, err
 	}
@@ -82,31 +91,31 @@ func Pack(ctx context.Context, program string, r Request) (Result, error) {
 }
 
 // changes fills the topmost layer of what is packed: a snapshot of the upper directory, or a directory that changes nothing.
-func (r Request) changes(ctx context.Context) (skipped []string, err error) {
+func (r Request) changes(ctx context.Context) (skipped Skipped, err error) {
 	if r.Upper != "" {
 		return r.take(ctx)
 	}
 	var top tree.Attr
 	if err := unix.Lstat(r.Layers[0], &top.Stat); err != nil {
-		return nil, fmt.Errorf("lstat %s: %w", r.Layers[0], err)
+		return skipped, fmt.Errorf("lstat %s: %w", r.Layers[0], err)
 	}
 	if top.Xattrs, err = tree.ReadXattrs(r.Layers[0]); err != nil {
-		return nil, err
+		return skipped, err
 	}
 	if top.Xattrs, err = keptXattrs(top.Xattrs, ""); err != nil {
-		return nil, err
+		return skipped, err
 	}
-	return nil, top.Apply(filepath.Join(r.Work, "upper"))
+	return skipped, top.Apply(filepath.Join(r.Work, "upper"))
 }
 
 // resumeTimeout bounds the resuming of a source, whatever became of the packing.
 const resumeTimeout = 30 * time.Second
 
 // take pauses the source, copies its changes and resumes it, whatever happens.
-func (r Request) take(ctx context.Context) (skipped []string, err error) {
+func (r Request) take(ctx context.Context) (skipped Skipped, err error) {
 	// Most of the writing out is done while the source still runs.
 	if err := syncfs(r.Upper); err != nil {
-		return nil, err
+		return skipped, err
 	}
 	if r.Resume != nil {
 		defer func() {
@@ -119,16 +128,16 @@ func (r Request) take(ctx context.Context) (skipped []string, err error) {
 	}
 	if r.Pause != nil {
 		if err := r.Pause(ctx); err != nil {
-			return nil, fmt.Errorf("pause: %w", err)
+			return skipped, fmt.Errorf("pause: %w", err)
 		}
 	}
 	// A page that stays dirty in a shared mapping can be written again without a new time. Once it is clean, it cannot.
 	if err := syncfs(r.Upper); err != nil {
-		return nil, err
+		return skipped, err
 	}
 	to, err := tree.OpenDir(filepath.Join(r.Work, "upper"))
 	if err != nil {
-		return nil, err
+		return skipped, err
 	}
 	defer to.Close()
 	return snapshot(ctx, r.Upper, to, r.Strip, r.Progress)
@@ -148,9 +157,12 @@ func syncfs(dir string) error {
 
 // assemble gives the root of the tree to pack: the changes over the layers, with what strip rules match hidden and what Apptainer
 // needs added.
-func (r Request) assemble(ctx context.Context) (root *os.File, added []string, err error) {
+func (r Request) assemble(ctx context.Context, skipped Skipped) (root *os.File, added []string, err error) {
 	upper, bottom, point := filepath.Join(r.Work, "upper"), filepath.Join(r.Work, "skeleton"), filepath.Join(r.Work, "mount")
 	layers := append([]string{upper}, r.Layers...)
+	if err := coverSkipped(layers, point, skipped.all()); err != nil {
+		return nil, nil, err
+	}
 	hide, absent, err := survey(ctx, layers, point, r.Strip)
 	if err != nil {
 		return nil, nil, err

@@ -21,27 +21,26 @@ type copier struct {
 	dev     uint64
 	dst     *os.File          // root of the copy
 	links   map[uint64]string // first name in the copy of each inode with several names
-	skipped []string          // sockets
+	skipped Skipped
 	data    dataCopier
 	tell    func(files, bytes int64)
 }
 
-// snapshot copies upper into dst, an empty directory that no one else can enter, and gives the paths of the sockets that
-// it left out. Every entry is opened once and then used through that descriptor, so a user who swaps a directory for a
+// snapshot copies upper into dst, an empty directory that no one else can enter, and gives the paths that it left out. Every entry is opened once and then used through that descriptor, so a user who swaps a directory for a
 // link meanwhile cannot make it read a file of the host.
-func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip, progress func(Stage, int64, int64, int64)) (skipped []string, err error) {
+func snapshot(ctx context.Context, upper string, dst *os.File, strip *tree.Strip, progress func(Stage, int64, int64, int64)) (skipped Skipped, err error) {
 	src, err := tree.OpenDir(upper)
 	if err != nil {
-		return nil, err
+		return Skipped{}, err
 	}
 	defer src.Close()
 	st, err := tree.StatFile(src)
 	if err != nil {
-		return nil, err
+		return Skipped{}, err
 	}
 	c := &copier{ctx: ctx, dev: st.Dev, dst: dst, links: map[uint64]string{}, tell: tally(progress)}
 	if err := c.dir(src, dst, "", strip.Top()); err != nil {
-		return nil, err
+		return Skipped{}, err
 	}
 	return c.skipped, nil
 }
@@ -99,7 +98,10 @@ func (c *copier) make(src, dstDir *os.File, name, path string, st *unix.Stat_t, 
 	case tree.IsWhiteout(st):
 		return unix.Mknodat(to, name, unix.S_IFCHR, 0)
 	case kind == unix.S_IFSOCK:
-		c.skipped = append(c.skipped, "/"+path)
+		c.skipped.Sockets = append(c.skipped.Sockets, "/"+path)
+		return nil
+	case kind == unix.S_IFCHR || kind == unix.S_IFBLK:
+		c.skipped.Devices = append(c.skipped.Devices, "/"+path)
 		return nil
 	case kind == unix.S_IFDIR:
 		return c.subdir(src, dstDir, name, path, below)
@@ -146,8 +148,8 @@ func (c *copier) node(src, dstDir *os.File, name string, st *unix.Stat_t) error 
 			return err
 		}
 		return unix.Symlinkat(string(target[:n]), to, name)
-	default:
-		return unix.Mknodat(to, name, st.Mode&unix.S_IFMT|0o600, int(st.Rdev))
+	default: // a fifo
+		return unix.Mknodat(to, name, st.Mode&unix.S_IFMT|0o600, 0)
 	}
 }
 

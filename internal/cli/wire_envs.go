@@ -121,8 +121,8 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	m := e.Manifest
 	return hubapi.EnvironmentDetails{
 		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
-		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Skipped: some(m.Skipped), Added: some(m.Added),
-		Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
+		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Sockets: some(m.Sockets), Devices: some(m.Devices),
+		Added: some(m.Added), Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
 		Losses: hubapi.Losses{
 			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Nanoseconds: m.Losses.Nanoseconds, Times: m.Losses.Times, Paths: some(m.Losses.Paths),

@@ -109,7 +109,7 @@ func TestEnvironmentPage(t *testing.T) {
 	view := EnvironmentView{EnvironmentDetails: d, History: []hubapi.Environment{d.Environment, again, before}}
 	doc := shown(t, func(w http.ResponseWriter) error { return EnvironmentPage(w, keepsEnvironments(), view) })
 	for _, words := range []string{
-		d.Note, d.Digest, "held still for 50 ms", "2 pip packages", "1 apt package", "editable, from /opt/uproot", "access lists of 1 file.", "/opt/env/tmux.sock",
+		d.Note, d.Digest, "held still for 50 ms", "2 pip packages", "1 apt package", "editable, from /opt/uproot", "access lists of 1 file.", "/opt/env/tmux.sock", "/opt/env/null",
 		"homes are mounted", "/opt/env/share/test.key", "The image is signed by", "This site states: alice made it as analysis:v1", "%%grid --env analysis:v1",
 	} {
 		if !strings.Contains(text(doc), words) {

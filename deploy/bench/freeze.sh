@@ -10,7 +10,7 @@
 #   --no-build   without `apptainer build`, which takes 2 to 15 minutes for each image
 #
 # The two images are made of Debian's packages, once, and stay in the engine: slipway/bench-freeze. Needs root, the Docker Engine,
-# mksquashfs, Apptainer, mkfs.xfs and mkfs.ext4, and 60 GB of free disk for the largest build. Tables go to standard output.
+# mksquashfs, Apptainer, mkfs.xfs, mkfs.ext4 and fstrim, and 30 GB of free disk for the largest build. Tables go to standard output.
 source "$(dirname "$0")/lib.sh"
 
 sizes=(medium large) rounds=5 build=-baseline

@@ -201,6 +201,10 @@ func (b *bench) build(ctx context.Context) error {
 		}
 		defer os.RemoveAll(dir)
 	}
+	// Nothing that was measured is needed any more, and the build writes many times the image.
+	if err := errors.Join(os.RemoveAll(b.path("environments", "blobs")), call(ctx, "fstrim", b.dir)); err != nil {
+		return err
+	}
 	// The engine cannot save such names: they mean something in its layers.
 	if err := os.RemoveAll(filepath.Join(b.box.merged, "opt", "odd", ".wh.odd")); err != nil {
 		return err

@@ -209,6 +209,11 @@ func header(c Change) *tar.Header {
 	return h
 }
 
+// device gives a device number as the kernel's calls take it.
+func device(rdev uint32) uint64 {
+	return unix.Mkdev(rdev>>8&0xfff, rdev&0xff|rdev>>12&^0xff)
+}
+
 // mark makes the header of an empty file whose name alone matters.
 func mark(name string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name[1:], ModTime: time.Unix(0, 0), Format: tar.FormatPAX}

@@ -13,7 +13,8 @@ import (
 	"slipway/images/tree"
 )
 
-// planter makes entries below one directory, in the order of a walk. It goes by descriptors, and follows no link.
+// planter makes entries below one directory, in the order of a walk. It goes by descriptors, follows no link and makes no device but
+// whiteouts.
 type planter struct {
 	ctx    context.Context
 	copier *copier
@@ -86,8 +87,10 @@ func (p *planter) add(name string, n *squashfs.Node) error {
 		return p.copier.fill(p.ctx, os.NewFile(uintptr(fd), base), name, n)
 	case squashfs.Symlink:
 		err = unix.Symlinkat(n.Target, int(dir.Fd()), base)
-	default:
-		err = unix.Mknodat(int(dir.Fd()), base, fileType(n.Kind)|0o600, int(device(n.Rdev)))
+	case squashfs.Fifo, squashfs.Socket:
+		err = unix.Mknodat(int(dir.Fd()), base, fileType(n.Kind)|0o600, 0)
+	default: // callers skip or refuse them; whatever they do, none is made
+		err = fmt.Errorf("a %s is the host's", n.Kind)
 	}
 	if err != nil {
 		return written(name, err)
@@ -166,7 +169,7 @@ func finish(f *os.File, name string, n *squashfs.Node) error {
 func attributes(n *squashfs.Node) tree.Attr {
 	time := unix.NsecToTimespec(int64(n.MTime) * 1e9)
 	a := tree.Attr{Stat: unix.Stat_t{
-		Mode: fileType(n.Kind) | uint32(n.Mode), Uid: n.UID, Gid: n.GID, Rdev: device(n.Rdev), Atim: time, Mtim: time,
+		Mode: fileType(n.Kind) | uint32(n.Mode), Uid: n.UID, Gid: n.GID, Atim: time, Mtim: time,
 	}}
 	for _, x := range xattrs(n.Xattrs) {
 		a.Xattrs = append(a.Xattrs, tree.Xattr{Name: x.Name, Value: x.Value})
@@ -176,13 +179,8 @@ func attributes(n *squashfs.Node) tree.Attr {
 
 func fileType(k squashfs.Kind) uint32 {
 	types := map[squashfs.Kind]uint32{
-		squashfs.Dir: unix.S_IFDIR, squashfs.File: unix.S_IFREG, squashfs.Symlink: unix.S_IFLNK, squashfs.BlockDevice: unix.S_IFBLK,
-		squashfs.CharDevice: unix.S_IFCHR, squashfs.Fifo: unix.S_IFIFO, squashfs.Socket: unix.S_IFSOCK,
+		squashfs.Dir: unix.S_IFDIR, squashfs.File: unix.S_IFREG, squashfs.Symlink: unix.S_IFLNK,
+		squashfs.Fifo: unix.S_IFIFO, squashfs.Socket: unix.S_IFSOCK,
 	}
 	return types[k]
-}
-
-// device gives a device number as the kernel's calls take it.
-func device(rdev uint32) uint64 {
-	return unix.Mkdev(rdev>>8&0xfff, rdev&0xff|rdev>>12&^0xff)
 }

@@ -16,6 +16,7 @@ import (
 	"slipway/images/tree"
 	"slipway/images/tree/treetest"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // thaw writes the upper directory of env to a new directory.
@@ -161,4 +162,24 @@ func descriptors(t testing.TB) int {
 	list, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(list)
+}
+
+// TestNoDeviceIsEverMade: not even of a caller that has neither skipped nor refused it.
+func TestNoDeviceIsEverMade(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	path := t.TempDir()
+	dir, err := tree.OpenDir(path)
+	must(t, err)
+	defer dir.Close()
+	for _, kind := range []squashfs.Kind{squashfs.CharDevice, squashfs.BlockDevice} {
+		err := plant(t.Context(), &squashfs.Image{}, dir, directory(0o755), func(int64) {}, func(p *planter) error {
+			return p.add("/null", &squashfs.Node{Kind: kind, Rdev: 1<<8 | 3})
+		})
+		if err == nil || !strings.Contains(err.Error(), "device is the host's") {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
+	if list, _ := os.ReadDir(path); len(list) > 0 {
+		t.Errorf("it made %v", list)
+	}
 }

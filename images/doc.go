@@ -17,8 +17,9 @@
 //
 // The rooms below, each of which can be understood alone: tree reads directories that their owners change meanwhile; squashfs is
 // the format; graft merges changes into it; squash packs a whole tree with mksquashfs (bases, and what no graft can hold); sif is
-// the file that Apptainer runs; seal signs; secrets finds what must not travel; inside says what is in an environment; render makes
-// other forms of it; blob, oci, ship and registry move it to other places.
+// the file that Apptainer runs; seal signs; secrets finds what must not travel; inside says what is in an environment; compare proves it
+// against its session; render makes other forms of it; pack brings a session's changes from another host; blob, oci, ship and registry
+// move environments to other places; depot is a place (a directory, S3), copies keeps environments in several, outlet publishes them.
 //
 // It runs as root on Linux: overlay mounts, devices and trusted xattrs need it.
 package images

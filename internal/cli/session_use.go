@@ -25,7 +25,8 @@ type processes struct {
 }
 
 var (
-	packageFile = regexp.MustCompile(`^(.*)/lib(?:64)?/python3(?:\.\d+)?/(?:site|dist)-packages/([^/.]+)[/.]`)
+	// A module is a directory or a library by itself; the name.libs beside one holds what others brought for it.
+	packageFile = regexp.MustCompile(`^(.*)/lib(?:64)?/python3(?:\.\d+)?/(?:site|dist)-packages/([^/.]+)(?:/|(?:\.[^/]+)?\.so$)`)
 	cvmfsFile   = regexp.MustCompile(`/cvmfs/([a-z0-9][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+)(?:/|:|$)`)
 )
 

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -73,25 +72,29 @@ func (f *failure) kind() errs.Kind {
 // broken makes a failure of a request that got no answer, or of what oras-go made of one.
 func broken(what string, err error) error {
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
-		return &failure{what: what, status: e.StatusCode, after: -1, err: err}
+		return &failure{what: what, status: e.StatusCode, after: -1, err: answered(e)}
 	}
-	if _, known := errors.AsType[*errs.Error](err); known {
-		return fmt.Errorf("%s: %w", what, err)
+	if e, known := errors.AsType[*errs.Error](err); known { // alone: what Go has put around it names the address once more
+		return fmt.Errorf("%s: %w", what, e)
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		return errs.New(errs.Forbidden, "%s: the registry wants to know who is there", what).With("log in to that registry")
 	}
 	if _, sent := errors.AsType[*url.Error](err); !sent {
-		return errs.New(errs.Invalid, "%s: %w", what, err)
+		return errs.New(errs.Invalid, "%s: %w", what, plain(err))
 	}
-	if _, stranger := errors.AsType[*tls.CertificateVerificationError](err); stranger || strings.Contains(err.Error(), "HTTP response to HTTPS client") {
-		return errs.New(errs.Unavailable, "%s: %w", what, err).With("check the registry's address, and that this host trusts its certificate")
+	if _, stranger := errors.AsType[*tls.CertificateVerificationError](err); stranger {
+		return errs.New(errs.Unavailable, "%s: %w", what, plain(err)).
+			With("check the address; an authority of the registry's own is made known to the service by its administrator, in SSL_CERT_FILE")
+	}
+	if speaksPlain(err) {
+		return errs.New(errs.Unavailable, "%s: %w", what, plain(err)).With("name a registry that speaks HTTPS")
 	}
 	return cut(what, err)
 }
 
 // cut makes a failure of a connection that broke.
-func cut(what string, err error) error { return &failure{what: what, after: -1, err: err} }
+func cut(what string, err error) error { return &failure{what: what, after: -1, err: plain(err)} }
 
 // refused makes a failure of an answer.
 func refused(what string, resp *http.Response) error {
@@ -100,12 +103,11 @@ func refused(what string, resp *http.Response) error {
 	var said struct {
 		Errors []struct{ Code, Message string }
 	}
+	var message string
 	if err := json.Unmarshal(data, &said); err == nil && len(said.Errors) > 0 {
-		f.code = said.Errors[0].Code
-		f.err = fmt.Errorf("%s answers %d %.40s: %.300q", resp.Request.URL.Host, resp.StatusCode, f.code, said.Errors[0].Message)
-	} else {
-		f.err = fmt.Errorf("%s answers %d %s", resp.Request.URL.Host, resp.StatusCode, http.StatusText(resp.StatusCode))
+		f.code, message = said.Errors[0].Code, said.Errors[0].Message
 	}
+	f.err = answer(resp.Request.URL.Host, resp.StatusCode, f.code, message)
 	return f
 }
 
@@ -233,7 +235,7 @@ func (p *place) do(ctx context.Context, q query) (*http.Response, error) {
 // has asks whether the repository has a blob.
 func (p *place) has(ctx context.Context, d oci.Descriptor) (found bool, err error) {
 	q := query{
-		what: "look for " + d.Digest.String(), method: http.MethodHead, url: p.url("blobs", d.Digest.String()),
+		what: fmt.Sprintf("look for %s in %s/%s", d.Digest, p.ref.Host, p.ref.Repository), method: http.MethodHead, url: p.url("blobs", d.Digest.String()),
 		want: []int{http.StatusOK, http.StatusNotFound},
 	}
 	err = p.persist(ctx, func() error {

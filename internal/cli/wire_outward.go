@@ -22,15 +22,16 @@ func newOutward() outward {
 	return outward{direct: direct, proxied: http.DefaultTransport}
 }
 
-// RoundTrip speaks TLS alone, wherever a registry leads: what trusts the site's network speaks plain HTTP, and a stranger's redirect, or the
-// address that he names for tokens, could have the service say things there. It goes through the proxy that the environment names for this host; such a one is the administrator's word on what may be
-// reached.
+// RoundTrip speaks TLS alone, wherever a registry leads: what trusts the site's network speaks plain HTTP, and a stranger's redirect, or
+// the address that he names for tokens, could have the service say things there. It goes through the proxy that the environment names
+// for this host; such a one is the administrator's word on what may be reached.
 func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was read of it
 		}
-		return nil, errs.New(errs.Forbidden, "%s would be spoken to without TLS", r.URL.Host).With("name a registry that speaks HTTPS, and leads to such addresses only")
+		return nil, errs.New(errs.Forbidden, "%s would be spoken to without TLS", r.URL.Host).
+			With("name a registry that speaks HTTPS, and leads to such addresses only")
 	}
 	if proxy, err := http.ProxyFromEnvironment(r); err == nil && proxy != nil {
 		return o.proxied.RoundTrip(r)
@@ -46,7 +47,8 @@ func onlyOutward(_, address string, _ syscall.RawConn) error {
 	}
 	ip := at.Addr().Unmap()
 	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return errs.New(errs.Forbidden, "%s is no address of another host", ip).With("name a registry that other hosts reach too")
+		return errs.New(errs.Forbidden, "%s is an address of the service's own host or link, where it calls nobody for users", ip).
+			With("name a registry by an address at which other hosts reach it too")
 	}
 	return nil
 }

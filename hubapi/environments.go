@@ -32,6 +32,7 @@ type Environment struct {
 	Driver    string    `json:"driver,omitempty"`   // the least that its CUDA needs
 	Imports   *Imports  `json:"imports,omitempty"`  // nil: no session has said what it had imported
 	Warnings  []string  `json:"warnings,omitempty"` // of a freeze: of quotas that are nearly used up
+	Secrets   []string  `json:"secrets,omitempty"`  // of a freeze: files that it let through by her word, though they look like secrets
 }
 
 // Share says who may use an environment beside its owner.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"slipway/images/secrets"
 	"slipway/internal/errs"
 )
 
@@ -34,6 +35,9 @@ func (r Request) validate() error {
 		return err
 	}
 	if err := r.Use.validate(); err != nil {
+		return err
+	}
+	if err := secrets.CheckAllow(r.Allow); err != nil {
 		return err
 	}
 	return r.Source.validate()

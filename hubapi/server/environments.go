@@ -152,8 +152,8 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 		return nil
 	}
-	if len(req.Allow) > 0 {
-		s.audit(r, "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", req.Allow)
+	if len(env.Secrets) > 0 {
+		s.audit(r, "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
 	}
 	out.send(hubapi.EventDone, 0, env)
 	return nil

@@ -109,18 +109,22 @@ func TestFreezeWithSecretsIsLogged(t *testing.T) {
 			if r.Name == "bad" {
 				return hubapi.Environment{}, errs.New(errs.Conflict, "nothing was frozen")
 			}
-			return hubapi.Environment{Digest: theDigest}, nil
+			env := hubapi.Environment{Digest: theDigest}
+			if r.Name == "leaky" {
+				env.Secrets = []string{"/opt/key"}
+			}
+			return env, nil
 		}
 	})
 	const words = "a freeze was allowed to publish secrets"
 	c := h.client(t, "alice-token")
-	for _, r := range []hubapi.FreezeRequest{{}, {Name: "bad", Allow: []string{"/opt/key"}}} {
+	for _, r := range []hubapi.FreezeRequest{{}, {Name: "bad", Allow: []string{"/opt/key"}}, {Name: "clean", Allow: []string{"/opt/other"}}} {
 		_, _ = c.Freeze(t.Context(), "s-1", r, nil)
 	}
 	if strings.Contains(h.logged.String(), words) {
 		t.Error("nothing was published")
 	}
-	if _, err := c.Freeze(t.Context(), "s-1", hubapi.FreezeRequest{Allow: []string{"/opt/key"}}, nil); err != nil {
+	if _, err := c.Freeze(t.Context(), "s-1", hubapi.FreezeRequest{Name: "leaky", Allow: []string{"/opt/"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if line := words + `" environment=sha256:aabbcc session=s-1 owner=alice allowed=[/opt/key] by="alice of main"`; !strings.Contains(h.logged.String(), line) {

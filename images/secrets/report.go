@@ -95,7 +95,17 @@ func (r Report) Err() error {
 	}
 	return errs.New(errs.Conflict, "nothing was frozen: %s", what).Naming(list).
 		With("delete it, move it to the home directory, which is in no environment, or let it be published with" +
-			" slipway freeze --allow-secret PATH, which is recorded")
+			" slipway freeze --allow-secret " + r.remedy() + ", which is recorded")
+}
+
+// remedy is what to allow. Who has given a directory by its name alone has allowed nothing below it, and is told.
+func (r Report) remedy() string {
+	for _, rule := range r.Unused {
+		if !strings.HasSuffix(rule, "/") && slices.ContainsFunc(r.Findings, func(f Finding) bool { return strings.HasPrefix(f.Path, rule+"/") }) {
+			return strconv.Quote(rule+"/") + " (a directory with all below it has a slash at its end)"
+		}
+	}
+	return "PATH"
 }
 
 // String gives the file, the line and the kind in words. A path with odd characters is quoted.

@@ -218,6 +218,18 @@ func TestAllowListIsChecked(t *testing.T) {
 	}
 }
 
+// TestDirectoryWithoutItsSlash allows nothing below it, and the error says what would.
+func TestDirectoryWithoutItsSlash(t *testing.T) {
+	for rule, want := range map[string]string{"/srv/keys": `--allow-secret "/srv/keys/" (a directory`, "/srv/key": "--allow-secret PATH,", "/srv/other/": "PATH"} {
+		s := newScanner(t, rule)
+		s.Look("/srv/keys/x/y", []byte(github("ghp")))
+		r, err := s.Report(t.Context(), nil)
+		if err != nil || r.Err() == nil || !strings.Contains(r.Err().Error(), want) {
+			t.Errorf("%s: %v, %v", rule, err, r.Err())
+		}
+	}
+}
+
 func TestErrorNamesWhatAndWhereAndNeverTheSecret(t *testing.T) {
 	s := newScanner(t)
 	var said []string

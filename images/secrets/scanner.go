@@ -55,16 +55,24 @@ func New(cfg Config) (*Scanner, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	for _, p := range cfg.Allow {
-		if len(p) < 2 || p[0] != '/' || path.Clean(p) != p && path.Clean(p)+"/" != p {
-			return nil, errs.Bad("allow_secret", p, "give the absolute path of a file, or of a directory with a slash at its end, as in the session")
-		}
+	if err := CheckAllow(cfg.Allow); err != nil {
+		return nil, err
 	}
 	return &Scanner{
 		allow: slices.Clone(cfg.Allow), now: cfg.Now(), index: newIndex(anchors()), names: newByName(nameRules()),
 		files: map[string]suspect{}, more: map[string]struct{}{},
 		windows: sync.Pool{New: func() any { return new([windowSize]byte) }},
 	}, nil
+}
+
+// CheckAllow refuses what a user may write by mistake for a path in the session.
+func CheckAllow(allow []string) error {
+	for _, p := range allow {
+		if len(p) < 2 || p[0] != '/' || path.Clean(p) != p && path.Clean(p)+"/" != p {
+			return errs.Bad("allow_secret", p, "give the absolute path of a file, or of a directory with a slash at its end, as in the session")
+		}
+	}
+	return nil
 }
 
 // Look searches one regular file, given whole; path is counted from the environment's root. A file that is looked at again is

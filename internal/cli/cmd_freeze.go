@@ -74,6 +74,9 @@ func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session str
 		return e, err
 	}
 	fmt.Fprintf(w, "freeze: %s, %.1f s\n", frozenWords(e), time.Since(start).Seconds())
+	for _, path := range e.Secrets {
+		fmt.Fprintf(w, "freeze: in it by your word, though it looks like a secret: %s\n", printable(path))
+	}
 	for _, warning := range e.Warnings {
 		fmt.Fprintf(w, "freeze: warning: %s\n", printable(warning))
 	}

@@ -47,6 +47,9 @@ func TestEnvironmentsByCommand(t *testing.T) {
 		t.Errorf("a key was frozen: %s", refused)
 	}
 	s.in("alice", "slipway freeze --name ana --tag v2 --allow-secret /opt/env/id_ed25519")
+	if again := s.in("alice", "slipway freeze --name ana --tag v2 2>&1"); !strings.Contains(again, "unchanged as") {
+		t.Errorf("what was allowed is asked for again: %s", again)
+	}
 	s.says("alice", []string{"envs"}, "v1", "v2", "slipway/notebook")
 	s.says("alice", []string{"envs", "show", "ana:v2", "--strip", "--packages"},
 		"signed by     SHA256:", "this site: frozen by alice as ana:v2", "look like secrets:\n  /opt/env/id_ed25519", "/home/*", "of pip", "/home/alice")

@@ -179,6 +179,9 @@ func (s *stubEnvironments) freeze(w http.ResponseWriter, r *http.Request) {
 	}
 	e := s.one
 	e.Unchanged = req.Name == ""
+	if req.Name == "leaky" {
+		e.Secrets = req.Allow
+	}
 	if req.Name != "" {
 		e.Warnings = []string{"your environments take 9.6 GB of the 10.0 GB that you may use (96 %)"}
 	}

@@ -54,6 +54,9 @@ func (f *freezer) Freeze(
 		return hubapi.Environment{}, err
 	}
 	out := f.wire(e, e.Owner)
+	if !e.Unchanged {
+		out.Secrets = e.Manifest.Allowed
+	}
 	if u, err := f.library.Usage(ctx, e.Owner); err == nil { // it is frozen, whatever the quotas say
 		out.Warnings = u.Warnings
 	}

@@ -172,7 +172,7 @@ def test_secrets_are_shown_readably(notebook: Notebook, service: FakeService, ce
         "SecretsError: freeze s-1: nothing was frozen: 2 files hold secrets",
         '  "/opt/a; b.pem": a private key',
         "  /opt/b line 3: a token",
-        "Delete it, or let it be published with %freeze --allow-secret PATH, which is recorded.",
+        f"Delete it, or let it be published with {cell.split()[0]} --allow-secret PATH, which is recorded.",
     ]
     assert service.jobs == {}
 

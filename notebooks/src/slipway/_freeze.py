@@ -121,8 +121,10 @@ class FreezeMagics(Magics):
             raise WatchInterrupted("interrupted; the freeze goes on, slipway.envs() lists what came of it") from None
 
 
-def freeze_session(client: Client, screen: Screen, options: FreezeOptions | None = None) -> Environment:
-    """Freeze the session that the notebook runs in, showing how far it is."""
+def freeze_session(
+    client: Client, screen: Screen, options: FreezeOptions | None = None, magic: str = "%freeze"
+) -> Environment:
+    """Freeze the session that the notebook runs in, showing how far it is; ``magic`` is what the user has written."""
     options = options or FreezeOptions()
     if not client.me().session:
         raise MissingError(
@@ -149,7 +151,7 @@ def freeze_session(client: Client, screen: Screen, options: FreezeOptions | None
     except ConflictError as error:
         if not error.details:
             raise
-        remedy = error.remedy.replace("slipway freeze --allow-secret", "%freeze --allow-secret")
+        remedy = error.remedy.replace("slipway freeze --allow-secret", f"{magic} --allow-secret")
         raise SecretsError(
             error.message, code=error.code, field=error.field, remedy=remedy, details=error.details
         ) from None

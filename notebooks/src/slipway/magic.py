@@ -116,7 +116,7 @@ def choose_environment(client: Client, options: Options, screen: Screen) -> Envi
         _refuse_other_python(chosen)
         screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip())
         return chosen
-    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret))
+    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret), "%%grid")
 
 
 def _refuse_other_python(environment: Environment) -> None:

@@ -20,7 +20,7 @@ import (
 )
 
 // baseFormat changes when equal images no longer give equal bases.
-const baseFormat = 1
+const baseFormat = 2
 
 // baseRecord is what the library knows of an image that it has converted.
 type baseRecord struct {
@@ -128,7 +128,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 	defer l.discard(work)
 	file := work + "/base.sqfs"
 	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
-		Layers: src.Layers, Image: src.Config, Strip: l.strip, Work: work, Out: file,
+		Layers: src.Layers, Image: src.labelled(), Strip: l.strip, Work: work, Out: file,
 		Progress: func(_ squash.Stage, files, bytes, total int64) { m.at(Preparing, files, bytes, total) },
 	})
 	if err != nil {

@@ -11,8 +11,11 @@ import (
 	"slipway/internal/errs"
 )
 
-// manifestFormat changes when equal sources no longer give equal environments.
-const manifestFormat = 3
+// manifestFormat changes when equal sources no longer give equal environments. Those from oldestFormat on are read alike.
+const (
+	manifestFormat = 4
+	oldestFormat   = 3
+)
 
 // Manifest says how an environment came to be what it is. It lies inside the image, so it holds nothing that two freezes of equal
 // trees do not share: who, when and from which session stand in the provenance statement and in the library's records.
@@ -52,8 +55,8 @@ func decodeManifest(data []byte) (Manifest, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return Manifest{}, errs.New(errs.Invalid, "this is no environment's manifest: %w", err)
 	}
-	if m.Format != manifestFormat {
-		return Manifest{}, errs.New(errs.Invalid, "the environment's manifest has format %d, this version knows %d", m.Format, manifestFormat).
+	if m.Format < oldestFormat || m.Format > manifestFormat {
+		return Manifest{}, errs.New(errs.Invalid, "the environment's manifest has format %d, this version knows %d to %d", m.Format, oldestFormat, manifestFormat).
 			With("use the version of Slipway that froze it, or freeze it again")
 	}
 	return m, nil

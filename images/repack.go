@@ -31,7 +31,7 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 		return err
 	}
 	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
-		Layers: req.Source.Layers, Upper: req.Source.Upper, Image: req.Source.Config, Strip: l.strip, Work: work, Out: file.Name(),
+		Layers: req.Source.Layers, Upper: req.Source.Upper, Image: req.Source.labelled(), Strip: l.strip, Work: work, Out: file.Name(),
 		Offset: sif.PartitionOffset, Pause: pause, Resume: req.Source.Resume,
 		Progress: func(s squash.Stage, files, bytes, total int64) { m.at(Stage(s), files, bytes, total) },
 	})

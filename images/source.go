@@ -2,8 +2,10 @@ package images
 
 import (
 	"context"
+	"maps"
 	"runtime"
 
+	"slipway/images/sif"
 	"slipway/images/squash"
 	"slipway/internal/errs"
 )
@@ -32,6 +34,21 @@ func (s Source) architecture() string {
 		return s.Config.Architecture
 	}
 	return runtime.GOARCH
+}
+
+// labelled gives the image's configuration with labels that say what it is, for whoever has only the file. They follow from what
+// names a base: neither whose an environment is nor what it is called is part of its content.
+func (s Source) labelled() squash.ImageConfig {
+	c := s.Config
+	c.Labels = maps.Clone(c.Labels)
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	c.Labels["org.label-schema.schema-version"] = "1.0"
+	c.Labels["org.label-schema.build-arch"] = s.architecture()
+	c.Labels["slipway.base"] = s.Base.Digest
+	c.Labels["slipway.manifest"] = sif.ManifestName + ", an object of this file: see `apptainer sif list`"
+	return c
 }
 
 func (s Source) validate() error {

@@ -63,7 +63,9 @@ func words(at string, err error) string {
 }
 
 // speaksPlain says that a server took what begins TLS for a request. Go has no type for it.
-func speaksPlain(err error) bool { return strings.Contains(err.Error(), "HTTP response to HTTPS client") }
+func speaksPlain(err error) bool {
+	return strings.Contains(err.Error(), "HTTP response to HTTPS client")
+}
 
 // bare gives the first error of a chain that does not name an address.
 func bare(err error) error {

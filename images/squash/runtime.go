@@ -15,15 +15,15 @@ import (
 	"slipway/images/tree"
 )
 
-// ImageConfig is the part of the OCI configuration of the *image* that a run in Apptainer needs. Never the configuration
-// of a running container: its environment may hold secrets, and Env is readable in the frozen image.
+// ImageConfig is the part of the OCI configuration of the *image* that an environment keeps. Never the configuration of a running
+// container: its environment may hold secrets, and Env is readable in the frozen image.
 type ImageConfig struct {
 	Env          []string // NAME=value
 	Entrypoint   []string
 	Cmd          []string
 	WorkingDir   string
-	Architecture string // as Go and OCI name it; the host's when empty
-	Labels       map[string]string
+	Architecture string            // as Go and OCI name it; the host's when empty
+	Labels       map[string]string // as `apptainer inspect` shows them
 }
 
 // generatedAt is the time of every file that a freeze makes itself: equal freezes give equal bytes.
@@ -39,10 +39,18 @@ const sourceEnv = `for file in /.singularity.d/env/*.sh; do
 done
 `
 
+// runscript is what `apptainer run` does: the command that it is given, else a shell, for whoever has only the file. What the image
+// itself would start is a session's app, which needs its Hub. No login shell: /etc/profile would give it another PATH than a job has.
+const runscript = `#!/bin/sh
+if [ $# -gt 0 ]; then exec "$@"; fi
+if [ -x /bin/bash ]; then exec /bin/bash --norc; fi
+exec /bin/sh
+`
+
 // runtimeDir is made anew by every packing, so what a tree has there is not copied.
 const runtimeDir = ".singularity.d"
 
-// runtimeFiles gives the content of .singularity.d: what makes an image's Env and Entrypoint known to Apptainer.
+// runtimeFiles gives the content of .singularity.d: what makes an image's Env and Labels known to Apptainer, and what it runs.
 func runtimeFiles(c ImageConfig) (map[string]string, error) {
 	labels, err := json.MarshalIndent(c.Labels, "", "  ")
 	if err != nil {
@@ -62,7 +70,7 @@ func runtimeFiles(c ImageConfig) (map[string]string, error) {
 		"env/90-environment.sh":        sh,
 		"env/99-base.sh": sh + "LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs\"\n" +
 			"export LD_LIBRARY_PATH\n",
-		"runscript":   runscript(c),
+		"runscript":   runscript,
 		"startscript": sh,
 		"test":        sh,
 		"labels.json": string(labels) + "\n",
@@ -95,22 +103,6 @@ func Unexported(env []string) []string {
 		}
 	}
 	return out
-}
-
-func runscript(c ImageConfig) string {
-	entry, cmd := quoteAll(c.Entrypoint), quoteAll(c.Cmd)
-	if entry+cmd == "" {
-		cmd = " /bin/sh"
-	}
-	return "#!/bin/sh\nif [ $# -eq 0 ]; then set --" + cmd + "; fi\nexec" + entry + " \"$@\"\n"
-}
-
-func quoteAll(words []string) string {
-	var b strings.Builder
-	for _, w := range words {
-		b.WriteString(" " + quote(w))
-	}
-	return b.String()
 }
 
 // quote makes one shell word of any string without a zero byte. Within double quotes, as the interpreter that Apptainer

@@ -38,22 +38,19 @@ func TestExportsLeaveTheCallersValues(t *testing.T) {
 }
 
 func TestRunscript(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runscript")
+	must(t, os.WriteFile(file, []byte(runscript), 0o600))
 	for name, tc := range map[string]struct {
-		config ImageConfig
-		args   []string
-		want   string
+		args []string
+		want string
 	}{
-		"entrypoint and cmd":       {ImageConfig{Entrypoint: []string{"/bin/echo", "a b"}, Cmd: []string{"c"}}, nil, "a b c\n"},
-		"entrypoint and arguments": {ImageConfig{Entrypoint: []string{"/bin/echo", "$x"}, Cmd: []string{"c"}}, []string{"d e"}, "$x d e\n"},
-		"cmd":                      {ImageConfig{Cmd: []string{"/bin/echo", "c"}}, nil, "c\n"},
-		"only arguments":           {ImageConfig{Cmd: []string{"false"}}, []string{"/bin/echo", "d"}, "d\n"},
-		"nothing":                  {ImageConfig{}, nil, ""},
+		"a command":       {[]string{"/bin/echo", "a b", "$x"}, "a b $x\n"},
+		"a shell of PATH": {nil, "0 /image/bin\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "runscript")
-			must(t, os.WriteFile(file, []byte(runscript(tc.config)), 0o600))
-			out, err := exec.Command("/bin/sh", append([]string{file}, tc.args...)...).CombinedOutput()
-			if err != nil || string(out) != tc.want {
+			cmd := exec.Command("/bin/sh", append([]string{file}, tc.args...)...)
+			cmd.Env, cmd.Stdin = []string{"PATH=/image/bin"}, strings.NewReader("echo $# $PATH\n")
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != tc.want {
 				t.Errorf("out %q, %v; want %q", out, err, tc.want)
 			}
 		})

@@ -137,6 +137,45 @@ func homeFile(home fs.FS, name string) []byte {
 	return b
 }
 
+// NotIn gives those of a home's packages that no interpreter at prefixes has in the same version; Shadows is the other version that one
+// has. root is the root of the tree in which the prefixes lie, as absolute paths.
+func NotIn(list []HomePackage, root fs.FS, prefixes []string) []HomePackage {
+	there := map[string][]string{} // versions, by interpreter and name
+	read := map[string]bool{}
+	var out []HomePackage
+	for _, p := range list {
+		if !read[p.Python] {
+			read[p.Python] = true
+			versionsAt(root, prefixes, p.Python, there)
+		}
+		versions := there[p.Python+" "+normalName(p.Name)]
+		if slices.Contains(versions, p.Version) {
+			continue
+		}
+		if len(versions) > 0 {
+			p.Shadows = versions[0]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// versionsAt adds what the interpreters of one version at prefixes import, in their order.
+func versionsAt(root fs.FS, prefixes []string, python string, there map[string][]string) {
+	for _, prefix := range prefixes {
+		for _, site := range (Interpreter{Prefix: prefix, Version: python}).sites() {
+			list, err := homeSite(root, strings.TrimPrefix(site, "/"), python)
+			if err != nil {
+				continue // what cannot be read cannot be imported
+			}
+			for _, p := range list {
+				name := python + " " + normalName(p.Name)
+				there[name] = append(there[name], p.Version)
+			}
+		}
+	}
+}
+
 // relate says what the packages mean to the environment's own interpreter. A virtual environment that does not see
 // packages outside it sees no home either.
 func relate(list []HomePackage, i Inventory) {

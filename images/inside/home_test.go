@@ -76,6 +76,25 @@ func TestHomePackagesOfAVirtualEnvironment(t *testing.T) {
 	}
 }
 
+// TestNotIn: what the environment has too, by whatever spelling, is not missed without the home.
+func TestNotIn(t *testing.T) {
+	root := fstest.MapFS{
+		"opt/env/lib/python3.13/site-packages/numpy-2.4.0.dist-info/METADATA": file("Name: numpy\nVersion: 2.4.0\n"),
+		"opt/env/lib/python3.13/site-packages/ana-0.2.dist-info/METADATA":     file("Name: Ana\nVersion: 0.2\n"),
+		"usr/lib/python3/dist-packages/flat-1.egg-info":                       file("Name: flat\nVersion: 1\n"),
+		"opt/env/lib/python3.13/site-packages/six-1.dist-info/METADATA":       file("Name: six\nVersion: 1\n"),
+	}
+	list, err := HomePackages(home(), Inventory{})
+	must(t, err)
+	var words []string
+	for _, p := range NotIn(list, root, []string{"/opt/env", "/usr", "/nowhere"}) {
+		words = append(words, p.Name+" "+p.Version+" "+p.Shadows)
+	}
+	if d := cmp.Diff([]string{"ana 0.1 0.2", "old unknown ", "tree 1 ", "six 1 "}, words); d != "" { // six is another Python's
+		t.Error(d)
+	}
+}
+
 func TestHomesWithoutPackages(t *testing.T) {
 	for _, files := range []fstest.MapFS{{}, {".local": file("")}, {".local/lib/x": file("")}} {
 		got, err := HomePackages(files, Inventory{})

@@ -52,7 +52,7 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	}
 	if o.session == hubapi.Self { // another's programs are not in sight
 		o.Imported, o.CVMFS = inUse()
-		warnOfHome(env.Stderr, os.Getenv("HOME"))
+		warnOfHome(env.Stderr, os.Getenv("HOME"), os.Getenv("PATH"))
 	}
 	e, err := freeze(ctx, env.Stderr, client, o.session, o.FreezeRequest)
 	if err != nil {

@@ -111,23 +111,44 @@ func (p *processes) module(python, name string) {
 	names[name] = true
 }
 
+// prefixes are those of the Pythons on a PATH, but for what lies in the home.
+func prefixes(search, home string) []string {
+	var out []string
+	for _, dir := range filepath.SplitList(search) {
+		if !filepath.IsAbs(dir) || strings.HasPrefix(dir, filepath.Clean(home)+"/") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, "python3")); err == nil {
+			out = append(out, filepath.Dir(filepath.Clean(dir)))
+		}
+	}
+	return out
+}
+
 // namedPackages is how many packages a warning names.
 const namedPackages = 8
 
-// warnOfHome tells of Python packages in the user's home: they are in no environment.
-func warnOfHome(w io.Writer, home string) {
+// warnOfHome tells of Python packages in the user's home that the interpreters on a PATH do not have too: they are in no environment.
+func warnOfHome(w io.Writer, home, search string) {
 	root, err := os.OpenRoot(home)
 	if err != nil {
 		return
 	}
 	defer root.Close()
 	list, err := inside.HomePackages(root.FS(), inside.Inventory{})
+	if err == nil {
+		list = inside.NotIn(list, os.DirFS("/"), prefixes(search, home))
+	}
 	if err != nil || len(list) == 0 {
 		return
 	}
 	var words, names []string
 	for _, p := range list[:min(len(list), namedPackages)] {
-		words, names = append(words, printable(p.Name+" "+p.Version)), append(names, printable(p.Name))
+		word := p.Name + " " + p.Version
+		if p.Shadows != "" {
+			word += " (the environment has " + p.Shadows + ")"
+		}
+		words, names = append(words, printable(word)), append(names, printable(p.Name))
 	}
 	told := strings.Join(words, ", ")
 	if n := len(list) - len(words); n > 0 {

@@ -47,22 +47,40 @@ func TestSessionUse(t *testing.T) {
 	}
 }
 
-// TestPackagesInTheHome are told of before a freeze, and nothing where there are none.
+// TestPackagesInTheHome are told of before a freeze, but for those that the environment has too, and nothing where there are none.
 func TestPackagesInTheHome(t *testing.T) {
-	home := t.TempDir()
+	home, prefix := t.TempDir(), t.TempDir()
+	search := filepath.Join(home, "bin") + ":bin:" + filepath.Join(prefix, "bin")
 	var b strings.Builder
-	if warnOfHome(&b, home); b.Len() > 0 {
+	if warnOfHome(&b, home, search); b.Len() > 0 {
 		t.Errorf("an empty home: %q", b.String())
 	}
-	for i := range namedPackages + 2 {
-		dir := filepath.Join(home, fmt.Sprintf(".local/lib/python3.13/site-packages/p%d-1.0.dist-info", i))
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "METADATA"), fmt.Appendf(nil, "Name: p%d\nVersion: 1.0\n", i), 0o644)); err != nil {
+	install := func(site, name, version string) {
+		t.Helper()
+		dir := filepath.Join(site, "python3.13/site-packages", name+"-"+version+".dist-info")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "METADATA"), fmt.Appendf(nil, "Name: %s\nVersion: %s\n", name, version), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	warnOfHome(&b, home)
-	if !strings.Contains(b.String(), "would miss: p0 1.0, p1 1.0") || !strings.Contains(b.String(), "and 2 more;\n") || !strings.HasSuffix(b.String(), "ignore-installed p0 p1 p2 p3 p4 p5 p6 p7\n") {
-		t.Errorf("%q", b.String())
+	for i := range namedPackages + 4 {
+		install(filepath.Join(home, ".local/lib"), fmt.Sprintf("p%02d", i), "1.0")
 	}
-	warnOfHome(&b, filepath.Join(home, "none"))
+	install(filepath.Join(home, "lib"), "p00", "1.0") // a Python in the home is in no environment
+	install(filepath.Join(prefix, "lib"), "P01", "1.0")
+	install(filepath.Join(prefix, "lib"), "p02", "0.9")
+	for _, dir := range []string{home, prefix} {
+		program := filepath.Join(dir, "bin/python3")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warnOfHome(&b, home, search)
+	for _, want := range []string{
+		"would miss: p00 1.0, p02 1.0 (the environment has 0.9), p03 1.0, ", " and 3 more;\n", "ignore-installed p00 p02 p03 p04 p05 p06 p07 p08\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in %q", want, b.String())
+		}
+	}
+	warnOfHome(&b, filepath.Join(home, "none"), "")
 }

@@ -229,6 +229,21 @@ def test_packages_in_the_home(home: Path) -> None:
         del sys.modules["slipwaytest_b"]
 
 
+def test_packages_that_the_environment_has_too(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is in the home alone, or in another version there, is missed without it."""
+    environment = tmp_path / "environment"
+    for name, version in (("slipwaytest_a", "1.0"), ("slipwaytest_b", "2.0"), ("slipwaytest_c", "3.0")):
+        install(home, name, version)
+    install(environment, "Slipwaytest_A", "1.0")
+    install(environment, "slipwaytest_b", "2.1")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(environment)])
+    found = home_packages()
+    assert [(p.name, p.there) for p in found] == [("slipwaytest_b", "2.1"), ("slipwaytest_c", "")]
+    assert "slipwaytest_b 2.0 (the environment has 2.1), slipwaytest_c 3.0; " in home_warning(found)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert [p.there for p in home_packages()] == ["", "", ""]  # a directory of the home is none of the environment's
+
+
 def test_a_home_that_python_does_not_look_into(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(home, "slipwaytest_b", "2.0")
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(home)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import site
 import sys
 from collections.abc import Collection
@@ -15,15 +16,19 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class HomePackage:
-    """A package that pip has put into the home; ``used``: this kernel has imported it from there."""
+    """A package that pip has put into the home; ``used``: this kernel has imported it from there.
+
+    ``there`` is the version that this Python would find without the home; empty: none.
+    """
 
     name: str
     version: str
     used: bool
+    there: str = ""
 
 
 def home_packages(directory: str | None = None) -> list[HomePackage]:
-    """List the packages in the home that this Python sees, those in use first."""
+    """List the packages that this Python has from the home alone, those in use first."""
     directory = directory or _user_site()
     if not directory or not os.path.isdir(directory):
         return []
@@ -35,8 +40,8 @@ def home_packages(directory: str | None = None) -> list[HomePackage]:
             used = not imported.isdisjoint(_modules(dist))
         except Exception:  # noqa: BLE001, S112 - half an installation is no reason to stop a job
             continue
-        if name:
-            found.setdefault(name.lower(), HomePackage(name, version or "", used))
+        if name and (there := _elsewhere(name, directory)) != version:
+            found.setdefault(_normal(name), HomePackage(name, version or "", used, there))
     return sorted(found.values(), key=lambda package: (not package.used, package.name.lower()))
 
 
@@ -45,13 +50,35 @@ def home_warning(packages: Collection[HomePackage]) -> str:
     if not packages:
         return ""
     named = list(packages)[:_NAMED]
-    shown = ", ".join(f"{p.name} {p.version}".rstrip() + (" (imported here)" if p.used else "") for p in named)
+    shown = ", ".join(f"{p.name} {p.version}".rstrip() + _remark(p) for p in named)
     more = f" and {len(packages) - len(named)} more" if len(packages) > len(named) else ""
     command = "%pip install --no-user --ignore-installed " + " ".join(p.name for p in named)
     return (
         f"in your home and not in the environment, so a job that runs without your home would miss: {shown}{more}; "
         f"install what it needs into the environment: {command}"
     )
+
+
+def _remark(package: HomePackage) -> str:
+    said = ["imported here"] if package.used else []
+    said += [f"the environment has {package.there}"] if package.there else []
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _elsewhere(name: str, directory: str) -> str:
+    """Give the version of a package that is found when the home is not looked into; empty when there is none."""
+    home = os.path.join(os.path.expanduser("~"), "")
+    paths = [entry for entry in sys.path if entry and entry != directory and not entry.startswith(home)]
+    for dist in importlib.metadata.distributions(name=name, path=paths):
+        try:
+            return dist.version or ""
+        except Exception:  # noqa: BLE001 - half an installation has no version
+            return ""
+    return ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _user_site() -> str:

@@ -19,17 +19,27 @@ const (
 	ExportOCI = "oci" // a tar with an OCI layout, which `docker load` reads too
 )
 
-// ExportEnvironment writes an environment to w in one of the forms, and gives the digest of what it wrote. A SIF whose stream breaks
-// goes on at the byte where it broke, and is compared with its digest.
-func (c *Client) ExportEnvironment(ctx context.Context, ref, form string, w io.Writer) (digest string, err error) {
+// EnvironmentHeader names the environment of an exported file by its digest.
+const EnvironmentHeader = "Slipway-Environment"
+
+// Exported is an environment that was written as a file.
+type Exported struct {
+	Environment string `json:"environment"` // its digest
+	Digest      string `json:"digest"`      // of the file's bytes: no other file of the same environment need have it
+	Size        int64  `json:"size"`
+}
+
+// ExportEnvironment writes an environment to w in one of the forms. A SIF whose stream breaks goes on at the byte where it broke, and is
+// compared with its digest.
+func (c *Client) ExportEnvironment(ctx context.Context, ref, form string, w io.Writer) (done Exported, err error) {
 	x := &export{client: c, where: query(path("environments", ref, "export"), "as", form), sum: sha256.New()}
 	x.out = &counter{w: io.MultiWriter(w, x.sum)}
 	err = c.persist(ctx, func() (bool, error) { return x.try(ctx) })
-	digest = "sha256:" + hex.EncodeToString(x.sum.Sum(nil))
-	if err == nil && x.tag != "" && x.tag != fmt.Sprintf("%q", digest) {
-		err = errs.New(errs.Invalid, "what came has the digest %s, not %s", digest, x.tag).With("export it again")
+	done = Exported{Environment: x.of, Digest: "sha256:" + hex.EncodeToString(x.sum.Sum(nil)), Size: x.out.n}
+	if err == nil && x.tag != "" && x.tag != fmt.Sprintf("%q", done.Digest) {
+		err = errs.New(errs.Invalid, "what came has the digest %s, not %s", done.Digest, x.tag).With("export it again")
 	}
-	return digest, err
+	return done, err
 }
 
 // export is one file on its way.
@@ -39,6 +49,7 @@ type export struct {
 	sum    hash.Hash
 	out    *counter
 	tag    string // names the file that is received; empty: it cannot be gone on with
+	of     string // the environment's digest
 }
 
 func (x *export) try(ctx context.Context) (progress bool, err error) {
@@ -59,7 +70,7 @@ func (x *export) try(ctx context.Context) (progress bool, err error) {
 	if from > 0 && (resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from))) {
 		return false, errs.New(errs.Conflict, "the file changed after %d bytes of it had come", from).With("export it again")
 	}
-	x.tag = resp.Header.Get("Etag")
+	x.tag, x.of = resp.Header.Get("Etag"), resp.Header.Get(EnvironmentHeader)
 	_, err = io.Copy(x.out, resp.Body)
 	switch {
 	case x.out.err != nil:

@@ -28,6 +28,7 @@ func TestAnExportGoesOnWhereItBroke(t *testing.T) {
 					tag = fmt.Sprintf(`"sha256:%x"`, sha256.Sum256(content))
 				}
 				w.Header().Set("Etag", tag)
+				w.Header().Set(EnvironmentHeader, "sha256:e")
 				if tries++; tries == 1 {
 					w.Header().Set("Content-Length", "10000")
 					_, _ = w.Write(content[:4321])
@@ -39,7 +40,10 @@ func TestAnExportGoesOnWhereItBroke(t *testing.T) {
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 			})
 			var out bytes.Buffer
-			_, err := c.ExportEnvironment(t.Context(), "ana", ExportSIF, &out)
+			done, err := c.ExportEnvironment(t.Context(), "ana", ExportSIF, &out)
+			if want := (Exported{"sha256:e", fmt.Sprintf("sha256:%x", sha256.Sum256(content)), int64(len(content))}); done != want {
+				t.Errorf("it says %+v, not %+v", done, want)
+			}
 			if errs.KindOf(err) != tc.kind && err != nil || (err == nil) != (tc.kind == 0) || !bytes.Equal(out.Bytes(), content) || tries != 2 {
 				t.Errorf("%d bytes after %d tries, %v", out.Len(), tries, err)
 			}

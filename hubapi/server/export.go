@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -18,9 +19,10 @@ type Exporter interface {
 
 // Export is an environment as a file.
 type Export struct {
-	Digest  string // of Content
-	Content io.ReadSeekCloser
-	Write   func(ctx context.Context, w io.Writer) error
+	Environment string // its digest
+	Digest      string // of Content
+	Content     io.ReadSeekCloser
+	Write       func(ctx context.Context, w io.Writer) error
 }
 
 // exportEnvironment gives the file of an environment, or a part of it where the file is there already.
@@ -44,6 +46,7 @@ func (s *Server) exportEnvironment(w http.ResponseWriter, r *http.Request) error
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(hubapi.EnvironmentHeader, e.Environment)
 	if e.Content != nil {
 		defer e.Content.Close()
 		w.Header().Set("Etag", strconv.Quote(e.Digest))

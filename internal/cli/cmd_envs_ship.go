@@ -23,6 +23,10 @@ type loginFlags struct {
 	username, authfile string
 }
 
+// registryHelp says which registries there are for users.
+const registryHelp = "The registry must speak HTTPS, with a certificate that the service trusts, and stand on another host: the service calls no\n" +
+	"loopback or link-local address for users."
+
 const loginHelp = "The registry is asked as whom `docker login` or `apptainer registry login` has left in the file of --authfile, or with\n" +
 	"--username, whose password is then the first line of the standard input. The service uses it for this once."
 
@@ -83,8 +87,9 @@ func envPushCommand(env Env, asJSON *bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: "push REF HOST/REPOSITORY:TAG", Short: "Send an environment to a registry", Args: exactly(2, "an environment and where to push it"),
 		Long: "Send an environment to an OCI registry. Only what the registry lacks travels: of the second environment on one image that is\n" +
-			"what the session had changed. A name goes with what it has for each architecture, and what the tag has for others stays. `slipway envs pull` of any site receives it;\n" +
-			"with --sif `apptainer exec oras://HOST/REPOSITORY:TAG` runs it too.\n\n" + loginHelp + "\n\n" + reference,
+			"what the session had changed. A name goes with what it has for each architecture, and what the tag has for others stays.\n" +
+			"`slipway envs pull` of a site that trusts this one's key receives it; with --sif, `apptainer exec\n" +
+			"oras://HOST/REPOSITORY:TAG` runs it too.\n\n" + registryHelp + "\n\n" + loginHelp + "\n\n" + reference,
 		Example: "  slipway envs push analysis:v1 registry.example.org/higgs/analysis:v1 --sif",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			r.To = args[1]
@@ -126,7 +131,7 @@ func envPullCommand(env Env, asJSON *bool) *cobra.Command {
 		Long: "Receive an environment that `slipway envs push` has sent, from its registry or from the service of another site, as one of\n" +
 			"yours. Only what is not here travels; a pull that broke off goes on where it was. Every byte is compared with the digest.\n\n" +
 			"An environment is accepted when a site whose key is trusted here has signed where it comes from. --unsigned takes one that\n" +
-			"nobody has signed, which is recorded in the service's log.\n\n" + loginHelp,
+			"nobody whom the site trusts has signed, which is recorded in the service's log.\n\n" + registryHelp + "\n\n" + loginHelp,
 		Example: "  slipway envs pull registry.example.org/higgs/analysis:v1 --name analysis:theirs",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			r.From = args[0]
@@ -161,47 +166,5 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 		return printJSON(env.Stdout, e)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
-	return err
-}
-
-func envExportCommand(env Env) *cobra.Command {
-	form, architecture := "", ""
-	c := &cobra.Command{
-		Use: "export REF --to sif|oci FILE", Short: "Write an environment to a file", Args: exactly(2, "an environment and a file"),
-		Long: "Write an environment to a file here: sif is what Apptainer runs, signed; oci is a tar with an OCI image, for `docker load`,\n" +
-			"`podman load` and registries. The file appears when it is whole. An OCI image takes the service some minutes to make.\n\n" + reference,
-		Example: "  slipway envs export analysis:v1 --to oci analysis.tar && docker load < analysis.tar",
-		RunE: func(c *cobra.Command, args []string) error {
-			return runEnvExport(c.Context(), env, onArchitecture(args[0], architecture), form, args[1])
-		},
-	}
-	c.Flags().StringVar(&form, "to", hubapi.ExportSIF, "sif or oci")
-	architectureFlag(c, &architecture)
-	return c
-}
-
-func runEnvExport(ctx context.Context, env Env, ref, form, path string) error {
-	if form != hubapi.ExportSIF && form != hubapi.ExportOCI {
-		return usageError{fmt.Errorf("--to %q: sif or oci; see `slipway envs export --help`", form)}
-	}
-	client, err := connect(env)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return errs.New(errs.Invalid, "write %s: %w", path, err).With("name a file in a directory that you may write to")
-	}
-	digest, err := client.ExportEnvironment(ctx, ref, form, f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	_, err = fmt.Fprintln(env.Stdout, digest)
 	return err
 }

@@ -61,6 +61,7 @@ func (s *stubEnvironments) ship(mux *http.ServeMux) {
 			refuse(w, 404, "not_found", "there is no environment "+r.PathValue("ref"), "")
 			return
 		}
+		w.Header().Set(hubapi.EnvironmentHeader, s.one.Digest)
 		_, _ = io.WriteString(w, "an image as "+r.URL.Query().Get("as"))
 	})
 }

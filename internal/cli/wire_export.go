@@ -28,7 +28,8 @@ func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string
 		if e.Name != "" {
 			names = []string{"slipway/" + repositoryWord(e.Name) + ":" + cmp.Or(e.Tag, newest)}
 		}
-		return server.Export{Write: func(ctx context.Context, w io.Writer) error { return f.library.Export(ctx, e.Digest, names, w) }}, nil
+		write := func(ctx context.Context, w io.Writer) error { return f.library.Export(ctx, e.Digest, names, w) }
+		return server.Export{Environment: e.Digest, Write: write}, nil
 	}
 	about, err := f.library.About(ctx, e.Digest) // signs it, where that was not done yet
 	if err != nil {
@@ -45,5 +46,5 @@ func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string
 	if err != nil {
 		return server.Export{}, err
 	}
-	return server.Export{Digest: about.SIF.Digest, Content: content{blob.Reader(b), b}}, nil
+	return server.Export{Environment: e.Digest, Digest: about.SIF.Digest, Content: content{blob.Reader(b), b}}, nil
 }

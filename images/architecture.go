@@ -35,18 +35,13 @@ func (e Environment) RunsHere() error {
 		With("freeze it in a session here, or pull the one for " + runtime.GOARCH + " under the same name")
 }
 
-// entries finds what a reference means among an owner's environments, the newest first: of each architecture the newest, this host's
-// before all others.
+// entries finds what a reference means among an owner's environments: one of each architecture, this host's before all others.
 func entries(all []Environment, ref string) []Environment {
-	ref, want := splitArchitecture(ref)
-	name, tag, tagged := strings.Cut(ref, ":")
 	var out []Environment
-	for _, e := range all {
-		named := e.Digest == ref || name != "" && e.Name == name && (!tagged || e.Tag == tag)
-		if !named || want != "" && e.Architecture() != want || len(architectures(out, e.Architecture())) > 0 {
-			continue
+	for _, e := range leadingFirst(all) {
+		if e.means(ref) && len(architectures(out, e.Architecture())) == 0 {
+			out = append(out, e)
 		}
-		out = append(out, e)
 	}
 	slices.SortStableFunc(out, func(a, b Environment) int { return foreign(a) - foreign(b) })
 	return out
@@ -86,10 +81,7 @@ func (l *Library) Entries(v Viewer, owner, ref string) ([]Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := l.List(e.Owner)
-	if e.Owner != v.Owner {
-		all = slices.DeleteFunc(all, func(o Environment) bool { return !o.Share.admits(v) })
-	}
+	all, err := l.visible(v, e.Owner)
 	if found := entries(all, ref); len(found) > 0 {
 		return found, err
 	}

@@ -1,8 +1,8 @@
 package images
 
 import (
-	"cmp"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,78 +106,101 @@ type Removed struct {
 	Names  []string // that it still has, "name:tag"
 }
 
-// Remove takes a reference away from its owner: a name with its tag, from all that it has stood for, or by a digest all that he has of
-// an environment. The bytes go when nothing leads to them any more: no owner's record, no job and no session.
+// Remove takes a reference away from its owner: a name with its tag, or by a digest all that he has of an environment. A name that was
+// moved does not come back to what had it before: that keeps its digest alone. The bytes go when nothing leads to them any more: no
+// owner's record, no job and no session.
 func (l *Library) Remove(owner, ref string) (Removed, error) {
 	l.records.Lock()
 	defer l.records.Unlock()
-	e, err := l.Get(owner, ref)
-	if err != nil {
-		return Removed{}, err
-	}
-	rest, architecture := splitArchitecture(ref)
-	name, tag, tagged := strings.Cut(rest, ":")
-	gone := func(b label, digest string) bool { return b.Name == name && b.Tag == tag }
-	if e.Name != name { // it was found by its digest
-		gone = func(_ label, digest string) bool { return digest == e.Digest }
-	} else if tags, err := l.tags(owner, name); err != nil || len(tags) > 1 && !tagged {
-		return Removed{}, errors.Join(err, errs.Bad("environment", ref, "give a tag: there are "+strings.Join(tags, ", ")))
-	} else if !tagged {
-		gone = func(b label, _ string) bool { return b.Name == name }
-	}
 	all, err := l.List(owner)
 	if err != nil {
 		return Removed{}, err
 	}
-	digests := map[string]bool{}
+	e, err := choose(all, ref)
+	if err != nil {
+		return Removed{}, err
+	}
+	r := removal{out: Removed{Digest: e.Digest}, holders: map[naming]string{}}
+	if !e.called(ref) { // it was found by its digest
+		r.whole = e.Digest
+	} else if err := oneTag(all, ref); err != nil {
+		return Removed{}, err
+	}
 	for _, o := range all {
-		if architecture == "" || o.Architecture() == architecture {
-			digests[o.Digest] = true
+		if !o.Moved && (o.called(ref) || o.Digest == r.whole) {
+			r.holders[o.naming()] = o.Digest
 		}
 	}
-	out := Removed{Digest: e.Digest}
-	for digest := range digests {
-		left, err := l.strike(owner, digest, gone)
-		if err != nil {
-			return out, err
-		}
-		if digest == e.Digest {
-			out.Names = left
-		}
-	}
-	return out, nil
+	err = l.strike(owner, once(all), &r)
+	return r.out, err
 }
 
-// strike takes labels out of a record and gives the names that are left.
-func (l *Library) strike(owner, digest string, gone func(b label, digest string) bool) (left []string, err error) {
-	r, err := l.loadRecord(owner, hexOrNone(digest))
+// oneTag refuses a name alone that has been given with several tags.
+func oneTag(all []Environment, ref string) error {
+	var refs []string
+	for _, e := range all {
+		if e.called(ref) {
+			refs = append(refs, e.Name+":"+e.Tag)
+		}
+	}
+	slices.Sort(refs)
+	if refs = slices.Compact(refs); len(refs) < 2 {
+		return nil
+	}
+	remedy := "say which: " + strings.Join(refs, ", ")
+	if strings.HasSuffix(refs[0], ":") {
+		remedy += " (" + refs[0] + " is the one without a tag)"
+	}
+	return errs.Bad("environment", ref, remedy)
+}
+
+// removal is what is to be removed.
+type removal struct {
+	whole   string            // of this digest all; empty: of none
+	holders map[naming]string // the digests that the names which go lead to
+	out     Removed
+}
+
+// strike takes the names away: last from what they lead to, so that on the way there they never lead to anything else.
+func (l *Library) strike(owner string, all []Environment, r *removal) error {
+	holders := slices.Collect(maps.Values(r.holders))
+	for _, holds := range []bool{false, true} {
+		for _, e := range all {
+			if holds != slices.Contains(holders, e.Digest) {
+				continue
+			}
+			left, err := l.strikeOut(owner, e, r)
+			if err != nil {
+				return err
+			}
+			if e.Digest == r.out.Digest {
+				r.out.Names = left
+			}
+		}
+	}
+	return nil
+}
+
+// strikeOut changes one record, and gives the names that are left.
+func (l *Library) strikeOut(owner string, e Environment, r *removal) (left []string, err error) {
+	rec, err := l.loadRecord(owner, hexOrNone(e.Digest))
 	if err != nil {
 		return nil, err
 	}
-	before := len(r.Labels)
-	r.Labels = slices.DeleteFunc(r.Labels, func(b label) bool { return gone(b, digest) })
-	for _, b := range r.Labels {
-		if b.Name != "" {
+	had, changed := len(rec.Labels), false
+	holder := func(b label) string { return r.holders[naming{owner, b.Name, b.Tag, e.Architecture()}] }
+	rec.Labels = slices.DeleteFunc(rec.Labels, func(b label) bool { return e.Digest == r.whole || holder(b) == e.Digest })
+	for i, b := range rec.Labels {
+		if b.Name != "" && holder(b) != "" {
+			rec.Labels[i].Name, rec.Labels[i].Tag, changed = "", "", true
+		} else if b.Name != "" {
 			left = append(left, strings.TrimSuffix(b.Name+":"+b.Tag, ":"))
 		}
 	}
-	if len(r.Labels) == before {
+	if len(rec.Labels) == had && !changed {
 		return left, nil
 	}
-	return left, l.saveRecord(r)
-}
-
-// tags gives the tags that a name has, "none" for the label without one.
-func (l *Library) tags(owner, name string) ([]string, error) {
-	all, err := l.List(owner)
-	var out []string
-	for _, e := range all {
-		if e.Name == name {
-			out = append(out, cmp.Or(e.Tag, "none"))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), err
+	return left, l.saveRecord(rec)
 }
 
 // History lists the environments that a name has stood for, or that came from the same session as ref, the newest first.

@@ -1,7 +1,6 @@
 package images
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +21,8 @@ type Environment struct {
 	Name        string        `json:"name,omitempty"`
 	Tag         string        `json:"tag,omitempty"`
 	Note        string        `json:"note,omitempty"`
-	Created     time.Time     `json:"created"`
+	Created     time.Time     `json:"created"`     // when its owner first had it
+	Named       time.Time     `json:"named"`       // when it was given the name
 	FromSession string        `json:"fromSession"` // Key of the request
 	Size        int64         `json:"size"`        // of the SIF, unsigned
 	Own         int64         `json:"own"`         // of that what is not the base's
@@ -30,7 +30,8 @@ type Environment struct {
 	Manifest    Manifest      `json:"manifest"`
 	Share       Share         `json:"share"`
 	Used        time.Time     `json:"used"`                // when it was last looked up for a run
-	Moved       bool          `json:"moved,omitempty"`     // the tag names a newer one now
+	Moved       bool          `json:"moved,omitempty"`     // the name and tag were given to another one since: its digest alone leads to it
+	Newest      bool          `json:"newest,omitempty"`    // the name without a tag leads to it
 	Unchanged   bool          `json:"unchanged,omitempty"` // the source had not changed since its last freeze
 	Paused      time.Duration `json:"paused,omitempty"`    // how long the freeze that made it held its source still
 	Use         Use           `json:"use"`
@@ -45,6 +46,7 @@ type record struct {
 	Base     Base      `json:"base"`
 	Manifest Manifest  `json:"manifest"`
 	Labels   []label   `json:"labels"`
+	Made     time.Time `json:"made,omitzero"` // when the owner first had it
 	Share    Share     `json:"share"`
 	Used     time.Time `json:"used"`
 	Use      Use       `json:"use,omitzero"`
@@ -110,9 +112,32 @@ func (r record) named() bool {
 
 func (r record) environment(b label) Environment {
 	return Environment{
-		Digest: r.Digest, Owner: r.Owner, Name: b.Name, Tag: b.Tag, Note: b.Note, Created: b.Created, FromSession: b.Key,
+		Digest: r.Digest, Owner: r.Owner, Name: b.Name, Tag: b.Tag, Note: b.Note, Created: r.made(), Named: b.Created, FromSession: b.Key,
 		Size: r.Size, Own: r.Own, Base: r.Base, Manifest: r.Manifest, Share: r.Share, Used: r.Used, Use: r.Use,
 	}
+}
+
+// environments gives a record's environment under each of its names, as it was given last. Without a name it is there only when it has
+// none.
+func (r record) environments() (out []Environment) {
+	for i, b := range r.Labels {
+		again := slices.ContainsFunc(r.Labels[i+1:], func(o label) bool { return o.Name == b.Name && o.Tag == b.Tag })
+		if !again && (b.Name != "" || !r.named()) {
+			out = append(out, r.environment(b))
+		}
+	}
+	return out
+}
+
+// made is when the owner first had the environment, as far as that is known.
+func (r record) made() time.Time {
+	at := r.Made
+	for _, b := range r.Labels {
+		if at.IsZero() || b.Created.Before(at) {
+			at = b.Created
+		}
+	}
+	return at
 }
 
 // decodeRecord reads a record and makes sure that it is the one that its place says.
@@ -154,91 +179,6 @@ func (l *Library) loadRecord(owner, hexPart string) (record, error) {
 	return r, nil
 }
 
-// List gives the owner's environments, the newest first. A record that cannot be read is logged and left out.
-func (l *Library) List(owner string) ([]Environment, error) {
-	files, err := os.ReadDir(l.path("records", escape(owner)))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("list environments: %w", err)
-	}
-	var out []Environment
-	for _, file := range files {
-		hexPart, ok := strings.CutSuffix(file.Name(), ".json")
-		if !ok || strings.HasPrefix(hexPart, temporary) {
-			continue
-		}
-		r, err := l.loadRecord(owner, hexPart)
-		if err != nil {
-			l.log.Error("an environment's record cannot be read", "file", file.Name(), "error", err)
-			continue
-		}
-		for _, b := range r.Labels {
-			if b.Name != "" || !r.named() { // once it has a name, that a freeze gave none says nothing more
-				out = append(out, r.environment(b))
-			}
-		}
-	}
-	inOrder(out)
-	return out, nil
-}
-
-// inOrder sorts an owner's environments, the newest first, and notes which tags have moved on to a newer one.
-func inOrder(list []Environment) {
-	slices.SortStableFunc(list, func(a, b Environment) int {
-		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.Digest, b.Digest))
-	})
-	taken := map[string]bool{}
-	for i, e := range list {
-		name := e.Name + ":" + e.Tag + "@" + e.Architecture()
-		list[i].Moved = e.Tag != "" && taken[name]
-		taken[name] = true
-	}
-}
-
-const minPrefix = 6
-
-// Get finds one of the owner's environments by name:tag, name (the newest of either), digest, or a prefix of at least six
-// hexadecimal digits. A name goes before a prefix that looks like it. What others own is not found.
-func (l *Library) Get(owner, ref string) (Environment, error) {
-	all, err := l.List(owner)
-	if err != nil {
-		return Environment{}, err
-	}
-	return choose(all, ref)
-}
-
-// choose finds what a reference means among an owner's environments, the newest first.
-func choose(all []Environment, ref string) (Environment, error) {
-	if found := entries(all, ref); len(found) > 0 {
-		return found[0], nil
-	}
-	if err := lacks(all, ref); err != nil {
-		return Environment{}, err
-	}
-	return byPrefix(all, ref)
-}
-
-func byPrefix(all []Environment, ref string) (Environment, error) {
-	prefix := strings.TrimPrefix(ref, digestPrefix)
-	var found []Environment
-	for _, e := range all {
-		if len(prefix) < minPrefix || !strings.HasPrefix(e.Digest, digestPrefix+prefix) {
-			continue
-		}
-		if len(found) == 0 || found[0].Digest != e.Digest {
-			found = append(found, e)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return Environment{}, errs.New(errs.NotFound, "there is no environment %.80q that you may use", ref).
-			With("name it by its name, name:tag, digest or the first six or more digits of it")
-	case 1:
-		return found[0], nil
-	default:
-		return Environment{}, errs.Bad("environment", ref, fmt.Sprintf("%d environments begin so; give more digits", len(found)))
-	}
-}
-
 // enter makes sure that the owner's references lead to what was frozen, and gives it as this request named it. Nothing is
 // written when they do already.
 func (l *Library) enter(req Request, f frozen) (Environment, error) {
@@ -256,7 +196,10 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		if err := l.fewEnough(req.Owner); err != nil {
 			return Environment{}, err
 		}
-		r = record{Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""}}
+		r = record{
+			Owner: req.Owner, Digest: f.Digest, Size: f.Size, Own: f.Own, Base: f.Base, Manifest: f.Manifest, Share: Share{Private, ""},
+			Made: l.cfg.Now().UTC(),
+		}
 	}
 	use, more := r.Use.and(req.Use)
 	r.Use = use

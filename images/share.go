@@ -33,8 +33,10 @@ type Viewer struct {
 	Groups []string // that he is a member of
 }
 
-func (s Share) admits(v Viewer) bool {
-	return s.With == Public || s.With == Group && slices.Contains(v.Groups, s.Group)
+// Sees says whether the viewer may use an environment: his own, or one that is shared with him.
+func (v Viewer) Sees(e Environment) bool {
+	s := e.Share
+	return e.Owner == v.Owner || s.With == Public || s.With == Group && slices.Contains(v.Groups, s.Group)
 }
 
 // SetShare says who else may use one of the owner's environments. Jobs and sessions that were started before go on.
@@ -77,18 +79,17 @@ func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
 
 // shared looks among what another owner shares with the viewer. What is not shared is as if it were not there.
 func (l *Library) shared(v Viewer, owner, ref string) (Environment, error) {
-	all, err := l.List(owner)
+	all, err := l.visible(v, owner)
 	if err != nil {
 		return Environment{}, err
 	}
-	all = slices.DeleteFunc(all, func(e Environment) bool { return !e.Share.admits(v) })
 	return choose(all, ref)
 }
 
 func (l *Library) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
 	for _, r := range l.recordsOf(hexPart) {
-		if r.Share.admits(v) {
-			return r.environment(r.Labels[len(r.Labels)-1]), true
+		if e, err := l.shared(v, r.Owner, r.Digest); err == nil {
+			return e, true
 		}
 	}
 	return Environment{}, false
@@ -96,17 +97,8 @@ func (l *Library) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
 
 // Shared lists what others share with the viewer, the newest first.
 func (l *Library) Shared(v Viewer) ([]Environment, error) {
-	var out []Environment
-	err := l.eachRecord(func(r record) {
-		if r.Owner == v.Owner || !r.Share.admits(v) {
-			return
-		}
-		for _, b := range r.Labels {
-			out = append(out, r.environment(b))
-		}
-	})
-	inOrder(out)
-	return out, err
+	all, err := l.Everyones()
+	return slices.DeleteFunc(all, func(e Environment) bool { return e.Owner == v.Owner || !v.Sees(e) }), err
 }
 
 // eachRecord calls fn for all records of all owners. What cannot be read is logged and passed over.

@@ -46,19 +46,11 @@ func (l *Library) named(pattern ...string) ([]string, error) {
 	return out, err
 }
 
-// Everyones lists the environments of all owners, each owner's with the newest first.
+// Everyones lists the environments of all owners, the newest first.
 func (l *Library) Everyones() ([]Environment, error) {
-	owners := map[string][]Environment{}
-	err := l.eachRecord(func(r record) {
-		for _, b := range r.Labels {
-			owners[r.Owner] = append(owners[r.Owner], r.environment(b))
-		}
-	})
 	var out []Environment
-	for _, list := range owners {
-		inOrder(list)
-		out = append(out, list...)
-	}
+	err := l.eachRecord(func(r record) { out = append(out, r.environments()...) })
+	inOrder(out)
 	return out, err
 }
 

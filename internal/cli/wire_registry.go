@@ -129,32 +129,26 @@ func byDigest(digest string) shelved {
 
 const newest = "latest"
 
-// named gives what a viewer may read of an owner's environments of one name, with their tags.
+// named gives what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for is the same for
+// everybody.
 func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) {
 	list, err := s.library.List(owner)
-	if owner != v.Owner {
-		list, err = s.library.Shared(v)
-	}
 	if err != nil {
 		return nil, err
 	}
+	list = slices.DeleteFunc(list, func(e images.Environment) bool { return e.Name != name })
+	own := slices.ContainsFunc(list, func(e images.Environment) bool { return e.Tag == newest })
 	var out []shelved
-	list = slices.DeleteFunc(list, func(e images.Environment) bool { return e.Owner != owner || e.Name != name })
-	taken := map[string]bool{}
-	for _, e := range list { // the newest first
+	for _, e := range list {
 		item := shelved{digest: e.Digest, architecture: e.Architecture()}
-		if at := e.Tag + "@" + item.architecture; e.Tag != "" && !taken[at] {
-			taken[at], taken[e.Tag] = true, true
+		if e.Tag != "" && !e.Moved {
 			item.tags = []string{e.Tag}
 		}
-		out = append(out, item)
-	}
-	if !taken[newest] {
-		for i := range out {
-			if at := newest + "@" + out[i].architecture; !taken[at] {
-				taken[at] = true
-				out[i].tags = append(out[i].tags, newest)
-			}
+		if e.Newest && !own {
+			item.tags = append(item.tags, newest)
+		}
+		if v.Sees(e) {
+			out = append(out, item)
 		}
 	}
 	return hereFirst(out), nil

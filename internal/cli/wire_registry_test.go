@@ -352,3 +352,28 @@ func TestRepositoryWordsAreDifferent(t *testing.T) {
 		}
 	}
 }
+
+// TestAMovedTagIsNotServed: who may read what a tag stood for and not what it stands for now, gets nothing by it.
+func TestAMovedTagIsNotServed(t *testing.T) {
+	d := newDepot(t)
+	early, now := d.freeze("alice", "ana", "v1", "early"), d.freeze("alice", "ana", "v1", "now")
+	d.settle(early)
+	d.settle(now)
+	d.share("alice", early.Digest)
+	for _, tc := range []struct {
+		who, path string
+		want      int
+	}{
+		{"alice", "/v2/alice/ana/manifests/v1", 200}, {"alice", "/v2/alice/ana/manifests/latest", 200},
+		{"bob", "/v2/alice/ana/manifests/v1", 404}, {"bob", "/v2/alice/ana/manifests/latest", 404},
+		{"bob", "/v2/environment/manifests/" + digitsOf(early.Digest), 200}, {"bob", "/v2/environment/manifests/" + digitsOf(now.Digest), 404},
+	} {
+		if got, _ := d.ask(tc.who+"-token", tc.path); got != tc.want {
+			t.Errorf("%s: %s: %d", tc.who, tc.path, got)
+		}
+	}
+	d.share("alice", now.Digest)
+	if got, _ := d.ask("bob-token", "/v2/alice/ana/manifests/v1"); got != 200 {
+		t.Errorf("it is shared: %d", got)
+	}
+}

@@ -124,8 +124,8 @@ func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log 
 	})
 }
 
-// published lists what an export has: of each name and tag the newest environment that it may have, and under latest the newest of all,
-// where no tag is called so. Those for other machines than the site's have their architecture behind the tag.
+// published lists what an export has: each name and tag that leads to an environment that it may have, and under latest the newest of
+// these, where no tag is called so. One that was given to another environment is not what it had before. Those for other machines than the site's have their architecture behind the tag.
 func published(l *images.Library, c config.EnvironmentExport) ([]outlet.Entry, error) {
 	all, err := l.Everyones()
 	if err != nil {
@@ -136,9 +136,15 @@ func published(l *images.Library, c config.EnvironmentExport) ([]outlet.Entry, e
 		return nil, err
 	}
 	slices.Sort(settled)
+	given := map[outlet.Entry]bool{}
 	all = slices.DeleteFunc(all, func(e images.Environment) bool {
 		_, signed := slices.BinarySearch(settled, e.Digest)
-		return !signed || e.Name == "" || !selected(c, e)
+		name := outlet.Entry{Owner: e.Owner, Name: e.Name, Tag: e.Tag + "@" + e.Architecture()}
+		if !signed || e.Name == "" || given[name] {
+			return true
+		}
+		given[name] = true
+		return !selected(c, e)
 	})
 	var out []outlet.Entry
 	taken := map[outlet.Entry]bool{}

@@ -133,11 +133,12 @@ func TestWhatIsPublished(t *testing.T) {
 	d := newDepot(t)
 	old, now := d.freeze("alice", "ana", "v1", "old"), d.freeze("alice", "ana", "v1", "new")
 	secret, second := d.freeze("alice", "ana", "v2", "private"), d.freeze("Bob B.", "tools", "release-1", "bob's")
+	open, moved := d.freeze("alice", "gone", "v1", "open"), d.freeze("alice", "gone", "v1", "moved")
 	unnamed, unsigned := d.freeze("alice", "", "", "unnamed"), d.freeze("alice", "ana", "v3", "unsigned")
-	for _, e := range []images.Environment{old, now, secret, second, unnamed} {
+	for _, e := range []images.Environment{old, now, secret, second, unnamed, open, moved} {
 		d.settle(e)
 	}
-	for _, e := range []images.Environment{old, now, unnamed, unsigned} {
+	for _, e := range []images.Environment{old, now, unnamed, unsigned, open} {
 		d.share("alice", e.Digest)
 	}
 	d.share("Bob B.", second.Digest)

@@ -127,8 +127,10 @@ type EnvironmentCheck struct {
 
 // TreeCheck compares an environment's tree with a session's.
 type TreeCheck struct {
-	Session     string   `json:"session"` // empty: there was none to compare with
-	Why         string   `json:"why,omitempty"`
+	Session string `json:"session"` // empty: there was none to compare with
+	Why     string `json:"why,omitempty"`
+	// Changed: the session went on since, so that what differs may be its own changes, and says nothing against the environment.
+	Changed     bool     `json:"changed,omitempty"`
 	Paths       int64    `json:"paths"`
 	Differences int64    `json:"differences"`
 	First       []string `json:"first"`

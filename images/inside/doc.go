@@ -5,7 +5,7 @@
 //	Compare       two inventories -> Difference, for people and as JSON
 //	Files         two trees -> what was added, changed and removed
 //	SPDX          inventory -> SBOM
-//	HomePackages  a home directory -> packages that a job would miss
+//	HomePackages  a home directory -> its packages; NotIn -> those of them that a job would miss
 //	SmokePlan     modules that kernels had imported -> a command that imports them, and the parser of its answer
 //
 // What it promises: equal trees give equal inventories, byte for byte as JSON. It reads no file whole that it does not need,

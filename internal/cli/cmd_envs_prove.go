@@ -90,7 +90,8 @@ func envVerifyCommand(env Env, asJSON *bool) *cobra.Command {
 		Use: "verify REF", Short: "Prove that an environment is what its digest says, and compare it with its session", Args: exactly(1, whichEnvironment),
 		Long: "Read all bytes of an environment and compare them with its digest, check its signatures and the statements on where it comes\n" +
 			"from, and compare its tree with that of the session it was frozen from, if that is still there: owners, modes, times, links,\n" +
-			"attributes and contents. Exit code 1 when anything differs. What the session has changed since the freeze differs too.\n\n" + reference,
+			"attributes and contents. Exit code 1 when anything is wrong. What a session has other because it went on since the freeze is told,\n" +
+			"and is no fault of the environment.\n\n" + reference,
 		RunE: func(c *cobra.Command, args []string) error { return runEnvVerify(c.Context(), env, args[0], *asJSON) },
 	}
 }
@@ -116,7 +117,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	} else {
 		err = tellCheck(env.Stdout, check)
 	}
-	if err == nil && check.Tree.Differences > 0 {
+	if err == nil && check.Tree.Differences > 0 && !check.Tree.Changed {
 		return exitCode(exitError)
 	}
 	return err
@@ -125,7 +126,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
 	pairs := [][2]string{{"digest", c.Digest}, {"bytes", byteWords(c.Bytes) + " read, all as the digest says"}}
 	p := &page{w: w, err: printPairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
-	p.printSection("What differs:", c.Tree.First)
+	p.printSection(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
 	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {
 		p.printf("  and %s more\n", grouped(n))
 	}
@@ -134,10 +135,13 @@ func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
 
 func treeWords(t hubapi.TreeCheck) string {
 	switch {
-	case t.Session == "" || t.Why != "":
+	case t.Session == "":
 		return "not compared with a session: " + t.Why
 	case t.Differences == 0:
 		return fmt.Sprintf("%s, each equal to that of session %s", count(t.Paths, "path", "paths"), t.Session)
+	case t.Changed:
+		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, count(t.Paths, "path", "paths"),
+			count(t.Differences, "difference that may be its own", "differences that may be its own"))
 	}
 	return fmt.Sprintf("%s of %s other than in session %s", count(t.Differences, "difference", "differences"), count(t.Paths, "path", "paths"), t.Session)
 }

@@ -33,7 +33,7 @@ func TestEnvironmentCompared(t *testing.T) {
 		t.Fatal(failure)
 	}
 	digest := env["digest"].(string)
-	if tree := s.verified("alice", digest); tree.Session != id || tree.Why != "" || tree.Differences != 0 || tree.Paths < 5000 {
+	if tree := s.verified("alice", digest); tree.Session != id || tree.Changed || tree.Why != "" || tree.Differences != 0 || tree.Paths < 5000 {
 		t.Errorf("just frozen: %+v", tree)
 	}
 	s.in("alice", "chmod 640 /opt/env/hard && echo more > /opt/env/later")
@@ -44,7 +44,7 @@ func TestEnvironmentCompared(t *testing.T) {
 			t.Errorf("it lacks %q:\n%s", want, first)
 		}
 	}
-	if !strings.Contains(tree.Why, "has changed") || tree.Session != id || tree.Differences < 3 {
+	if !tree.Changed || !strings.Contains(tree.Why, "has changed") || tree.Session != id || tree.Differences < 3 {
 		t.Errorf("after changes: %+v", tree)
 	}
 	s.call("alice", http.MethodPost, "/api/v1/environments/"+digest+"/share", map[string]any{"with": "public"})

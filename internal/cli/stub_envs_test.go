@@ -62,7 +62,7 @@ func (s *stubEnvironments) list(user bool, shared bool) hubapi.Environments {
 
 func (s *stubEnvironments) routes(mux *http.ServeMux, mine bool) {
 	const api = hubapi.Base + "/environments"
-	known := []string{s.one.Digest, s.one.Name, s.one.Name + ":v0", s.one.Name + ":" + s.one.Tag}
+	known := []string{s.one.Digest, "9f86d081", s.one.Name, s.one.Name + ":v0", s.one.Name + ":" + s.one.Tag}
 	one := func(pattern string, serve func(w http.ResponseWriter, r *http.Request)) {
 		method, rest, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" "+api+"/{ref}"+rest, func(w http.ResponseWriter, r *http.Request) {
@@ -106,6 +106,8 @@ func (s *stubEnvironments) verify(w http.ResponseWriter, r *http.Request) {
 	switch r.PathValue("ref") {
 	case s.one.Name + ":v0":
 		c.Tree.Differences, c.Tree.First = 3, []string{"/opt/env/a.py: content", "/opt/env/b.py: mode 0644, 0600 in the session"}
+	case "9f86d081":
+		c.Tree.Changed, c.Tree.Why, c.Tree.Differences, c.Tree.First = true, "the session has changed", 1, []string{"/opt/env/later: a file in the session"}
 	case s.one.Digest:
 		c.Signers, c.Statements, c.Tree = []string{}, []hubapi.Statement{}, hubapi.TreeCheck{Why: "its session is gone", First: []string{}}
 	}

@@ -26,7 +26,7 @@ func (f *freezer) compare(ctx context.Context, c spawner.Caller, e images.Enviro
 		out.Why = err.Error()
 		return out
 	}
-	out.Session, out.Paths, out.Differences, out.First = e.FromSession, r.Paths, r.Differences, r.First
+	out.Session, out.Changed, out.Paths, out.Differences, out.First = e.FromSession, r.Changed, r.Paths, r.Differences, r.First
 	if r.Changed && r.Differences > 0 {
 		out.Why = "the session has changed since it was frozen, so these may be its changes; freeze again to be sure"
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -32,6 +33,30 @@ func BenchmarkScan(b *testing.B) {
 		files += n
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(files), "µs/file")
+}
+
+// BenchmarkPause tells how long a source with 50,000 files stands still when nothing has changed since the running pass.
+func BenchmarkPause(b *testing.B) {
+	testenv.Need(b, testenv.Root, testenv.Mksquashfs)
+	const files = 50_000
+	dir := b.TempDir()
+	upper := filepath.Join(dir, "upper")
+	for i := range files {
+		must(b, write(filepath.Join(upper, fmt.Sprintf("usr/%d/%d/%d", i/10_000, i/50, i)), "x"))
+	}
+	base := largeBase(b, filepath.Join(dir, "base"))
+	for _, cores := range []int{1, runtime.GOMAXPROCS(0)} {
+		b.Run(fmt.Sprintf("cores=%d", cores), func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+			var paused time.Duration
+			for b.Loop() {
+				r, err := Graft(b.Context(), Config{Base: base, Upper: upper, Strip: noRules(b), Out: io.Discard, Pause: func(context.Context) error { return nil }})
+				must(b, err)
+				paused += r.Paused
+			}
+			b.ReportMetric(float64(paused.Microseconds())/float64(b.N)/files, "µs/file-paused")
+		})
+	}
 }
 
 // BenchmarkGraft grafts up to 190 MB in 6,000 files of this host's onto a base of 190,000 inodes, and lets mksquashfs pack

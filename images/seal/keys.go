@@ -102,6 +102,14 @@ func (k *Keys) Trust(site string, publicKey []byte) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("trust %s: %w", site, err)
 	}
+	r, err := k.ring()
+	if err != nil {
+		return Key{}, fmt.Errorf("trust %s: %w", site, err)
+	}
+	if slices.ContainsFunc(r.keys, func(own Key) bool { return own.Own() && own.ID == key.ID }) {
+		return Key{}, errs.New(errs.Conflict, "trust %s: the key %s is this site's own, whose signatures count already", site, key.ID).
+			With("name the file with what `slipway keys show` printed at the other site")
+	}
 	if err := k.write(filepath.Join(trustedDir, site+publicEnding), key.PEM(), 0o644); err != nil {
 		return Key{}, fmt.Errorf("trust %s: %w", site, err)
 	}

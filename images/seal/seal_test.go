@@ -219,6 +219,9 @@ func TestTrust(t *testing.T) {
 			t.Errorf("Trust(%q): %v", site, err)
 		}
 	}
+	if _, err := cern.Trust("self", list(t, cern)[0].PEM()); !errs.Is(err, errs.Conflict) || len(list(t, cern)) != 1 {
+		t.Errorf("a site's own key is trusted as another's: %v", err)
+	}
 	if _, err := cern.Trust("rsa", []byte(rsaKey)); !errs.Is(err, errs.Invalid) {
 		t.Errorf("an RSA key is trusted: %v", err)
 	}

@@ -20,7 +20,7 @@ from fake import TOKEN, Drop, FakeService, Fault, unavailable
 from hub import Hub
 from slipway._async import BRISK, AsyncService
 from slipway._errors import InvalidError, UnavailableError
-from slipway._hub import StartError, clean_options, remembered
+from slipway._hub import StartError, clean_options, forget_options, remembered
 from slipway._launch import GRACE, Launch
 from slipway.spawner import SlipwaySpawner
 
@@ -534,6 +534,41 @@ async def test_fresh_acts_once(tmp_path: Path, hub: Hub, service: FakeService) -
     await ready(again)
     assert service.sessions["s-1"]["request"]["options"] == {"profile": "small"}
     await again.down()
+
+
+async def test_a_choice_that_could_not_start_is_forgotten(hub: Hub, service: FakeService) -> None:
+    """A start without options takes those of the last one that came up, not those that were refused since."""
+    hub.app.tornado_application.settings["slow_spawn_timeout"] = 10
+    await start(hub, {"profile": "small"})
+    await ready(hub)
+    await stop(hub)
+    async with hub.api() as api:
+        service.fail("POST /api/v1/sessions", Fault("invalid", 422, 'cpus: "abc" is not valid'))
+        assert (await api.post("/users/alice/server", json={"cpus": "abc"})).status_code == 422
+        assert (await api.post("/users/alice/server", json=["none"])).status_code in (400, 422)
+    await start(hub)
+    await ready(hub)
+    assert service.sessions["s-1"]["request"]["options"] == {"profile": "small"}
+
+
+async def test_a_choice_that_is_not_right_any_more_is_forgotten(hub: Hub, service: FakeService) -> None:
+    hub.app.tornado_application.settings["slow_spawn_timeout"] = 10
+    await start(hub, {"environment": "ana:v1"})
+    await ready(hub)
+    await stop(hub)
+    for code, status, then in (("over_quota", 429, {"environment": "ana:v1"}), ("not_found", 404, {})):
+        service.fail("POST /api/v1/sessions", Fault(code, status, "no"))
+        async with hub.api() as api:
+            assert (await api.post("/users/alice/server")).status_code == status
+        assert hub.spawner().orm_spawner.user_options == then
+
+
+def test_a_service_that_cannot_be_asked_has_judged_nothing() -> None:
+    spawner = SimpleNamespace(user_options={"profile": "small"}, orm_spawner=None)
+    forget_options(spawner, {}, UnavailableError("down"))
+    assert spawner.user_options == {"profile": "small"}
+    forget_options(spawner, {}, StartError(424, "its image is gone"))
+    assert spawner.user_options == {}
 
 
 async def test_fresh_is_forgotten_when_the_start_fails(hub: Hub, service: FakeService) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tornado import web
 
-from ._errors import InvalidError, SlipwayError
+from ._errors import InvalidError, SlipwayError, UnavailableError
 
 _REMEMBERED = 2000  # bytes of options that travel with the request for a form
 _PATH = re.compile(r"/([^/\\].*)?", re.DOTALL)  # of this host: not //elsewhere
@@ -87,18 +87,34 @@ def failed_form(reason: object) -> str:
 def settle_options(spawner: Any) -> dict[str, Any]:
     """Give this start's options, and leave in the Hub those that a later start without any takes again.
 
-    ``fresh`` acts once, and what are no options at all are not kept.
+    ``fresh`` acts once.
     """
     given = spawner.user_options
-    try:
-        options = given_options(given)
-    except InvalidError:
-        _keep(spawner, {})
-        raise
+    options = given_options(given)
     kept = {key: value for key, value in options.items() if key != "fresh"}
     if kept != given:
         _keep(spawner, kept)
     return options
+
+
+def proven_options(spawner: Any) -> dict[str, Any]:
+    """Give the options that the Hub remembers, of the last start that came up; what are none are forgotten."""
+    try:
+        return given_options(spawner.user_options)
+    except InvalidError:
+        return {}
+
+
+def forget_options(spawner: Any, proven: dict[str, Any], error: Exception) -> None:
+    """Remember those of the last start that came up instead of this one's, which did not.
+
+    Else a start without any would fail like the one before. What is not right any more is forgotten as
+    well; whoever could not be asked has judged nothing.
+    """
+    if isinstance(error, UnavailableError):
+        return
+    outdated = getattr(error, "code", "") in ("invalid", "not_found")
+    _keep(spawner, {} if outdated and spawner.user_options == proven else proven)
 
 
 def _keep(spawner: Any, options: dict[str, Any]) -> None:

@@ -30,7 +30,17 @@ from traitlets import Integer, Unicode, default
 
 from ._async import AsyncService
 from ._errors import SlipwayError, UnauthorizedError
-from ._hub import StartError, clean_options, failed_form, progress_event, remembered, settle_options, start_error
+from ._hub import (
+    StartError,
+    clean_options,
+    failed_form,
+    forget_options,
+    progress_event,
+    proven_options,
+    remembered,
+    settle_options,
+    start_error,
+)
 from ._launch import Launch
 from ._models import Session
 from ._transport import part
@@ -58,6 +68,10 @@ class SlipwaySpawner(Spawner):
     session_id = ""
     launch = ""
     _launch: Launch | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._proven = proven_options(self)  # the Hub makes a Spawner with what it remembers
 
     @default("start_timeout")
     def _default_start_timeout(self) -> int:
@@ -118,8 +132,13 @@ class SlipwaySpawner(Spawner):
             self._launch = launch = Launch(self.service, request, self.start_timeout, self._warn)
             self.session_id = (await launch.ask()).id
             await launch.up()
+            self._proven = proven_options(self)
         except SlipwayError as error:
+            forget_options(self, self._proven, error)
             raise start_error(error) from error
+        except StartError as error:
+            forget_options(self, self._proven, error)
+            raise
         except asyncio.CancelledError:
             launch.give_up()
             raise

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/internal/disksize"
 	"slipway/internal/errs"
 )
 
@@ -38,16 +39,7 @@ func (b Bound) String() string {
 }
 
 // size writes a number of bytes for people.
-func size(n int64) string {
-	units, x, at := []string{"B", "kB", "MB", "GB", "TB"}, float64(n), 0
-	for x >= 999.5 && at < len(units)-1 {
-		x, at = x/1000, at+1
-	}
-	if at > 0 && x < 99.95 {
-		return fmt.Sprintf("%.1f %s", x, units[at])
-	}
-	return fmt.Sprintf("%.0f %s", x, units[at])
-}
+func size(n int64) string { return disksize.Words(n) }
 
 // Usage says what an owner's environments take.
 type Usage struct {

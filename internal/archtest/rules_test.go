@@ -23,10 +23,11 @@ func rules() map[string]rule {
 		"internal/errs":     {},
 		"internal/secret":   {},
 		"internal/memsize":  {},
+		"internal/disksize": {},
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":   {own: []string{"internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/config":   {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
 		"internal/store":    {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
 
@@ -86,7 +87,7 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
@@ -100,7 +101,7 @@ func rules() map[string]rule {
 		"images": {
 			own: []string{
 				"images/blob", "images/compare", "images/graft", "images/inside", "images/oci", "images/render", "images/seal",
-				"images/secrets", "images/ship", "images/sif", "images/squash", "images/squashfs", "images/tree", "internal/errs",
+				"images/secrets", "images/ship", "images/sif", "images/squash", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
@@ -162,7 +163,7 @@ func rules() map[string]rule {
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":    {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
@@ -189,7 +190,7 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
-				"internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
+				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
 				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
 				"spawner", "spawner/docker", "spawner/local",

@@ -173,7 +173,7 @@ func hasMksquashfs(context.Context) error {
 }
 
 // leastSpace is how much room a freeze of an ordinary image needs at the least.
-const leastSpace = 5 << 30
+const leastSpace = 5e9
 
 func hasSpace(path string) error {
 	var s syscall.Statfs_t
@@ -181,7 +181,7 @@ func hasSpace(path string) error {
 		path = filepath.Dir(path)
 	}
 	if free := int64(s.Bavail) * s.Bsize; free < leastSpace {
-		return errs.New(errs.Unavailable, "%s free", spawner.FormatSize(free)).With("make room: a frozen environment takes about a gigabyte")
+		return errs.New(errs.Unavailable, "%s free", byteWords(free)).With("make room: a frozen environment takes about a gigabyte")
 	}
 	return nil
 }

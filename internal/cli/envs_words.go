@@ -11,20 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/disksize"
 )
 
-// byteWords gives a number of bytes as people say it, in decimal units.
-func byteWords(n int64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	x, at := float64(n), 0
-	for x >= 999.5 && at < len(units)-1 {
-		x, at = x/1000, at+1
-	}
-	if at > 0 && x < 9.95 || at >= 3 && x < 99.95 { // a gigabyte is much
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0") + " " + units[at]
-	}
-	return fmt.Sprintf("%.0f %s", x, units[at])
-}
+// byteWords gives a number of bytes as people say it.
+func byteWords(n int64) string { return disksize.Words(n) }
 
 // grouped writes a number with commas between its thousands.
 func grouped(n int64) string {

@@ -14,17 +14,6 @@ import (
 	"slipway/internal/errs"
 )
 
-func TestByteWords(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "1 kB", 88_412_160: "88 MB", 999_499_999: "999 MB", 999_500_000: "1 GB", 5_649_000_000: "5.6 GB",
-		1_620_000: "1.6 MB", 9_949: "9.9 kB", 9_951: "10 kB", 50_000_000_000: "50 GB", 12_340_000_000: "12.3 GB", 123_456_000_000: "123 GB", 2_500_000_000_000: "2.5 TB", 7_000_000_000_000_000: "7000 TB",
-	} {
-		if got := byteWords(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 files", 1: "1 file", 999: "999 files", 1204: "1,204 files", 1_000_000: "1,000,000 files", -12_345: "-12,345 files"} {
 		if got := count(n, "file", "files"); got != want {

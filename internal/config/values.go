@@ -7,10 +7,11 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"slipway/internal/disksize"
 	"slipway/internal/memsize"
 )
 
-// Size is a number of bytes, written as in "2G" (2 GiB).
+// Size is a number of bytes of memory, written as in "2G" (2 GiB).
 type Size int64
 
 // UnmarshalYAML reads a size.
@@ -23,7 +24,7 @@ func (s *Size) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// Bound is a number of bytes that may not be exceeded: a size, or "none", which is 0.
+// Bound is a number of bytes on disks that may not be exceeded, as in "50G" (50,000,000,000), or "none", which is 0.
 type Bound int64
 
 // UnmarshalYAML reads a bound.
@@ -32,9 +33,9 @@ func (b *Bound) UnmarshalYAML(node ast.Node) error {
 		*b = 0
 		return nil
 	}
-	n, err := memsize.Parse(scalar(node))
+	n, err := disksize.Parse(scalar(node))
 	if err != nil {
-		return wrong(node, "none, or "+memsize.Hint)
+		return wrong(node, "none, or "+disksize.Hint)
 	}
 	*b = Bound(n)
 	return nil

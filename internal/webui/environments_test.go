@@ -74,13 +74,13 @@ func keepsEnvironments() Visit {
 }
 
 func TestEnvironmentsPage(t *testing.T) {
-	view := EnvironmentsView{Environments: startable(), Usage: hubapi.EnvironmentUsage{Environments: 3, Own: 1 << 30, Shared: 2 << 30, Quota: 50 << 30}}
+	view := EnvironmentsView{Environments: startable(), Usage: hubapi.EnvironmentUsage{Environments: 3, Own: 1 << 30, Shared: 2 << 30, Quota: 50e9}}
 	doc := shown(t, func(w http.ResponseWriter) error { return EnvironmentsPage(w, keepsEnvironments(), view) })
 	tables := all(doc, "table")
 	if len(tables) != 2 || len(all(tables[0], "tr")) != 4 || len(all(tables[1], "tr")) != 2 {
 		t.Fatalf("%d tables", len(tables))
 	}
-	for _, words := range []string{"ana:v1", "the name leads to a newer one now", "Python 3.13.5, 143 packages", "carol/theirs:v1", "not looked at yet", "1 GiB of their own of at most 50 GiB"} {
+	for _, words := range []string{"ana:v1", "the name leads to a newer one now", "Python 3.13.5, 143 packages", "carol/theirs:v1", "not looked at yet", "1.1 GB of their own of at most 50 GB"} {
 		if !strings.Contains(text(doc), words) {
 			t.Errorf("it does not say %q", words)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/disksize"
 	"slipway/spawner"
 )
 
@@ -37,10 +38,13 @@ type origin struct {
 }
 
 // origins gives what can be started, and notes which one was chosen last: one that the profile and the image chosen with it still
-// allow. An environment is there once for each of its names.
+// allow. An environment is there once for each name that leads to it; under one that does not any more, only where it has no other.
 func (f Form) origins(chosen choice) (all origins) {
 	wish, picked := word(f.Chosen["environment"]), false
 	for _, e := range f.Environments {
+		if e.Moved && slices.ContainsFunc(f.Environments, func(o hubapi.Environment) bool { return o.Digest == e.Digest && !o.Moved && o.Mine == e.Mine }) {
+			continue
+		}
 		names := f.standsOn(e.Base)
 		wanted := !picked && wish != "" && e.Digest == wish && f.allows(chosen, names)
 		switch {
@@ -133,7 +137,7 @@ func ShortDigest(digest string) string {
 func originTitle(e hubapi.Environment) string {
 	words := []string{EnvironmentName(e)}
 	if e.Moved {
-		words[0] += " (older)"
+		words[0] = ShortDigest(e.Digest) + " (was " + words[0] + ")"
 	}
 	if e.Python != "" {
 		words = append(words, "Python "+e.Python)
@@ -142,7 +146,7 @@ func originTitle(e hubapi.Environment) string {
 		words = append(words, counted(e.Packages, "package"))
 	}
 	if e.Size > 0 {
-		words = append(words, spawner.FormatSize(e.Size))
+		words = append(words, disksize.Words(e.Size))
 	}
 	if !e.Created.IsZero() {
 		words = append(words, ago(e.Created))

@@ -53,9 +53,9 @@ func TestFormOffersEnvironments(t *testing.T) {
 	got, chosen, words := shownOrigins(t, Form{Catalogue: catalogue(), Environments: startable()})
 	want := []shownOrigin{
 		{"", "", "", "The image as it is"},
-		{"Your environments", digest("a"), `["notebook"]`, "ana:v1 · Python 3.13.5 · 143 packages · 3 GiB · 2 days ago"},
-		{"Your environments", digest("c"), `["notebook"]`, "ana:v1 (older) · Python 3.13.5 · 143 packages · 3 GiB · 2 days ago"},
-		{"Shared with you", digest("b"), `["root"]`, "carol/theirs:v1 · 3 GiB · 2 days ago"},
+		{"Your environments", digest("a"), `["notebook"]`, "ana:v1 · Python 3.13.5 · 143 packages · 3.2 GB · 2 days ago"},
+		{"Your environments", digest("c"), `["notebook"]`, "cccccccccccc (was ana:v1) · Python 3.13.5 · 143 packages · 3.2 GB · 2 days ago"},
+		{"Shared with you", digest("b"), `["root"]`, "carol/theirs:v1 · 3.2 GB · 2 days ago"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || chosen != "" {
 		t.Error(chosen, diff)

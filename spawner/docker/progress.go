@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/jsonstream"
+
+	"slipway/internal/disksize"
 )
 
 // progress adds up what the layers of an image say of their download and of their unpacking.
@@ -90,19 +92,11 @@ func (p *progress) tell(s stage) {
 // words say how far an image has come: first how much of it is here, then how much of that is unpacked.
 func (s stage) words(ref string) string {
 	if s.whole {
-		return fmt.Sprintf("Unpacking image %s: %s of %s, %d %%", ref, mebibytes(s.unpacked), mebibytes(s.size), 100*s.unpacked/s.size)
+		return fmt.Sprintf("Unpacking image %s: %s of %s, %d %%", ref, disksize.Words(s.unpacked), disksize.Words(s.size), 100*s.unpacked/s.size)
 	}
 	more := ""
 	if s.unsized {
 		more = " or more"
 	}
-	return fmt.Sprintf("Pulling image %s: %s of %s%s, %d %%", ref, mebibytes(s.here), mebibytes(s.size), more, 100*s.here/s.size)
-}
-
-// mebibytes writes a size as people read it.
-func mebibytes(n int64) string {
-	if n >= 1<<30 {
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
+	return fmt.Sprintf("Pulling image %s: %s of %s%s, %d %%", ref, disksize.Words(s.here), disksize.Words(s.size), more, 100*s.here/s.size)
 }

@@ -21,7 +21,7 @@ func TestProgress(t *testing.T) {
 	say := func(id, status string, current, total int64) {
 		m := jsonstream.Message{ID: id, Status: status}
 		if total > 0 {
-			m.Progress = &jsonstream.Progress{Current: current << 20, Total: total << 20}
+			m.Progress = &jsonstream.Progress{Current: current * 1e6, Total: total * 1e6}
 		}
 		p.add(m)
 	}
@@ -43,15 +43,15 @@ func TestProgress(t *testing.T) {
 	say("b", "Pull complete", 0, 0)
 	say("", "Digest: sha256:x", 0, 0)
 	want := []told{
-		{"Pulling image img: 10 MiB of 100 MiB or more, 10 %", 6},
-		{"Pulling image img: 310 MiB of 2.0 GiB, 15 %", 10},
-		{"Pulling image img: 400 MiB of 2.0 GiB, 20 %", 13},
-		{"Pulling image img: 400 MiB of 2.0 GiB, 20 %", 14},
+		{"Pulling image img: 10 MB of 100 MB or more, 10 %", 6},
+		{"Pulling image img: 310 MB of 2 GB, 15 %", 10},
+		{"Pulling image img: 400 MB of 2 GB, 20 %", 13},
+		{"Pulling image img: 400 MB of 2 GB, 20 %", 14},
 		{"Pulling image img: the registry broke off, trying again", 14},
-		{"Unpacking image img: 50 MiB of 2.0 GiB, 2 %", 67},
-		{"Unpacking image img: 100 MiB of 2.0 GiB, 5 %", 68},
-		{"Unpacking image img: 1.0 GiB of 2.0 GiB, 52 %", 84},
-		{"Unpacking image img: 2.0 GiB of 2.0 GiB, 100 %", 100},
+		{"Unpacking image img: 50 MB of 2 GB, 2 %", 67},
+		{"Unpacking image img: 100 MB of 2 GB, 5 %", 68},
+		{"Unpacking image img: 1.1 GB of 2 GB, 52 %", 84},
+		{"Unpacking image img: 2 GB of 2 GB, 100 %", 100},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(told{})); diff != "" {
 		t.Error(diff)

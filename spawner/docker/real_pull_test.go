@@ -32,11 +32,11 @@ func (l *listener) hear(message string, percent int) {
 func (l *listener) megabytes() (all []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	form := regexp.MustCompile(`^Pulling image \S+: (\d+) MiB of \d+ MiB( or more)?, \d+ %$`)
+	form := regexp.MustCompile(`^Pulling image \S+: ([\d.]+) ([kM]?B) of [\d.]+ MB( or more)?, \d+ %$`)
 	for _, t := range l.told {
 		if m := form.FindStringSubmatch(t.message); m != nil {
-			n, _ := strconv.Atoi(m[1])
-			all = append(all, n)
+			n, _ := strconv.ParseFloat(m[1], 64)
+			all = append(all, int(n*map[string]float64{"MB": 1}[m[2]]))
 		}
 	}
 	return all
@@ -96,7 +96,7 @@ func checkProgress(t *testing.T, heard *listener) {
 	for i, n := range all {
 		seen[n] = true
 		if i > 0 && n < all[i-1] {
-			t.Errorf("it went back from %d to %d MiB", all[i-1], n)
+			t.Errorf("it went back from %d to %d MB", all[i-1], n)
 		}
 	}
 	for _, m := range heard.told {

@@ -16,7 +16,6 @@ import (
 
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/spawner"
 	"slipway/spawner/docker"
 )
 

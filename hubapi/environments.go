@@ -14,12 +14,12 @@ type Environment struct {
 	Mine      bool      `json:"mine"`
 	Name      string    `json:"name"`
 	Tag       string    `json:"tag"`
-	Moved     bool      `json:"moved"` // the tag names a newer one now
+	Moved     bool      `json:"moved"` // the name and tag lead to another one now, and the digest alone to this
 	Note      string    `json:"note"`
-	Created   time.Time `json:"created"`
-	Used      time.Time `json:"used"` // for a job or session, the last time
-	Size      int64     `json:"size"` // bytes of the image
-	Own       int64     `json:"own"`  // bytes of that which are not its base's
+	Created   time.Time `json:"created"` // when its owner first had it
+	Used      time.Time `json:"used"`    // for a job or session, the last time
+	Size      int64     `json:"size"`    // bytes of the image
+	Own       int64     `json:"own"`     // bytes of that which are not its base's
 	Base      string    `json:"base"`
 	Session   string    `json:"session"`
 	Unchanged bool      `json:"unchanged"`
@@ -44,7 +44,8 @@ type Share struct {
 // EnvironmentDetails is all that is known of an environment.
 type EnvironmentDetails struct {
 	Environment
-	Architecture string `json:"architecture"`
+	Names        []string `json:"names"` // all that lead to it: name, or name:tag
+	Architecture string   `json:"architecture"`
 	// Architectures are all for which the reference means an environment; with @arm64 behind it a reference means that one.
 	Architectures []string        `json:"architectures"`
 	SIF           Blob            `json:"sif"` // the image's file, with its signatures

@@ -65,6 +65,19 @@ func inOrder(list []Environment) {
 	}
 }
 
+// Names gives the names that lead to an environment of an owner's.
+func (l *Library) Names(owner, digest string) ([]string, error) {
+	all, err := l.List(owner)
+	out := []string{}
+	for _, e := range all {
+		if e.Digest == digest && e.Name != "" && !e.Moved {
+			out = append(out, strings.TrimSuffix(e.Name+":"+e.Tag, ":"))
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
 const minPrefix = 6
 
 // Get finds one of the owner's environments by name:tag, name (the newest of it), digest, or a prefix of at least six hexadecimal digits.

@@ -17,10 +17,10 @@ import (
 const (
 	whichEnvironment = "an environment"
 	// reference says how an environment is named, in the help of every command that takes one.
-	reference = "REF is a digest, the beginning of one, a name (the newest of it), or name:tag; another user's is owner/name:tag. With @arm64\n" +
-		"behind it, it is the one for such machines."
+	reference = "REF is a digest, the beginning of one, a name (the newest of it), name:tag, or name: for the one without a tag; another\n" +
+		"user's is owner/name:tag. With @arm64 behind it, it is the one for such machines."
 	// ownReference is reference where only one's own will do.
-	ownReference = "REF is a digest, the beginning of one, a name, or name:tag."
+	ownReference = "REF is a digest, the beginning of one, a name (the newest of it), name:tag, or name: for the one without a tag."
 )
 
 // envsCommand is `slipway envs`.
@@ -30,8 +30,9 @@ func envsCommand(env Env) *cobra.Command {
 		Use: "envs", Aliases: []string{"environments"}, Args: nothingElse,
 		Short: "List your environments; show, compare, prove, name, share, ship or remove one",
 		Long: "List your environments, and with --shared those that others share with you.\n\n" +
-			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. A tag marked (moved) was\n" +
-			"given to a newer environment since; its digest still finds it. What is inside is found out in the seconds after a freeze.",
+			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. What is marked (moved)\n" +
+			"was called so until the name and tag were given to another one; its digest alone finds it now, for everybody. What is inside is\n" +
+			"found out in the seconds after a freeze.",
 		RunE: func(c *cobra.Command, _ []string) error { return runEnvs(c.Context(), env, shared, asJSON) },
 	}
 	c.Flags().BoolVar(&shared, "shared", false, "list what others share with you too")
@@ -86,13 +87,26 @@ func ownedName(e hubapi.Environment) string {
 	return e.Owner + "/" + cmp.Or(e.Name, shortDigest(e.Digest))
 }
 
-// fullName is the reference to an environment: its name and tag, or where it has none its digest.
+// fullName is the reference to an environment: its name and tag, or where none lead to it its digest.
 func fullName(e hubapi.Environment) string {
+	if e.Moved {
+		e.Name = ""
+	}
 	name := cmp.Or(ownedName(e), shortDigest(e.Digest))
 	if e.Name == "" || e.Tag == "" {
 		return name
 	}
 	return name + ":" + e.Tag
+}
+
+// nameAndDigest tells an environment from others of its name.
+func nameAndDigest(e hubapi.Environment) string {
+	digest := shortDigest(e.Digest)
+	if e.Moved {
+		e.Moved = false
+		return digest + " (was " + fullName(e) + ")"
+	}
+	return fullName(e) + " (" + digest + ")"
 }
 
 // tagWords marks a tag that finds another environment now.

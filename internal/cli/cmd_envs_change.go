@@ -86,9 +86,9 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 func envRemoveCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm REF...", Short: "Take names of environments away", Args: atLeastOne(whichEnvironment),
-		Long: "Take names of environments away: a name with its tag (name:tag), from all environments that it has stood for; a name alone, if\n" +
-			"it has one tag or none; or by its digest all names of an environment. It cannot be taken back. When the last name is gone the\n" +
-			"image goes too, within about an hour, unless a session or a job needs it or somebody else has it.\n\n" + ownReference,
+		Long: "Take names of environments away: a name with its tag (name:tag), or a name alone, if it has one tag or none; or by its digest\n" +
+			"all names of an environment. It cannot be taken back. When the last name is gone the image goes too, within about an hour, unless\n" +
+			"a session or a job needs it or somebody else has it. What had the name before it was moved stays, without a name.\n\n" + ownReference,
 		RunE: func(c *cobra.Command, args []string) error { return runEnvRemove(c.Context(), env, args, *asJSON) },
 	}
 }
@@ -163,12 +163,12 @@ func removedLines(before, after []hubapi.Environment) []string {
 	return out
 }
 
-// namesByDigest gives the names of each environment, each once; none for one that has no name.
+// namesByDigest gives the names that lead to each environment; none where it has no such name.
 func namesByDigest(list []hubapi.Environment) map[string][]string {
 	out := map[string][]string{}
 	for _, e := range list {
 		names := out[e.Digest]
-		if e.Name != "" && !slices.Contains(names, fullName(e)) {
+		if e.Name != "" && !e.Moved && !slices.Contains(names, fullName(e)) {
 			names = append(names, fullName(e))
 		}
 		out[e.Digest] = names

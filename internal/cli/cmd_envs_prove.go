@@ -39,7 +39,7 @@ func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON boo
 		return printJSON(env.Stdout, d)
 	}
 	p := &page{w: env.Stdout}
-	p.printf("%s (%s) -> %s (%s)\n", printable(fullName(d.Old)), shortDigest(d.Old.Digest), printable(fullName(d.New)), shortDigest(d.New.Digest))
+	p.printf("%s -> %s\n", printable(nameAndDigest(d.Old)), printable(nameAndDigest(d.New)))
 	for _, line := range d.Lines {
 		p.printf("%s\n", printable(line))
 	}

@@ -92,7 +92,7 @@ func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
 		made += " from session " + d.Session
 	}
 	pairs := [][2]string{
-		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
+		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"also named", otherNames(d)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
 		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", architectureWords(d)},
 		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)}, {"CUDA", cudaWords(in.CUDA)},
 		{"imports", importWords(d.Imports)},
@@ -103,6 +103,12 @@ func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
 	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", count(int64(len(d.Strip)), "rule", "rules"))})
 	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + byteWords(d.SIF.Size) + " with its signatures"})
 	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
+}
+
+// otherNames lists the further names of an environment.
+func otherNames(d hubapi.EnvironmentDetails) string {
+	this := strings.TrimSuffix(d.Name+":"+d.Tag, ":")
+	return strings.Join(slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == this && !d.Moved }), ", ")
 }
 
 // seals says who has signed an image, and who says where it comes from.

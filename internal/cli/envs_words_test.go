@@ -29,9 +29,9 @@ func TestNamesOfEnvironments(t *testing.T) {
 		name, full, tags string
 	}{
 		{hubapi.Environment{Mine: true, Name: "fit", Tag: "v1"}, "fit", "fit:v1", "v1"},
-		{hubapi.Environment{Mine: true, Name: "fit", Moved: true}, "fit", "fit", "(moved)"},
+		{hubapi.Environment{Mine: true, Name: "fit", Moved: true, Digest: digest}, "fit", "aaaaaaaaaaaa", "(moved)"},
 		{hubapi.Environment{Mine: true, Digest: digest}, "", "aaaaaaaaaaaa", ""},
-		{hubapi.Environment{Owner: "bob", Name: "fit", Tag: "v1", Moved: true}, "bob/fit", "bob/fit:v1", "v1 (moved)"},
+		{hubapi.Environment{Owner: "bob", Name: "fit", Tag: "v1", Moved: true, Digest: digest}, "bob/fit", "bob/aaaaaaaaaaaa", "v1 (moved)"},
 		{hubapi.Environment{Owner: "bob", Digest: digest}, "bob/aaaaaaaaaaaa", "bob/aaaaaaaaaaaa", ""},
 	} {
 		if name, full, tags := ownedName(tt.e), fullName(tt.e), tagWords(tt.e); name != tt.name || full != tt.full || tags != tt.tags {

@@ -38,10 +38,10 @@ func (s *stubEnvironments) theirs() hubapi.Environment {
 	}
 }
 
-// earlier is alice's environment of the same name, of which the tag was moved.
+// earlier is alice's environment of the same name and another tag.
 func (s *stubEnvironments) earlier() hubapi.Environment {
 	e := s.diff.Old
-	e.Created, e.Used, e.Own = recently(), recently(), 120_000_000
+	e.Created, e.Used, e.Own, e.Moved = recently(), recently(), 120_000_000, false
 	return e
 }
 
@@ -49,7 +49,7 @@ func (s *stubEnvironments) list(user bool, shared bool) hubapi.Environments {
 	list := []hubapi.Environment{}
 	if user {
 		old := s.earlier()
-		old.Name, old.Tag, old.Moved = "old", "v1", false
+		old.Name, old.Tag, old.Moved = "old", "v1", true
 		list = append(list, s.recent(), s.earlier(), old)
 	}
 	if user && shared {

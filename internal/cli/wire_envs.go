@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,9 +29,32 @@ func (f *freezer) look(c spawner.Caller, ref string) (images.Environment, images
 	if err != nil {
 		return images.Environment{}, v, err
 	}
-	owner, name := f.split(c.Hub, ref)
-	e, err := f.library.Find(v, owner, name)
+	e, err := f.lookAs(v, c.Hub, ref)
 	return e, v, err
+}
+
+// lookAs finds what a viewer of a hub means by a reference. It is the one way by which sessions, jobs and people get at environments.
+func (f *freezer) lookAs(v images.Viewer, hub, ref string) (images.Environment, error) {
+	owner, name := f.split(hub, ref)
+	e, err := f.library.Find(v, owner, name)
+	if err != nil && owner != "" {
+		err = fmt.Errorf("%.160s: %w", ref, err) // the library knows no users
+	}
+	return e, err
+}
+
+// own gives what a caller's reference means among her own environments: what others share with her is not hers to change.
+func (f *freezer) own(c spawner.Caller, ref string) (v images.Viewer, name string, err error) {
+	e, v, err := f.look(c, ref)
+	if err != nil {
+		return v, "", err
+	}
+	if user := identity.UserOf(e.Owner); e.Owner != v.Owner {
+		return v, "", errs.New(errs.Forbidden, "%.160s is %s's environment", ref, user).
+			With(fmt.Sprintf("only %s names, shares and removes it, and has its history; you may run, show and compare it", user))
+	}
+	_, name = f.split(c.Hub, ref)
+	return v, name, nil
 }
 
 // entries finds what a caller means by a reference: an environment for each architecture, this host's first.
@@ -118,9 +142,13 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	if err != nil {
 		return hubapi.EnvironmentDetails{}, err
 	}
+	names, err := f.library.Names(e.Owner, e.Digest)
+	if err != nil {
+		return hubapi.EnvironmentDetails{}, err
+	}
 	m := e.Manifest
 	return hubapi.EnvironmentDetails{
-		Environment: f.wire(e, v.Owner), Architecture: m.Architecture, Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
+		Environment: f.wire(e, v.Owner), Names: some(names), Architecture: m.Architecture, Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
 		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Sockets: some(m.Sockets), Devices: some(m.Devices),
 		Added: some(m.Added), Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
@@ -149,11 +177,11 @@ func (f *freezer) architectures(c spawner.Caller, v images.Viewer, ref string) [
 
 // History lists what a name has stood for, and what came from the same session.
 func (f *freezer) History(_ context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error) {
-	v, err := f.callersViewer(c)
+	v, name, err := f.own(c, ref)
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.library.History(v.Owner, ref)
+	all, err := f.library.History(v.Owner, name)
 	return f.wireAll(all, v), err
 }
 
@@ -202,32 +230,38 @@ func (f *freezer) SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byt
 
 // Tag gives one of the caller's environments another name.
 func (f *freezer) Tag(_ context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error) {
-	v, err := f.callersViewer(c)
+	v, name, err := f.own(c, ref)
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.Tag(v.Owner, ref, r.Name, r.Tag)
+	e, err := f.library.Tag(v.Owner, name, r.Name, r.Tag)
 	return f.wire(e, v.Owner), err
 }
 
 // Share says who else may use one of the caller's environments.
 func (f *freezer) Share(_ context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error) {
-	v, err := f.callersViewer(c)
+	v, name, err := f.own(c, ref)
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.SetShare(v, ref, images.Share{With: images.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
+	e, err := f.library.SetShare(v, name, images.Share{With: images.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
 	return f.wire(e, v.Owner), err
 }
 
 // Remove takes a name of the caller's away.
 func (f *freezer) Remove(_ context.Context, c spawner.Caller, ref string) (hubapi.Removed, error) {
-	v, err := f.callersViewer(c)
+	v, name, err := f.own(c, ref)
 	if err != nil {
 		return hubapi.Removed{}, err
 	}
-	r, err := f.library.Remove(v.Owner, ref)
+	r, err := f.library.Remove(v.Owner, name)
 	return hubapi.Removed{Digest: r.Digest, Names: some(r.Names)}, err
+}
+
+// Groups gives those with which the caller can share.
+func (f *freezer) Groups(_ context.Context, c spawner.Caller) ([]string, error) {
+	v, err := f.callersViewer(c)
+	return v.Groups, err
 }
 
 // Usage says what the caller's environments take.

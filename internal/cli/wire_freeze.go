@@ -45,10 +45,11 @@ func (f *freezer) Freeze(
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
 	}
 	defer done()
+	source.Idle = !w.Phase.Active()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
-		Progress: func(p images.Progress) { progress(wireProgress(p)) },
+		Progress: func(p images.Progress) { progress(wireProgress(p, source.Idle)) },
 	})
 	if err != nil {
 		return hubapi.Environment{}, err
@@ -65,8 +66,7 @@ func (f *freezer) Freeze(
 
 // find gives the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
 func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref string) (digest string, err error) {
-	owner, name := f.split(hub, ref)
-	e, err := f.library.Find(f.viewer(hub, user), owner, name)
+	e, err := f.lookAs(f.viewer(hub, user), hub, ref)
 	if err == nil {
 		err = e.RunsHere()
 	}
@@ -87,16 +87,17 @@ func (f *freezer) viewer(hub string, user spawner.User) images.Viewer {
 	return images.Viewer{Owner: f.principal(hub, user), Groups: f.groups(hub, user)}
 }
 
-func wireProgress(p images.Progress) hubapi.Progress {
+// wireProgress shows a step of a freeze; idle: of a session that does not run.
+func wireProgress(p images.Progress, idle bool) hubapi.Progress {
 	percent := p.Percent
 	if p.Total == 0 && percent == 0 {
 		percent = -1
 	}
-	return hubapi.Progress{Stage: string(p.Stage), Percent: percent, Files: p.Files, Bytes: p.Bytes, Message: stageMessage(p)}
+	return hubapi.Progress{Stage: string(p.Stage), Percent: percent, Files: p.Files, Bytes: p.Bytes, Message: stageMessage(p, idle)}
 }
 
 // stageMessage tells a stage to people.
-func stageMessage(p images.Progress) string {
+func stageMessage(p images.Progress, idle bool) string {
 	switch p.Stage {
 	case images.Scanning:
 		return "looking for changes"
@@ -104,10 +105,11 @@ func stageMessage(p images.Progress) string {
 		return "taking a snapshot of the changes"
 	case images.Preparing:
 		return "converting the base image, once for all who use it" + pauseWords(p)
-	case images.Reading:
-		return "storing the changes, the session goes on" + pauseWords(p)
-	case images.Settling:
-		return "storing what has changed meanwhile, the session stands still"
+	case images.Reading, images.Settling:
+		if idle {
+			return "storing the changes"
+		}
+		return storingWords(p)
 	case images.Indexing:
 		return "writing the tables"
 	case images.Packing:
@@ -117,6 +119,13 @@ func stageMessage(p images.Progress) string {
 	default:
 		return string(p.Stage)
 	}
+}
+
+func storingWords(p images.Progress) string {
+	if p.Stage == images.Settling {
+		return "storing what has changed meanwhile, the session stands still"
+	}
+	return "storing the changes, the session goes on" + pauseWords(p)
 }
 
 // pauseWords tells ahead of a pause that is long enough to be felt.

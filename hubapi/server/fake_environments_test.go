@@ -109,6 +109,9 @@ func (f *fakeEnvironments) Tag(ctx context.Context, c spawner.Caller, ref string
 	if err != nil {
 		return e, err
 	}
+	if r.Name == "Bad" {
+		return e, errs.Bad("name", r.Name, "another")
+	}
 	e.Name, e.Tag = r.Name, r.Tag
 	f.did("tag %s %s:%s", ref, r.Name, r.Tag)
 	return e, nil
@@ -138,6 +141,10 @@ func (f *fakeEnvironments) Usage(_ context.Context, c spawner.Caller) (hubapi.En
 		return hubapi.EnvironmentUsage{}, nil
 	}
 	return hubapi.EnvironmentUsage{Environments: 1, Own: 5, Shared: 7, Quota: 100}, nil
+}
+
+func (f *fakeEnvironments) Groups(_ context.Context, c spawner.Caller) ([]string, error) {
+	return []string{"higgs"}, nil
 }
 
 func (f *fakeEnvironments) Sweep(_ context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error) {

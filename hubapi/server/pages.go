@@ -235,6 +235,11 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: sentence(body.Error.Message), Next: sentence(body.Error.Remedy),
 		Link: hubOfPage(r.Context()).PagesPrefix, Label: "Sessions and jobs",
 	}
+	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), n.Link)
+	there := r.Method == http.MethodPost && kind != errs.NotFound
+	if link, label := environmentsBack(rest, there); link != "" && kind != errs.Unauthorized {
+		n.Link, n.Label = n.Link+link, label
+	}
 	switch kind {
 	case errs.NotFound:
 		n.Title = "Not found"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -17,6 +18,7 @@ import (
 func (p *pages) environmentPages(r chi.Router) {
 	r.Get("/environments", p.show(p.environments))
 	r.Get("/environments/{ref}", p.show(p.environment))
+	r.Get("/environments/{owner}/{name}", p.show(p.owners))
 	r.Get("/environments/{ref}/diff", p.show(p.difference))
 	r.Get("/environments/{ref}/remove", p.show(p.askRemove))
 	r.Post("/environments/{ref}/share", p.act(p.share))
@@ -61,13 +63,27 @@ func (p *pages) environment(w http.ResponseWriter, r *http.Request, v visitor) e
 	if err != nil {
 		return err
 	}
-	var history []hubapi.Environment
+	view := webui.EnvironmentView{EnvironmentDetails: details}
 	if details.Mine {
-		if history, err = p.cfg.Environments.History(r.Context(), v.caller, ref); err != nil {
+		if view.History, err = p.cfg.Environments.History(r.Context(), v.caller, ref); err != nil {
+			return err
+		}
+		if view.Groups, err = p.cfg.Environments.Groups(r.Context(), v.caller); err != nil {
 			return err
 		}
 	}
-	return webui.EnvironmentPage(w, p.view(v), webui.EnvironmentView{EnvironmentDetails: details, History: history})
+	return webui.EnvironmentPage(w, p.view(v), view)
+}
+
+// owners leads to the page of another user's environment, which is called owner/name as people write it.
+func (p *pages) owners(w http.ResponseWriter, r *http.Request, v visitor) error {
+	owner, err := url.PathUnescape(chi.URLParam(r, "owner"))
+	name, err2 := url.PathUnescape(chi.URLParam(r, "name"))
+	if err != nil || err2 != nil {
+		return errs.New(errs.NotFound, "there is no such page")
+	}
+	http.Redirect(w, r, v.hub.PagesPrefix+environmentPath(owner+"/"+name), http.StatusFound)
+	return nil
 }
 
 func (p *pages) difference(w http.ResponseWriter, r *http.Request, v visitor) error {
@@ -147,6 +163,19 @@ func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 // withCaller lets what a page does be logged like what the API does.
 func withCaller(ctx context.Context, c spawner.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// environmentsBack gives where somebody goes on whose request of these pages failed: to the environment whose form it was, if that is
+// there, or to all. Empty for other pages.
+func environmentsBack(rest string, there bool) (link, label string) {
+	words := strings.Split(rest, "/")
+	switch {
+	case words[0] != "environments":
+		return "", ""
+	case there && len(words) > 1:
+		return strings.Join(words[:2], "/"), "Back to the environment"
+	}
+	return words[0], "Environments"
 }
 
 func environmentPath(ref string) string { return "environments/" + url.PathEscape(ref) }

@@ -23,6 +23,11 @@ func TestEnvironmentPages(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.Code, r.Body)
 		}
 	}
+	for path, to := range map[string]string{"environments/carol/theirs:v1": "environments/carol%2Ftheirs:v1"} {
+		if r := p.get(prefix + path); r.Code != http.StatusFound || r.Header().Get("Location") != prefix+to {
+			t.Errorf("%s: %d %s", path, r.Code, r.Header().Get("Location"))
+		}
+	}
 	for path, status := range map[string]int{"environments/other": 404, "environments/mine:v%201/diff": 422, "environments/a/b/c": 404} {
 		if r := p.get(prefix + path); r.Code != status {
 			t.Errorf("%s: %d", path, r.Code)
@@ -58,6 +63,12 @@ func TestEnvironmentForms(t *testing.T) {
 		r := tc.who.do("POST", prefix+tc.path, form)
 		if r.Code != tc.status || tc.to != "" && !strings.HasPrefix(r.Header().Get("Location"), prefix+tc.to) {
 			t.Errorf("%s: %d %v %s", tc.path, r.Code, r.Header(), r.Body)
+		}
+	}
+	for path, back := range map[string]string{at + "/tag": at, "environments/other/tag": "environments"} {
+		r := p.do("POST", prefix+path, url.Values{"token": {token}, "name": {"Bad"}})
+		if r.Code < 400 || !strings.Contains(r.Body.String(), `href="`+prefix+back+`"`) {
+			t.Errorf("%s leads nowhere: %d %s", path, r.Code, r.Body)
 		}
 	}
 	if done := fake.all(); len(done) != 3 || !slices.ContainsFunc(done, func(s string) bool { return strings.Contains(s, "higgs") }) {

@@ -71,6 +71,7 @@ type Environments interface {
 	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
 	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
 	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
+	Groups(ctx context.Context, c spawner.Caller) ([]string, error) // with which she can share
 	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
 	// For lists what a user's session may start from, her own and what is shared with her, the newest first; Of finds one of it. Only a
 	// hub's Spawner may ask, for users of that hub.

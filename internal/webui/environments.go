@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"slipway/hubapi"
 )
@@ -100,6 +101,7 @@ func EnvironmentsPage(w http.ResponseWriter, v Visit, view EnvironmentsView) err
 type EnvironmentView struct {
 	hubapi.EnvironmentDetails
 	History []hubapi.Environment // of its name and session, the newest first; empty for somebody else's
+	Groups  []string             // of the visitor, with which it can be shared
 }
 
 type environmentBody struct {
@@ -107,6 +109,7 @@ type environmentBody struct {
 	Details hubapi.EnvironmentDetails
 	Inside  inside
 	History []step
+	Groups  []string
 }
 
 // step is one environment in a history.
@@ -134,11 +137,27 @@ func (b environmentBody) Previous() *step {
 func EnvironmentPage(w http.ResponseWriter, v Visit, view EnvironmentView) error {
 	e := environmentRow{Environment: view.Environment, Visit: v}
 	body := environmentBody{environmentRow: e, Details: view.EnvironmentDetails, Inside: readInside(view.Inventory), History: steps(v, view)}
+	body.Groups = view.groups()
 	f := frame{Title: "Environment " + e.Title(), Script: true, Visit: v, Body: body}
 	if !e.Known || e.Imports != nil && e.Imports.State == hubapi.ImportsWaiting && len(e.Imports.Lines) == 0 {
 		f.Refresh = 5 // it is being looked at
 	}
 	return write(w, http.StatusOK, "environment.html", f)
+}
+
+// groups are those with which it can be shared, and the one with which it is.
+func (v EnvironmentView) groups() []string {
+	out := slices.Clone(v.Groups)
+	if v.Share.Group != "" && !slices.Contains(out, v.Share.Group) {
+		out = append(out, v.Share.Group)
+	}
+	return out
+}
+
+// AlsoNamed are the further names that lead to it.
+func (b environmentBody) AlsoNamed() []string {
+	this := strings.TrimSuffix(b.Name+":"+b.Tag, ":")
+	return slices.DeleteFunc(slices.Clone(b.Details.Names), func(name string) bool { return name == this && !b.Moved })
 }
 
 func steps(v Visit, view EnvironmentView) (out []step) {

@@ -77,7 +77,7 @@ func TestEnvironmentsPage(t *testing.T) {
 	view := EnvironmentsView{Environments: startable(), Usage: hubapi.EnvironmentUsage{Environments: 3, Own: 1 << 30, Shared: 2 << 30, Quota: 50e9}}
 	doc := shown(t, func(w http.ResponseWriter) error { return EnvironmentsPage(w, keepsEnvironments(), view) })
 	tables := all(doc, "table")
-	if len(tables) != 2 || len(all(tables[0], "tr")) != 4 || len(all(tables[1], "tr")) != 2 {
+	if len(tables) != 2 || len(all(tables[0], "tr")) != 5 || len(all(tables[1], "tr")) != 2 {
 		t.Fatalf("%d tables", len(tables))
 	}
 	for _, words := range []string{"ana:v1", "the name leads to a newer one now", "Python 3.13.5, 143 packages", "carol/theirs:v1", "not looked at yet", "1.1 GB of their own of at most 50 GB"} {
@@ -105,16 +105,35 @@ func TestEnvironmentPage(t *testing.T) {
 	before := d.Environment
 	before.Digest, before.Tag = digest("7"), "v0"
 	again := d.Environment
+	lonely := d
+	lonely.Share = hubapi.Share{With: "private"}
+	page := shown(t, func(w http.ResponseWriter) error {
+		return EnvironmentPage(w, keepsEnvironments(), EnvironmentView{EnvironmentDetails: lonely})
+	})
+	if len(all(page, "select")) != 1 || strings.Contains(text(page), "a group") {
+		t.Error("a group is offered to somebody who is in none")
+	}
 	again.Name, again.Tag = "other", "v9"
-	view := EnvironmentView{EnvironmentDetails: d, History: []hubapi.Environment{d.Environment, again, before}}
+	view := EnvironmentView{EnvironmentDetails: d, Groups: []string{"top"}, History: []hubapi.Environment{d.Environment, again, before}}
 	doc := shown(t, func(w http.ResponseWriter) error { return EnvironmentPage(w, keepsEnvironments(), view) })
 	for _, words := range []string{
-		d.Note, d.Digest, "held still for 50 ms", "2 pip packages", "1 apt package", "editable, from /opt/uproot", "access lists of 1 file.", "/opt/env/tmux.sock", "/opt/env/null",
+		d.Note, d.Digest, "Also named", "published", "held still for 50 ms", "2 pip packages", "1 apt package", "editable, from /opt/uproot", "access lists of 1 file.", "/opt/env/tmux.sock", "/opt/env/null",
 		"homes are mounted", "/opt/env/share/test.key", "The image is signed by", "This site states: alice made it as analysis:v1", "%%grid --env analysis:v1",
 	} {
 		if !strings.Contains(text(doc), words) {
 			t.Errorf("it does not say %q", words)
 		}
+	}
+	var groups []string
+	for _, s := range all(doc, "select") {
+		for _, o := range all(s, "option") {
+			if attr(s, "name") == "group" && has(o, "selected") == (attr(o, "value") == d.Share.Group) {
+				groups = append(groups, attr(o, "value"))
+			}
+		}
+	}
+	if !slices.Equal(groups, []string{"top", "higgs"}) {
+		t.Errorf("it can be shared with %q", groups)
 	}
 	compare := 0
 	for _, a := range all(doc, "a") {

@@ -26,7 +26,9 @@ func startable() []hubapi.Environment {
 	shared.Mine, shared.Owner, shared.Known, shared.Packages, shared.Python = false, "carol", false, 0, ""
 	moved := environment("c", "ana", "x")
 	moved.Moved = true
-	return []hubapi.Environment{environment("a", "ana", "x"), shared, moved, environment("d", "stranded", "gone")}
+	again := environment("a", "fit", "x") // a name that it has lost, beside one that it has
+	again.Moved = true
+	return []hubapi.Environment{environment("a", "ana", "x"), shared, moved, again, environment("d", "stranded", "gone")}
 }
 
 // origin is what the form shows of one environment.

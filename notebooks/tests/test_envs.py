@@ -13,10 +13,11 @@ import slipway
 from conftest import ROOT
 from fake import FakeService
 from slipway import Client, Env, InvalidError
-from slipway._envs import Difference, Table, amount, split_name
+from slipway._envs import Difference, Table, split_name
 from slipway._freeze import SecretsError, parse_freeze
 from slipway._home import HomePackage, home_packages, home_warning
 from slipway._site import Environment
+from slipway._wire import amount
 from test_magic import Notebook, notebook  # noqa: F401 - a fixture
 
 TESTDATA = ROOT / "hubapi" / "testdata"
@@ -39,7 +40,7 @@ def test_envs_are_a_table(here: FakeService) -> None:
     head, row = repr(mine).splitlines()
     assert head.split() == ["environment", "digest", "made", "python", "packages", "size", "own", "shared", "with"]
     assert row.split()[:5] == ["gpu:1", "cd" * 6, "2026-11-20", "10:04", here.python]
-    assert "3.00 GB" in row
+    assert " 3 GB " in row
     both = slipway.envs(shared=True)
     assert [env.record.label for env in both] == ["gpu:1", "carol/gpu:1"]
     assert "<td>carol/gpu:1</td>" in both._repr_html_()
@@ -120,8 +121,8 @@ def test_the_shared_example_of_details(here: FakeService) -> None:
 
 def test_tables_and_sizes() -> None:
     assert repr(Table(("a", "b"), [("1", "222"), ("33", "4")])) == "a   b\n1   222\n33  4"
-    sizes = [amount(n) for n in (0, 999, 1500, 250_000, 99_949_999, 5e9)]
-    assert sizes == ["0 B", "999 B", "1.5 kB", "250 kB", "99.9 MB", "5.00 GB"]
+    sizes = [amount(n) for n in (0, 999, 1000, 1500, 250_000, 99_949_999, 999_500_000, 5e9, 53.7e9, 7e15)]
+    assert sizes == ["0 B", "999 B", "1 kB", "1.5 kB", "250 kB", "100 MB", "1 GB", "5 GB", "53.7 GB", "7000 TB"]
     assert split_name("ana:v1", "") == split_name("ana", "v1") == split_name("ana:v1", "v1") == ("ana", "v1")
     with pytest.raises(InvalidError, match="another tag"):
         split_name("ana:v1", "v2")
@@ -132,9 +133,7 @@ def test_tables_and_sizes() -> None:
 
 def test_freeze(notebook: Notebook, service: FakeService) -> None:  # noqa: F811
     assert notebook.run('%freeze --name ana:v1 --note "with uproot" --allow-secret /opt/t.key') is None
-    assert notebook.out.startswith(
-        "▸ freezing: squashing 40 % 1.0 MB\n▸ environment abababababab frozen now, 2.50 GB ("
-    )
+    assert notebook.out.startswith("▸ freezing: squashing 40 % 1 MB\n▸ environment abababababab frozen now, 2.5 GB (")
     assert isinstance(notebook.value, Env)
     assert notebook.value.digest == "sha256:" + "ab" * 32
     asked = dict(service.freeze_asked)

@@ -69,8 +69,8 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert notebook.names["result"] == 42
     assert notebook.names["_job"].id == "j-1"
     lines = out.splitlines()
-    assert lines[0] == "▸ freezing: squashing 40 % 1.0 MB"
-    assert lines[1].startswith("▸ environment abababababab frozen now, 2.50 GB (")
+    assert lines[0] == "▸ freezing: squashing 40 % 1 MB"
+    assert lines[1].startswith("▸ environment abababababab frozen now, 2.5 GB (")
     assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1G, 1h, ")
     assert "▸ running" in lines
     assert any(line.startswith("hé ") for line in lines)

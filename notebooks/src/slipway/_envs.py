@@ -10,7 +10,7 @@ from typing import Any
 from ._client import Client
 from ._errors import InvalidError
 from ._site import Environment
-from ._wire import JSON, items, text
+from ._wire import JSON, amount, items, text
 
 _HEAD = ("environment", "digest", "made", "python", "packages", "size", "own", "shared with")
 
@@ -207,15 +207,6 @@ def split_name(name: str, tag: str) -> tuple[str, str]:
 def moment(time: str) -> str:
     """Write a time as people read it, to the minute."""
     return time[:16].replace("T", " ")
-
-
-def amount(size: float) -> str:
-    """Write a size as people read it."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.2f} GB"
 
 
 def _mapping(value: object) -> JSON:

@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from ._client import Client
-from ._envs import Env, amount, split_name
+from ._envs import Env, split_name
 from ._errors import ConflictError, InvalidError, MissingError
 from ._home import home_packages, home_warning
 from ._show import Screen
 from ._site import Environment, FreezeStep
 from ._use import cvmfs_repositories, imported_modules
 from ._watch import WatchInterrupted
+from ._wire import amount
 
 _HELP = """\
 Make an environment out of this session: what is installed here now, exact to the last bit, for jobs and for

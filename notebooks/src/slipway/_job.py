@@ -17,6 +17,7 @@ from ._errors import NotFoundError, SlipwayError
 from ._models import Job, Outcome
 from ._runner import OUTCOME, RESULT
 from ._site import JobFile
+from ._wire import amount
 
 _OWN = {OUTCOME, RESULT}
 
@@ -72,7 +73,7 @@ class OutputFile:
 
     def __repr__(self) -> str:
         """Name and size."""
-        return f"<{self.name} {megabytes(self.size)}>"
+        return f"<{self.name} {amount(self.size)}>"
 
 
 class JobHandle:
@@ -207,13 +208,6 @@ class JobHandle:
 
     def _repr_html_(self) -> str:
         return f"<code>{html.escape(self._line())}</code>"
-
-
-def megabytes(size: float) -> str:
-    """Write a size as people read it."""
-    if size < 1000:
-        return f"{size:.0f} B"
-    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How values of the service's documents are read: what is missing or of another type gets a default."""
+"""How values of the service's documents are read and shown: what is missing or of another type gets a default."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def lines(doc: JSON, key: str) -> str:
     """Read lines of text, given as a list or as one text."""
     value = doc.get(key)
     return "\n".join(map(str, value)) if isinstance(value, list) else text(doc, key)
+
+
+def amount(size: float) -> str:
+    """Write a number of bytes as people read it, and as `slipway` and the pages do."""
+    units = ["B", "kB", "MB", "GB", "TB"]
+    at = 0
+    while size >= 999.5 and at < len(units) - 1:
+        size, at = size / 1000, at + 1
+    fine = (at > 0 and size < 9.95) or (at >= 3 and size < 99.95)
+    number = f"{size:.1f}".removesuffix(".0") if fine else f"{size:.0f}"
+    return f"{number} {units[at]}"

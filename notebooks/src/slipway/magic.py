@@ -17,12 +17,13 @@ from . import _check
 from ._client import Client
 from ._errors import InvalidError
 from ._freeze import FreezeOptions, freeze_session, warn_of_home
-from ._job import GridError, JobHandle, megabytes
+from ._job import GridError, JobHandle
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._show import Screen
 from ._site import Environment
 from ._watch import WatchInterrupted, watch
+from ._wire import amount
 
 
 @magics_class
@@ -86,7 +87,7 @@ class GridMagics(Magics):
             backend=options.backend,
             request_id=str(uuid.uuid4()),
         )
-        size = megabytes(sum(map(len, files.values())))
+        size = amount(sum(map(len, files.values())))
         cpus = f"{record.cpus:g} CPU" if record.cpus else ""
         gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
         asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]

@@ -102,7 +102,9 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	if req.room, err = l.roomFor(ctx, req.Owner, "", 1); err != nil {
 		return frozen{}, err
 	}
-	m.expect(files, pauseFor(files, took))
+	if !req.Source.Idle {
+		m.expect(files, pauseFor(files, took))
+	}
 	base, err := l.prepareBase(ctx, req.Source, m.show)
 	if err != nil {
 		return frozen{}, err
@@ -143,6 +145,9 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 	}
 	if err != nil {
 		return frozen{}, err
+	}
+	if req.Source.Idle {
+		d.paused = 0 // nothing stood still that did not before
 	}
 	m.at(Writing, 0, 0, 0)
 	return l.finish(req, d, path)

@@ -111,6 +111,20 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// TestIdleSource is held still like another, but nothing stood still for it.
+func TestIdleSource(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(nastyChanges)
+	var s session
+	e := freeze(t, newLibrary(t), f, func(r *Request) {
+		s.attach(&r.Source)
+		r.Source.Idle = true
+	})
+	if s.check(t, 1); e.Paused != 0 {
+		t.Errorf("it stood still for %v", e.Paused)
+	}
+}
+
 func TestOwnersAreApart(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)

@@ -21,6 +21,7 @@ type Source struct {
 
 	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
 	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs
+	Idle   bool                        // nothing runs, and Pause only makes sure of that
 }
 
 // Base names the image that a source was started from.

@@ -88,7 +88,7 @@ func frozenWords(e hubapi.Environment) string {
 		return fmt.Sprintf("unchanged as %s, %s", shortDigest(e.Digest), byteWords(e.Size))
 	}
 	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", shortDigest(e.Digest), byteWords(e.Size), byteWords(e.Own))
-	if e.Paused > 0 {
+	if e.Paused >= 0.005 { // else it reads as none
 		words += fmt.Sprintf("; the session stood still for %.2f s", e.Paused)
 	}
 	return words

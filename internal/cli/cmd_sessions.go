@@ -48,12 +48,28 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 	var rows [][]string
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.User, s.Name, s.Kind, s.Phase, s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), remark(s.Workload),
+			s.ID, s.User, s.Name, s.Kind, s.Phase, s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), sessionRemark(s),
 		})
 	}
 	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
 	return printTable(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
 }
+
+// sessionRemark is a session's remark; of one that keeps changes it says over what, by which several of a server's are told apart.
+func sessionRemark(s hubapi.Session) string {
+	words := remark(s.Workload)
+	switch {
+	case words != keptWords:
+		return words
+	case s.Environment != "":
+		return words + ", over " + shortDigest(s.Environment)
+	case s.Image != "":
+		return words + ", over " + s.Image
+	}
+	return words
+}
+
+const keptWords = "changes are kept"
 
 // remark is what the owner of a workload should know at a glance.
 func remark(w hubapi.Workload) string {
@@ -63,7 +79,7 @@ func remark(w hubapi.Workload) string {
 	case w.Outcome != nil && (w.Outcome.Failed || w.Outcome.Expired):
 		return w.Outcome.Reason
 	case w.Phase == "stopped" && w.Kind != "job" && w.Up != nil:
-		return "changes are kept"
+		return keptWords
 	default:
 		return ""
 	}

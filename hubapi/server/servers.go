@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"time"
@@ -35,18 +36,9 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.stream(r.Context())
 	defer cancel()
-	being, err := isBeingStarted(ctx, servers, string(c.User), req.Name)
-	if err != nil {
-		return err
-	}
 	out := startSSE(ctx, w)
 	defer out.end()
-	tell := func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) }
-	if being {
-		err = followStart(ctx, servers, string(c.User), req.Name, tell)
-	} else {
-		err = startAndFollow(ctx, servers, string(c.User), req, tell)
-	}
+	err = s.start(ctx, servers, c, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
 	session := hubapi.Session{}
 	if err == nil {
 		session, err = s.runningSession(ctx, c, req.Name)
@@ -74,22 +66,84 @@ func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
 	return servers, nil
 }
 
-// isBeingStarted looks whether a start is there to be joined; a server that can neither be joined nor started is an error.
-func isBeingStarted(ctx context.Context, servers Servers, user, name string) (bool, error) {
-	now, err := servers.Server(ctx, user, name)
+// start joins a start that is under way, or asks for one, and tells of it until the server is up.
+func (s *Server) start(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
 	switch {
-	case errs.Is(err, errs.NotFound):
-		return false, nil
 	case err != nil:
-		return false, err
-	case now.Ready:
-		return false, errs.New(errs.Conflict, "your server %q runs already", name).
-			With("`slipway sessions` lists it; stop it first, or give another name")
-	case now.Pending == "" || now.Pending == pendingSpawn:
-		return now.Pending == pendingSpawn, nil
-	default:
-		return false, errs.New(errs.Conflict, "your server %q is not free yet: %s", name, now.Pending).With("try again in a moment")
+		return err
+	case being:
+		return followStart(ctx, servers, string(c.User), req.Name, tell)
 	}
+	return s.startAndFollow(ctx, servers, c, req, tell)
+}
+
+// awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is under way, which
+// can be joined.
+func (s *Server) awaitFree(ctx context.Context, servers Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(errs.Unavailable, "%s is still being stopped", serverWords(name)).
+		With("it goes on by itself; try again in a moment"))
+	defer cancel()
+	for {
+		now, err := servers.Server(ctx, string(c.User), name)
+		switch {
+		case errs.Is(err, errs.NotFound):
+			return false, nil
+		case err != nil:
+			return false, err
+		case now.Pending == pendingSpawn:
+			return true, nil
+		case now.Pending == "":
+			if free, err := s.isFree(ctx, c, name, now.Ready); free || err != nil {
+				return false, err
+			}
+		}
+		tell(hubapi.Progress{Stage: "waiting", Percent: -1, Message: serverWords(name) + " is being stopped"})
+		select {
+		case <-time.After(beginEvery):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// isFree says whether a server with nothing pending can be started; one that runs is an error. The Hub looks after its servers twice a
+// minute: of one that was stopped here since, it finds out when it is asked for the start.
+func (s *Server) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
+	if !ready {
+		return true, nil
+	}
+	w, known, err := s.activeSession(ctx, c, name)
+	switch {
+	case err != nil || !known:
+		return true, err
+	case w.Want == spawner.WantRunning && w.Phase != spawner.Stopping:
+		return false, errs.New(errs.Conflict, "%s runs already", serverWords(name)).
+			With("`slipway sessions` lists it; stop it first, or give another name")
+	}
+	return false, nil
+}
+
+// activeSession finds the caller's session of a server that has not ended.
+func (s *Server) activeSession(ctx context.Context, c spawner.Caller, name string) (w spawner.Workload, known bool, err error) {
+	all, err := s.cfg.Engine.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
+	if err != nil {
+		return w, false, err
+	}
+	for _, w := range all {
+		if w.Kind != spawner.Job && w.Owner == c.User && w.Name == name && w.Phase.Active() {
+			return w, true, nil
+		}
+	}
+	return w, false, nil
+}
+
+// serverWords names a user's server to her.
+func serverWords(name string) string {
+	if name == "" {
+		return "your default server"
+	}
+	return fmt.Sprintf("your server %q", name)
 }
 
 const (
@@ -98,8 +152,8 @@ const (
 )
 
 // startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for it a while.
-func startAndFollow(ctx context.Context, servers Servers, user string, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
-	asked := make(chan error, 1)
+func (s *Server) startAndFollow(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+	user, asked := string(c.User), make(chan error, 1)
 	go func() {
 		_, err := servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
 		asked <- err
@@ -114,6 +168,10 @@ func startAndFollow(ctx context.Context, servers Servers, user string, req hubap
 			}
 			return followStart(ctx, servers, user, req.Name, tell)
 		case <-tick.C:
+		}
+		// While the Hub looks whether an earlier one is still there, it says already that this one starts.
+		if _, begun, err := s.activeSession(ctx, c, req.Name); err != nil || !begun {
+			continue
 		}
 		if now, err := servers.Server(ctx, user, req.Name); err == nil && now.Pending == pendingSpawn {
 			err := followStart(ctx, servers, user, req.Name, tell)
@@ -141,14 +199,12 @@ func followStart(ctx context.Context, servers Servers, user, name string, tell f
 
 // runningSession finds the session of a server that is up.
 func (s *Server) runningSession(ctx context.Context, c spawner.Caller, name string) (hubapi.Session, error) {
-	all, err := s.cfg.Engine.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
-	if err != nil {
+	w, known, err := s.activeSession(ctx, c, name)
+	switch {
+	case err != nil:
 		return hubapi.Session{}, err
+	case known && w.Phase == spawner.Running:
+		return s.wireSession(w), nil
 	}
-	for _, w := range all {
-		if w.Kind != spawner.Job && w.Owner == c.User && w.Name == name && w.Phase == spawner.Running {
-			return s.wireSession(w), nil
-		}
-	}
-	return hubapi.Session{}, errs.New(errs.NotFound, "the Hub has started server %q, but not here", name).With("look at it on the Hub's pages")
+	return hubapi.Session{}, errs.New(errs.NotFound, "the Hub has started %s, but not here", serverWords(name)).With("look at it on the Hub's pages")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,12 +21,17 @@ type fakeServers struct {
 	now     hub.Server
 	refuses error
 	says    []hub.Progress
-	lost    error // how the progress ends
+	lost    error        // how the progress ends
+	before  []hub.Server // what it says of the server first, once each
+	starts  func()
 	asked   []string
 	options map[string]any
 }
 
 func (f *fakeServers) Server(_ context.Context, user, server string) (hub.Server, error) {
+	if len(f.before) > 0 {
+		f.now, f.before = f.before[0], f.before[1:]
+	}
 	if f.now == (hub.Server{}) {
 		return f.now, errs.New(errs.NotFound, "the Hub has no such server")
 	}
@@ -34,6 +40,9 @@ func (f *fakeServers) Server(_ context.Context, user, server string) (hub.Server
 
 func (f *fakeServers) StartServer(_ context.Context, user, server string, options map[string]any) (bool, error) {
 	f.asked, f.options = append(f.asked, user+"/"+server), options
+	if f.starts != nil {
+		f.starts()
+	}
 	return false, f.refuses
 }
 
@@ -61,8 +70,7 @@ func TestStartServer(t *testing.T) {
 	}{
 		"is up":             {&fakeServers{says: steps}, "alice-token", nil, "", true},
 		"joined":            {&fakeServers{now: hub.Server{Pending: "spawn"}, says: steps}, "alice-token", nil, "", false},
-		"runs already":      {&fakeServers{now: hub.Server{Ready: true}}, "alice-token", errs.New(errs.Conflict, ""), "runs already", false},
-		"is being stopped":  {&fakeServers{now: hub.Server{Pending: "stop"}}, "alice-token", errs.New(errs.Conflict, ""), "stop", false},
+		"runs already":      {&fakeServers{now: hub.Server{Ready: true}}, "alice-token", errs.New(errs.Conflict, ""), `your server "two" runs already`, false},
 		"the Hub refuses":   {&fakeServers{refuses: errs.New(errs.OverQuota, "too many")}, "alice-token", errs.New(errs.OverQuota, ""), "too many", true},
 		"fails":             {&fakeServers{says: []hub.Progress{{Failed: true, Message: "no such profile"}}}, "alice-token", errs.New(errs.Unavailable, ""), "no such profile", true},
 		"breaks off":        {&fakeServers{lost: errs.New(errs.Conflict, "it is not being started")}, "alice-token", errs.New(errs.Conflict, ""), "not being", true},
@@ -98,6 +106,46 @@ func TestStartServer(t *testing.T) {
 			}
 			if diff := cmp.Diff(map[string]any{"environment": "ana:v1"}, test.servers.options); test.asked && diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestStartAfterStop: a start waits for the stop before it, at the Hub or here, and is not refused for what the Hub has not seen yet.
+func TestStartAfterStop(t *testing.T) {
+	for name, test := range map[string]struct {
+		before []hub.Server
+		want   spawner.Want
+		phase  spawner.Phase // of the session when it is asked for
+		told   []string
+	}{
+		"the Hub has not seen it": {[]hub.Server{{Ready: true}}, spawner.WantStopped, spawner.Stopped, []string{"waits"}},
+		"it is being stopped":     {[]hub.Server{{Ready: true}, {Ready: true}}, spawner.WantStopped, spawner.Running, []string{"your default server is being stopped", "waits"}},
+		"it is, by the Hub":       {[]hub.Server{{Pending: "stop"}, {Stopped: true}}, spawner.WantStopped, spawner.Stopped, []string{"your default server is being stopped", "waits"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lab("s-1", "alice", "/user/alice/")
+			engine := newFake(w)
+			move := func(want spawner.Want, phase spawner.Phase) {
+				now := w
+				now.Want, now.Phase = want, phase
+				engine.set(now)
+			}
+			move(test.want, test.phase)
+			servers := &fakeServers{before: test.before, says: []hub.Progress{{Message: "waits"}, {Ready: true}}, starts: func() { move(spawner.WantRunning, spawner.Running) }}
+			h := start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = servers })
+			var told []string
+			s, err := h.client(t, "alice-token").StartServer(t.Context(), hubapi.ServerRequest{}, func(p hubapi.Progress) {
+				told = append(told, p.Message)
+				if strings.Contains(p.Message, "stopped") {
+					move(spawner.WantStopped, spawner.Stopped)
+				}
+			})
+			if err != nil || s.ID != "s-1" || len(servers.asked) != 1 {
+				t.Errorf("%+v, %v; asked for %q", s, err, servers.asked)
+			}
+			if d := cmp.Diff(test.told, slices.Compact(told)); d != "" {
+				t.Error(d)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func TestStartByCommand(t *testing.T) {
 		}
 	}
 	expect(0, []string{"sessions", "start", "--profile", "small"}, "start: ", " runs, at /user/alice/ of your Hub")
-	expect(1, []string{"sessions", "start"}, `your server "" runs already`)
+	expect(1, []string{"sessions", "start"}, "your default server runs already")
 	s.runs("alice", "", "echo here > /opt/env/mark")
 	expect(0, []string{"freeze", "--session", s.sessionOf("alice", "").ID, "--name", "ana", "--tag", "v1"})
 	expect(0, []string{"sessions", "start", "again", "--env", "ana:v1", "--cpus", "1"}, " runs, at /user/alice/again/ of your Hub")
@@ -58,5 +58,11 @@ func TestStartByCommand(t *testing.T) {
 	expect(1, []string{"sessions", "start", "third", "--profile", "huge"}, "huge")
 	expect(1, []string{"sessions", "start", "third", "--env", "none:v9"}, "none:v9")
 	s.stop("alice", "again")
+	// The Hub has not looked yet when the next start asks, and what was refused before is not remembered.
+	expect(0, []string{"sessions", "stop", s.sessionOf("alice", "").ID})
+	expect(1, []string{"sessions", "start", "--cpus", "abc"}, `"abc"`)
+	expect(0, []string{"sessions", "start"}, " runs, at /user/alice/ of your Hub")
+	expect(0, []string{"sessions", "stop", s.sessionOf("alice", "").ID})
+	expect(0, []string{"sessions", "start"}, " runs, at /user/alice/ of your Hub")
 	s.stop("alice", "")
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 // freezeOptions are the flags of `slipway freeze`.
@@ -35,7 +37,7 @@ func freezeCommand(env Env) *cobra.Command {
 			"those with compiled parts; %freeze in a notebook names all that its kernel has imported.",
 		RunE: func(c *cobra.Command, _ []string) error { return runFreeze(c.Context(), env, o) },
 	}
-	c.Flags().StringVar(&o.Name, "name", "", "a name for the environment")
+	c.Flags().StringVar(&o.Name, "name", "", "a name for the environment, also as `NAME:TAG`")
 	c.Flags().StringVar(&o.Tag, "tag", "", "a tag beside the name")
 	c.Flags().StringVar(&o.Note, "note", "", "a note for people")
 	c.Flags().StringArrayVar(&o.Allow, "allow-secret", nil,
@@ -46,6 +48,12 @@ func freezeCommand(env Env) *cobra.Command {
 }
 
 func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
+	if name, tag, both := strings.Cut(o.Name, ":"); both {
+		if o.Tag != "" && o.Tag != tag {
+			return errs.Bad("tag", o.Tag, fmt.Sprintf("give the tag once: --name %.80s has another", o.Name))
+		}
+		o.Name, o.Tag = name, tag
+	}
 	client, err := connect(env)
 	if err != nil {
 		return err

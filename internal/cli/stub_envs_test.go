@@ -181,6 +181,9 @@ func (s *stubEnvironments) freeze(w http.ResponseWriter, r *http.Request) {
 	}
 	e := s.one
 	e.Unchanged = req.Name == ""
+	if req.Name == "analysis" {
+		e.Tag = req.Tag
+	}
 	if req.Name == "leaky" {
 		e.Secrets = req.Allow
 	}

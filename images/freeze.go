@@ -174,7 +174,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		}
 		copied <- err
 	}()
-	tail := newHasher(l.within(ctx, req.Owner, req.room, newEager(file, sif.PartitionOffset+base.Part.Cut)))
+	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+base.Part.Cut)))
 	made, err := graft.Graft(ctx, graft.Config{
 		Base: b.image, Upper: req.Source.Upper, Strip: l.strip, Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
 		Progress: func(s graft.Stage, files, bytes int64) {

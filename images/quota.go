@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/images/graft"
 	"slipway/internal/disksize"
 	"slipway/internal/errs"
 )
@@ -151,8 +152,8 @@ func (l *Library) room(owner, digest string, need int64) (int64, error) {
 // exceeded is the error of what needs more than is left.
 func (b Bound) exceeded(need int64) *errs.Error {
 	words := b.String()
-	if need > 1 {
-		words += fmt.Sprintf(", and this one needs at least %s", size(need))
+	if left := b.Quota - b.Own; need > 1 && left > 0 {
+		words += fmt.Sprintf(", and this one needs more than the %s that are left", size(left))
 	}
 	return errs.New(errs.OverQuota, "%s", words).With(lookAtUsage)
 }
@@ -167,11 +168,27 @@ func (l *Library) roomFor(ctx context.Context, owner, digest string, need int64)
 }
 
 // within passes on what is written as long as it fits into what an owner may still take, so that no more is written than may stay.
-func (l *Library) within(ctx context.Context, owner string, left int64, to io.Writer) io.Writer {
-	return &quotaWriter{left: left, to: to, full: func() error {
-		_, err := l.roomFor(ctx, owner, "", left+1)
-		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", size(left)).With("freeze again")))
-	}}
+func (l *Library) within(ctx context.Context, req Request, to io.Writer) io.Writer {
+	return &quotaWriter{left: req.room, to: to, full: func() error { return l.outgrown(ctx, req) }}
+}
+
+// outgrown is the error of changes for which there is no room. It names what of them takes the most.
+func (l *Library) outgrown(ctx context.Context, req Request) error {
+	_, err := l.roomFor(ctx, req.Owner, "", req.room+1)
+	full, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", size(req.room)).With("freeze again")))
+	}
+	files, err := graft.Largest(ctx, req.Source.Upper, l.strip)
+	if err != nil || len(files) == 0 {
+		return full
+	}
+	var largest []string
+	for _, f := range files {
+		largest = append(largest, fmt.Sprintf("%s (%s)", text(f.Path), size(f.Bytes)))
+	}
+	return full.With("the largest files that have changed are " + strings.Join(largest, ", ") +
+		": remove what is not needed, or move it to a volume or below /tmp; or " + full.Remedy)
 }
 
 const lookAtUsage = "`slipway envs du` shows what takes how much"
@@ -179,29 +196,43 @@ const lookAtUsage = "`slipway envs du` shows what takes how much"
 // most is how many environments an advice names.
 const most = 3
 
-// advice names what an owner could do without: his largest environments that no job and no session uses.
+// advice names what an owner could do without: his largest environments that no job and no session uses, where they make a difference.
 func (l *Library) advice(ctx context.Context, owner string) string {
 	all, err := l.List(owner)
 	used, unknown := l.inUse(ctx)
 	if err != nil || unknown != nil {
 		return lookAtUsage
 	}
-	all = slices.DeleteFunc(once(all), func(e Environment) bool { return used[e.Digest] || e.Own == 0 })
+	all = slices.DeleteFunc(once(leadingFirst(all)), func(e Environment) bool { return used[e.Digest] || e.Own == 0 })
+	if len(all) == 0 {
+		return lookAtUsage + "; all of yours are in use by sessions and jobs"
+	}
+	least := l.worthwhile(owner)
+	all = slices.DeleteFunc(all, func(e Environment) bool { return e.Own < least })
 	slices.SortStableFunc(all, func(a, b Environment) int { return cmp.Compare(b.Own, a.Own) })
 	var names []string
 	for _, e := range all[:min(most, len(all))] {
 		names = append(names, shortName(e))
 	}
 	if len(names) == 0 {
-		return lookAtUsage + "; all of yours are in use by sessions and jobs"
+		return lookAtUsage
 	}
 	return "remove with `slipway envs rm` what nothing uses, such as " + strings.Join(names, ", ") + "; " + lookAtUsage
+}
+
+// worthwhile is how much an environment takes at least that is worth removing: a hundredth of the smallest quota.
+func (l *Library) worthwhile(owner string) int64 {
+	all, err := l.bounds(owner)
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	return slices.MinFunc(all, func(a, b Bound) int { return cmp.Compare(a.Quota, b.Quota) }).Quota / 100
 }
 
 // shortName names an environment, with all its names, by the beginning of its digest, and says what it takes.
 func shortName(e Environment) string {
 	words := strings.TrimPrefix(e.Digest, digestPrefix)[:12] + " ("
-	if e.Name != "" {
+	if e.Name != "" && !e.Moved {
 		words += strings.TrimSuffix(e.Name+":"+e.Tag, ":") + ", "
 	}
 	return words + size(e.Own) + ")"

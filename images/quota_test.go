@@ -48,7 +48,7 @@ func TestQuota(t *testing.T) {
 	used = []string{second.Digest}
 	before := blobs(t, l)
 	_, err = fresh("alice", "s3", 4<<20)
-	for _, want := range []string{"2.1 MB of the 3.1 MB", "needs at least", first.Digest[7:19] + " (s1, 1.1 MB)", "envs du"} {
+	for _, want := range []string{"2.1 MB of the 3.1 MB", "needs more than the 1 MB that are left", "changed are /noise (4.2 MB)", first.Digest[7:19] + " (s1, 1.1 MB)", "envs du"} {
 		if !errs.Is(err, errs.OverQuota) || !strings.Contains(told(err), want) {
 			t.Errorf("%q lacks %q", told(err), want)
 		}
@@ -71,6 +71,10 @@ func TestQuota(t *testing.T) {
 		if u, err := l.Usage(t.Context(), "alice"); err != nil || len(u.Warnings) != 1 || !strings.Contains(u.Warnings[0], want) {
 			t.Errorf("of %d: %v, %q lacks %q", full, err, u.Warnings, want)
 		}
+	}
+	quota = 200 << 20
+	if advice := l.advice(t.Context(), "alice"); strings.Contains(advice, "envs rm") {
+		t.Errorf("it advises what is of no help: %s", advice)
 	}
 	quota = 1
 	again, err := l.Freeze(t.Context(), Request{Owner: "bob", Key: "s4", Name: "other", Source: f.source()})

@@ -84,13 +84,14 @@ type Session struct {
 	Workload
 	Profile     string     `json:"profile"`
 	Image       string     `json:"image"`
-	Environment string     `json:"environment"` // the digest of what it started from, over Image; empty: from the image alone
-	Prefix      string     `json:"prefix"`      // the URL path that is its own, decoded
-	Page        *string    `json:"page"`        // the path, on the Hub's host, of the page that shows it; null: there are no pages
-	Active      *time.Time `json:"active"`      // when something last went on in it
-	Visited     *time.Time `json:"visited"`     // when somebody first opened it
-	KeepUntil   *time.Time `json:"keep_until"`  // before then it is not stopped for want of activity
-	Stops       *Stops     `json:"stops"`       // null: it is not stopped unless somebody asks
+	Environment string     `json:"environment"`   // the digest of what it started from, over Image; empty: from the image alone
+	Prefix      string     `json:"prefix"`        // the URL path that is its own, decoded
+	URL         string     `json:"url,omitempty"` // of a start, where the Hub knows under which address its users find it
+	Page        *string    `json:"page"`          // the path, on the Hub's host, of the page that shows it; null: there are no pages
+	Active      *time.Time `json:"active"`        // when something last went on in it
+	Visited     *time.Time `json:"visited"`       // when somebody first opened it
+	KeepUntil   *time.Time `json:"keep_until"`    // before then it is not stopped for want of activity
+	Stops       *Stops     `json:"stops"`         // null: it is not stopped unless somebody asks
 }
 
 // Stops says when and why the service will stop a session.

@@ -17,7 +17,8 @@ type Server struct {
 	Ready        bool      `json:"ready"`
 	Pending      Pending   `json:"pending"`
 	Stopped      bool      `json:"stopped"`
-	URL          string    `json:"url"` // its path below the Hub's public address
+	URL          string    `json:"url"`      // its path below the Hub's public address
+	FullURL      string    `json:"full_url"` // with that address, where the Hub knows it
 	Started      time.Time `json:"started"`
 	LastActivity time.Time `json:"last_activity"`
 }
@@ -36,7 +37,12 @@ func (p *Pending) UnmarshalJSON(b []byte) error {
 }
 
 // serverName says in errors which server it is.
-func serverName(user, server string) string { return "server " + user + "/" + server }
+func serverName(user, server string) string {
+	if server == "" {
+		return "the default server of " + user
+	}
+	return "server " + user + "/" + server
+}
 
 // Server looks at one server; NotFound when the Hub has no such user or server. It works with every Hub from 2 on.
 func (c *Client) Server(ctx context.Context, user, server string) (Server, error) {

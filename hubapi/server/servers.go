@@ -41,7 +41,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	err = s.start(ctx, servers, c, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
 	session := hubapi.Session{}
 	if err == nil {
-		session, err = s.runningSession(ctx, c, req.Name)
+		session, err = s.runningSession(ctx, servers, c, req.Name)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
@@ -198,13 +198,17 @@ func followStart(ctx context.Context, servers Servers, user, name string, tell f
 }
 
 // runningSession finds the session of a server that is up.
-func (s *Server) runningSession(ctx context.Context, c spawner.Caller, name string) (hubapi.Session, error) {
+func (s *Server) runningSession(ctx context.Context, servers Servers, c spawner.Caller, name string) (hubapi.Session, error) {
 	w, known, err := s.activeSession(ctx, c, name)
 	switch {
 	case err != nil:
 		return hubapi.Session{}, err
 	case known && w.Phase == spawner.Running:
-		return s.wireSession(w), nil
+		session := s.wireSession(w)
+		if now, err := servers.Server(ctx, string(c.User), name); err == nil { // it is up, whatever the Hub says of its address
+			session.URL = now.FullURL
+		}
+		return session, nil
 	}
 	return hubapi.Session{}, errs.New(errs.NotFound, "the Hub has started %s, but not here", serverWords(name)).With("look at it on the Hub's pages")
 }

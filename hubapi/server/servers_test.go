@@ -23,6 +23,7 @@ type fakeServers struct {
 	says    []hub.Progress
 	lost    error        // how the progress ends
 	before  []hub.Server // what it says of the server first, once each
+	after   hub.Server   // once it was started
 	starts  func()
 	asked   []string
 	options map[string]any
@@ -40,6 +41,9 @@ func (f *fakeServers) Server(_ context.Context, user, server string) (hub.Server
 
 func (f *fakeServers) StartServer(_ context.Context, user, server string, options map[string]any) (bool, error) {
 	f.asked, f.options = append(f.asked, user+"/"+server), options
+	if f.after != (hub.Server{}) {
+		f.now = f.after
+	}
 	if f.starts != nil {
 		f.starts()
 	}
@@ -132,7 +136,7 @@ func TestStartAfterStop(t *testing.T) {
 				engine.set(now)
 			}
 			move(test.want, test.phase)
-			servers := &fakeServers{before: test.before, says: []hub.Progress{{Message: "waits"}, {Ready: true}}, starts: func() { move(spawner.WantRunning, spawner.Running) }}
+			servers := &fakeServers{before: test.before, says: []hub.Progress{{Message: "waits"}, {Ready: true}}, starts: func() { move(spawner.WantRunning, spawner.Running) }, after: hub.Server{Ready: true, FullURL: "https://hub.example.org/user/alice/"}}
 			h := start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = servers })
 			var told []string
 			s, err := h.client(t, "alice-token").StartServer(t.Context(), hubapi.ServerRequest{}, func(p hubapi.Progress) {
@@ -141,7 +145,7 @@ func TestStartAfterStop(t *testing.T) {
 					move(spawner.WantStopped, spawner.Stopped)
 				}
 			})
-			if err != nil || s.ID != "s-1" || len(servers.asked) != 1 {
+			if err != nil || s.ID != "s-1" || s.URL != "https://hub.example.org/user/alice/" || len(servers.asked) != 1 {
 				t.Errorf("%+v, %v; asked for %q", s, err, servers.asked)
 			}
 			if d := cmp.Diff(test.told, slices.Compact(told)); d != "" {

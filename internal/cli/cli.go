@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,23 @@ func Run(ctx context.Context, args []string, env Env) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
+	if err := strayHelp(root, args); err != nil {
+		return report(env.Stderr, err)
+	}
 	return report(env.Stderr, root.ExecuteContext(ctx))
+}
+
+// strayHelp refuses to help with a command that there is not: else it would be helped with the one above it, as if that were meant.
+func strayHelp(root *cobra.Command, args []string) error {
+	c, rest, err := root.Find(args)
+	if err != nil || !c.HasSubCommands() || !slices.Contains(rest, "--help") && !slices.Contains(rest, "-h") {
+		return nil // the command says what is wrong itself
+	}
+	c.InitDefaultHelpFlag()
+	if err := c.ParseFlags(rest); err != nil {
+		return nil
+	}
+	return c.ValidateArgs(c.Flags().Args())
 }
 
 func newRoot(env Env) *cobra.Command {

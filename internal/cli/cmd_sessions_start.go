@@ -73,6 +73,10 @@ func runSessionStart(ctx context.Context, env Env, r hubapi.ServerRequest, asJSO
 	if asJSON {
 		return printJSON(env.Stdout, s)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s runs, at %s of your Hub\n", s.ID, s.Prefix)
+	where := printable(s.URL)
+	if where == "" {
+		where = s.Prefix + " of your Hub"
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s runs, at %s\n", s.ID, where)
 	return err
 }

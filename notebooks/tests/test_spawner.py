@@ -556,10 +556,13 @@ async def test_a_choice_that_is_not_right_any_more_is_forgotten(hub: Hub, servic
     await start(hub, {"environment": "ana:v1"})
     await ready(hub)
     await stop(hub)
-    for code, status, then in (("over_quota", 429, {"environment": "ana:v1"}), ("not_found", 404, {})):
+    for code, status, said, then in (
+        ("over_quota", 429, 429, {"environment": "ana:v1"}),
+        ("not_found", 404, 422, {}),  # not the server is unknown
+    ):
         service.fail("POST /api/v1/sessions", Fault(code, status, "no"))
         async with hub.api() as api:
-            assert (await api.post("/users/alice/server")).status_code == status
+            assert (await api.post("/users/alice/server")).status_code == said
         assert hub.spawner().orm_spawner.user_options == then
 
 

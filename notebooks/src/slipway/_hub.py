@@ -59,10 +59,11 @@ def start_error(error: SlipwayError) -> StartError:
     """Make a refusal, or a service that cannot be asked, the failure of a start.
 
     Never a 5xx: since JupyterHub 6 those alone count against its consecutive_failure_limit, and a Hub that
-    ends itself helps nobody here. Nor 401: it is not the caller's token that is wrong.
+    ends itself helps nobody here. Nor 401: it is not the caller's token that is wrong. Nor 404: the Hub knows
+    the server, and what is not there is something that its options name.
     """
-    ours = 400 <= error.status < 500 and error.status != 401
-    return StartError(error.status if ours else 424, error.message, error.remedy)
+    status = {401: 424, 404: 422}.get(error.status, error.status)
+    return StartError(status if 400 <= status < 500 else 424, error.message, error.remedy)
 
 
 def progress_event(message: str, percent: float = -1, page: str = "") -> dict[str, Any]:

@@ -175,6 +175,15 @@ type Swept struct {
 	Dry          bool     `json:"dry"`
 
 	Files []SweptFile `json:"files"` // each of them
+
+	Waiting SweptLater `json:"waiting"`
+}
+
+// SweptLater is what nothing leads to and still stays, because it was made or used a moment ago.
+type SweptLater struct {
+	Environments int       `json:"environments"`
+	Bytes        int64     `json:"bytes"`
+	Until        time.Time `json:"until,omitzero"` // when the last of it may go
 }
 
 // SweptFile is an image or a base that a sweep removed, or would.

@@ -48,6 +48,16 @@ func (g *grips) hold(digest string, now func() time.Time) (release func()) {
 	})
 }
 
+// end is when a digest may go at the earliest, as far as is known now.
+func (g *grips) end(digest string, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held[digest] > 0 {
+		return now.Add(grace)
+	}
+	return g.until[digest]
+}
+
 // unless removes what nobody has a grip on: nobody can take hold of it meanwhile. asked is when it was asked
 // what else may need it.
 func (g *grips) unless(digest string, asked time.Time, remove func() error) (removed bool, err error) {

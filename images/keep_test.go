@@ -88,6 +88,12 @@ func TestSweep(t *testing.T) {
 	if got := there(); len(got) != 3 {
 		t.Fatalf("at once only %q are left", got)
 	}
+	_, err := l.Remove("alice", plain.Digest)
+	must(t, err)
+	swept, err := l.Sweep(t.Context(), true)
+	if w := swept.Waiting; err != nil || len(swept.Files) > 0 || w.Environments != 1 || w.Bytes < plain.Size || w.Until.Before(now.at) || w.Until.After(now.at.Add(grace+time.Minute)) {
+		t.Errorf("of what was just frozen: %+v, %v", swept, err)
+	}
 	now.at = now.at.Add(2 * time.Hour)
 	used, unknown = []string{job.Digest}, errors.New("the engine does not answer")
 	if err := l.tidy(t.Context()); err == nil || len(there()) != 3 {
@@ -95,7 +101,7 @@ func TestSweep(t *testing.T) {
 	}
 	unknown = nil
 	must(t, l.expire(map[string]bool{job.Digest: true}))
-	swept, err := l.Sweep(t.Context(), true)
+	swept, err = l.Sweep(t.Context(), true)
 	if must(t, err); !slices.Equal(swept.Environments, []string{plain.Digest}) || len(there()) != 3 {
 		t.Errorf("dry: %+v, %q are left", swept, there())
 	}

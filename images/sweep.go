@@ -26,6 +26,14 @@ type Swept struct {
 	Bases        []string // digests
 	Bytes        int64
 	Files        []SweptFile // both, in that order
+	Waiting      Waiting
+}
+
+// Waiting is what nothing leads to and still stays, because it was made or used a moment ago.
+type Waiting struct {
+	Environments int
+	Bytes        int64
+	Until        time.Time // when the last of it may go
 }
 
 // SweptFile is an image or a base that a sweep removed, or would.
@@ -139,6 +147,9 @@ func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err
 		if err != nil {
 			return nil, err
 		}
+		if !needed[digest] && !gone {
+			s.stays(digest, path)
+		}
 		if gone {
 			s.out.Environments = append(s.out.Environments, digest)
 			continue
@@ -153,6 +164,21 @@ func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err
 		return nil, nil
 	}
 	return bases, nil
+}
+
+// stays notes an image that nothing leads to and that is too young to go.
+func (s *sweep) stays(digest, path string) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return
+	}
+	w := &s.out.Waiting
+	w.Environments, w.Bytes = w.Environments+1, w.Bytes+st.Size()
+	for _, until := range []time.Time{st.ModTime().Add(grace), s.grips.end(digest, s.asked)} {
+		if until.After(w.Until) {
+			w.Until = until.UTC()
+		}
+	}
 }
 
 // file removes what a file stands for, unless it is younger than age or somebody has a grip on it. gone says whether it went, or would.

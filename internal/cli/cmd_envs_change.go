@@ -204,11 +204,11 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 	if s.Dry {
 		verb = "Would remove"
 	}
-	if len(s.Environments)+len(s.Bases) == 0 {
-		_, err := fmt.Fprintln(env.Stdout, "Nothing to remove.")
-		return err
-	}
 	p := &page{w: env.Stdout}
+	if len(s.Environments)+len(s.Bases) == 0 {
+		p.printf("Nothing to remove.\n%s", waitingWords(s.Waiting))
+		return p.err
+	}
 	p.printf("%s %s and %s, %s.\n\n", verb, count(int64(len(s.Environments)), "environment", "environments"),
 		count(int64(len(s.Bases)), "base", "bases"), byteWords(s.Bytes))
 	if p.err != nil {
@@ -218,5 +218,18 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 	for _, f := range s.Files {
 		rows = append(rows, []string{f.What, f.Digest, byteWords(f.Bytes), ago(f.Made, time.Now())})
 	}
-	return printTable(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, "")
+	if err := printTable(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, ""); err != nil || s.Waiting.Environments == 0 {
+		return err
+	}
+	p.printf("\n%s", waitingWords(s.Waiting))
+	return p.err
+}
+
+// waitingWords says what goes later, if there is anything.
+func waitingWords(w hubapi.SweptLater) string {
+	if w.Environments == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Kept until %s, as all that was made or used in the last minutes: %s, %s.\n",
+		w.Until.Local().Format(time.TimeOnly), count(int64(w.Environments), "environment", "environments"), byteWords(w.Bytes))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -156,7 +157,8 @@ func (s *stubEnvironments) sweep(w http.ResponseWriter, r *http.Request, adminis
 	}
 	answer(w, hubapi.Swept{
 		Environments: []string{s.diff.Old.Digest}, Bases: []string{}, Bytes: 120_000_000, Dry: r.URL.Query().Get("dry") == "true",
-		Files: []hubapi.SweptFile{{Digest: s.diff.Old.Digest, What: "environment", Bytes: 120_000_000, Made: recently()}},
+		Files:   []hubapi.SweptFile{{Digest: s.diff.Old.Digest, What: "environment", Bytes: 120_000_000, Made: recently()}},
+		Waiting: hubapi.SweptLater{Environments: 2, Bytes: 1_300_000_000, Until: time.Date(2026, 11, 20, 10, 19, 0, 0, time.UTC)},
 	})
 }
 

@@ -296,7 +296,7 @@ func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi
 }
 
 func wireSwept(s images.Swept, dry bool) hubapi.Swept {
-	out := hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry, Files: []hubapi.SweptFile{}}
+	out := hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry, Files: []hubapi.SweptFile{}, Waiting: hubapi.SweptLater(s.Waiting)}
 	for _, f := range s.Files {
 		what := "environment"
 		if f.Base {

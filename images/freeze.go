@@ -403,6 +403,9 @@ func vanished(src Source, err error) error {
 // explain turns a full disk into an error that says where and how much. need is the size of the changes, 0 when they do
 // not matter.
 func (l *Library) explain(err error, need int64) error {
+	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
+		return full // while what was written is of no use to anybody
+	}
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
 	}

@@ -121,6 +121,26 @@ func TestRemovingANameBringsNoOlderOneBack(t *testing.T) {
 	}
 }
 
+// TestTheOneWithoutATag is called by the name and a colon, wherever the name alone could mean another one.
+func TestTheOneWithoutATag(t *testing.T) {
+	l := newLibrary(t)
+	put(t, l, "alice", "sec", "", "", "1")
+	put(t, l, "alice", "sec", "v1", "", "2")
+	alice := Viewer{Owner: "alice"}
+	if alone, untagged := meaning(l, alice, "", "sec"), meaning(l, alice, "", "sec:"); alone != "2" || untagged != "1" {
+		t.Errorf("sec is %s, sec: is %s", alone, untagged)
+	}
+	if _, err := l.Remove("alice", "sec"); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "say which: sec:, sec:v1 (sec: is the one without a tag)") {
+		t.Errorf("%v", err)
+	}
+	_, err := l.Remove("alice", "sec:")
+	must(t, err)
+	list, err := l.List("alice")
+	if must(t, err); !slices.Equal(rowsOf(list), []string{"2 sec:v1"}) {
+		t.Errorf("left are %q", rowsOf(list))
+	}
+}
+
 // TestNamesThatLookLikeDigests: no name hides a digest.
 func TestNamesThatLookLikeDigests(t *testing.T) {
 	l := newLibrary(t)

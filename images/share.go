@@ -43,11 +43,11 @@ func (v Viewer) Sees(e Environment) bool {
 func (l *Library) SetShare(v Viewer, ref string, s Share) (Environment, error) {
 	switch {
 	case s.With != Private && s.With != Group && s.With != Public:
-		return Environment{}, errs.Bad("with", s.With, "private, group or public")
+		return Environment{}, errs.Bad("with", beginning(string(s.With)), "private, group or public")
 	case s.With == Group && !slices.Contains(v.Groups, s.Group):
-		return Environment{}, errs.Bad("group", s.Group, fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
+		return Environment{}, errs.Bad("group", beginning(s.Group), fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
 	case s.With != Group && s.Group != "":
-		return Environment{}, errs.Bad("group", s.Group, "left out unless it is shared with a group")
+		return Environment{}, errs.Bad("group", beginning(s.Group), "left out unless it is shared with a group")
 	}
 	return l.changeEntries(v.Owner, ref, func(r *record, _ Environment) error {
 		r.Share = s

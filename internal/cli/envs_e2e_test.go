@@ -68,6 +68,7 @@ func TestEnvironmentsByCommand(t *testing.T) {
 	}
 	s.shareByCommand()
 	s.says("alice", []string{"envs", "tag", "ana:v1", "keep"}, "is keep")
+	s.says("alice", []string{"envs", "show", "keep:"}, "also named", "ana:v1")
 	s.says("alice", []string{"envs", "du"}, "own ", "shared ", "ana:v1")
 	s.says("alice", []string{"envs", "rm", "ana:v1", "ana:v2"}, "is no longer ana:v1; it stays, as keep", "is no longer ana:v2; the image goes")
 	s.says("root", []string{"envs", "gc", "--dry-run"}, "Nothing to remove") // it was used a moment ago

@@ -37,10 +37,15 @@ func (f *freezer) look(c spawner.Caller, ref string) (images.Environment, images
 func (f *freezer) lookAs(v images.Viewer, hub, ref string) (images.Environment, error) {
 	owner, name := f.split(hub, ref)
 	e, err := f.library.Find(v, owner, name)
-	if err != nil && owner != "" {
-		err = fmt.Errorf("%.160s: %w", ref, err) // the library knows no users
+	return e, withOwner(err, owner, ref)
+}
+
+// withOwner names what was not found as it was asked for: the library knows no users.
+func withOwner(err error, owner, ref string) error {
+	if err == nil || owner == "" {
+		return err
 	}
-	return e, err
+	return fmt.Errorf("%.160s: %w", ref, err)
 }
 
 // own gives what a caller's reference means among her own environments: what others share with her is not hers to change.
@@ -64,7 +69,8 @@ func (f *freezer) entries(c spawner.Caller, ref string) ([]images.Environment, e
 		return nil, err
 	}
 	owner, name := f.split(c.Hub, ref)
-	return f.library.Entries(v, owner, name)
+	found, err := f.library.Entries(v, owner, name)
+	return found, withOwner(err, owner, ref)
 }
 
 // split takes owner/name:tag apart; the owner is a principal, empty for the caller's own.

@@ -400,11 +400,11 @@ func vanished(src Source, err error) error {
 	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
 }
 
-// explain turns a full disk into an error that says where and how much. need is the size of the changes, 0 when they do
-// not matter.
+// explain turns a full disk into an error that says where and how much, and leaves of a full quota what its owner is told. need is the
+// size of the changes, 0 when they do not matter.
 func (l *Library) explain(err error, need int64) error {
 	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
-		return full // while what was written is of no use to anybody
+		return full // what was being written then is nothing to her
 	}
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

@@ -46,6 +46,9 @@ func (f *fakeEnvironments) List(_ context.Context, c spawner.Caller, shared bool
 }
 
 func (f *fakeEnvironments) Get(_ context.Context, c spawner.Caller, ref string) (hubapi.Environment, error) {
+	if c.User == f.owner && ref == "carol/theirs:v1" {
+		return hubapi.Environment{Digest: "sha256:ddeeff", Name: "theirs", Tag: "v1", Owner: "carol"}, nil
+	}
 	if c.User != f.owner || (ref != theDigest && ref != "mine:v 1") {
 		return hubapi.Environment{}, errs.New(errs.NotFound, "there is no environment %q of yours", ref)
 	}

@@ -18,7 +18,7 @@ import (
 func (p *pages) environmentPages(r chi.Router) {
 	r.Get("/environments", p.show(p.environments))
 	r.Get("/environments/{ref}", p.show(p.environment))
-	r.Get("/environments/{owner}/{name}", p.show(p.owners))
+	r.Get("/environments/{owner}/{name}", p.show(p.environment))
 	r.Get("/environments/{ref}/diff", p.show(p.difference))
 	r.Get("/environments/{ref}/remove", p.show(p.askRemove))
 	r.Post("/environments/{ref}/share", p.act(p.share))
@@ -26,12 +26,16 @@ func (p *pages) environmentPages(r chi.Router) {
 	r.Post("/environments/{ref}/remove", p.act(p.removeEnvironment))
 }
 
-// refOf gives the environment that a page's path names. Pages are routed by the escaped path.
+// refOf gives the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
 func (p *pages) refOf(r *http.Request) (string, error) {
 	if p.cfg.Environments == nil {
 		return "", noEnvironments()
 	}
-	ref, err := url.PathUnescape(chi.URLParam(r, "ref"))
+	escaped := chi.URLParam(r, "ref")
+	if owner := chi.URLParam(r, "owner"); owner != "" {
+		escaped = owner + "/" + chi.URLParam(r, "name")
+	}
+	ref, err := url.PathUnescape(escaped)
 	if err != nil {
 		return "", errs.New(errs.NotFound, "there is no such page")
 	}
@@ -73,17 +77,6 @@ func (p *pages) environment(w http.ResponseWriter, r *http.Request, v visitor) e
 		}
 	}
 	return webui.EnvironmentPage(w, p.view(v), view)
-}
-
-// owners leads to the page of another user's environment, which is called owner/name as people write it.
-func (p *pages) owners(w http.ResponseWriter, r *http.Request, v visitor) error {
-	owner, err := url.PathUnescape(chi.URLParam(r, "owner"))
-	name, err2 := url.PathUnescape(chi.URLParam(r, "name"))
-	if err != nil || err2 != nil {
-		return errs.New(errs.NotFound, "there is no such page")
-	}
-	http.Redirect(w, r, v.hub.PagesPrefix+environmentPath(owner+"/"+name), http.StatusFound)
-	return nil
 }
 
 func (p *pages) difference(w http.ResponseWriter, r *http.Request, v visitor) error {

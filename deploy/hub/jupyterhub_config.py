@@ -70,7 +70,7 @@ c.JupyterHub.load_roles = [
     },
     {
         "name": "slipway",
-        "description": "Slipway: sees the Hub's servers and groups, tells it what is in use, starts servers for who asks for her own",
+        "description": "Slipway: sees servers and groups, tells the Hub what is in use, starts servers for those who ask",
         "services": ["slipway"],
         "scopes": ["list:users", "servers", "users:activity", "list:groups", "read:groups"],
     },

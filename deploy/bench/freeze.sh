@@ -65,12 +65,16 @@ change() {
   docker exec --interactive --user 0 "$BOX" sh -s "$from" "$megabytes" <"$BENCH/freeze/fixture/change"
 }
 
-# format KIND: an empty file system at WORK/KIND.
+# format KIND: an empty file system at WORK/KIND, which writes to the disk directly: as on a disk of its own, nothing is kept, nor flushed,
+# twice.
 format() {
+  local device
   truncate -s 30G "$WORK/$1.image"
   "mkfs.$1" -q "$WORK/$1.image"
   mkdir "$WORK/$1"
-  mount -o loop "$WORK/$1.image" "$WORK/$1"
+  device=$(losetup --direct-io=on --find --show "$WORK/$1.image")
+  mount "$device" "$WORK/$1"
+  losetup --detach "$device" # goes with the mount
 }
 
 unformat() {

@@ -101,11 +101,12 @@ func (g *gardener) one() {
 	}
 }
 
-// file makes or overwrites a regular file. What is none is left: a fifo would wait for ever, and a device is the host's.
+// file makes or overwrites a regular file. What is none is left: a fifo would wait for ever, a device is the host's, and a link may lead to
+// the runtime's directory, of which a graft takes nothing.
 func (g *gardener) file(path string) {
 	os.MkdirAll(filepath.Dir(path), 0o755)
 	content, mode := g.content(), os.FileMode(g.r.IntN(0o1000))
-	if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() {
+	if st, err := os.Lstat(path); err != nil || st.Mode().IsRegular() {
 		os.WriteFile(path, content, mode)
 	}
 }

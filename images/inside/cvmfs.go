@@ -49,16 +49,27 @@ func namesPaths(at string, e squashfs.Entry) bool {
 	return path.Base(at) == "bin" && e.Node.Mode&0o111 != 0 && n > 0 && n <= scriptSize
 }
 
+// The bounds of what is noted of repositories: there are some hundreds in the world.
+const (
+	maxRepositories = 1000
+	maxRepository   = 100 // bytes of a name
+	maxNamed        = 50  // by one file
+)
+
 // cvmfs sums up which repositories the tree leads to. Of programs only the first line counts: what they do later is not known.
 func (l *looker) cvmfs(found finds) {
 	where := map[string][]string{}
+	note := func(name string, p place) {
+		if _, known := where[name]; known || len(where) < maxRepositories && len(name) <= maxRepository {
+			where[name] = append(where[name], text(p.path))
+		}
+	}
 	for _, p := range found.links {
-		name := cvmfsPath.FindStringSubmatch(p.node.Target)[1]
-		where[name] = append(where[name], text(p.path))
+		note(cvmfsPath.FindStringSubmatch(p.node.Target)[1], p)
 	}
 	for _, p := range found.setups {
 		for _, name := range l.named(p) {
-			where[name] = append(where[name], text(p.path))
+			note(name, p)
 		}
 	}
 	for name, files := range where {
@@ -66,6 +77,15 @@ func (l *looker) cvmfs(found finds) {
 		l.out.CVMFS = append(l.out.CVMFS, Repository{name, Listing{Files: len(files), First: files[:min(len(files), maxFirst)]}})
 	}
 	slices.SortFunc(l.out.CVMFS, func(a, b Repository) int { return strings.Compare(a.Name, b.Name) })
+	for i := range l.out.CVMFS {
+		r := &l.out.CVMFS[i]
+		for at, file := range r.First {
+			if l.most -= len(file); l.most < 0 {
+				r.First = r.First[:at]
+				break
+			}
+		}
+	}
 }
 
 // named gives the repositories whose paths a file names.
@@ -86,7 +106,7 @@ func (l *looker) named(p place) []string {
 	}
 	var out []string
 	for _, m := range cvmfsPath.FindAllSubmatch(b, -1) {
-		if name := string(m[1]); !slices.Contains(out, name) {
+		if name := string(m[1]); len(out) < maxNamed && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

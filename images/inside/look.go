@@ -34,6 +34,11 @@ const (
 	wholeLimit = 64 << 20 // of files that list files
 	lookLimit  = 2 << 30  // in all
 	maxTrouble = 100
+	maxWords   = 16 << 20 // of all packages: some forty thousand
+	// packageWords is what a package counts beside its words, and leastRead what reading a file does beside its bytes.
+	packageWords = 64
+	leastRead    = 2 << 10
+	maxKept      = 4 << 20 // names of conda's files that are kept until they are wanted; of the others the lists are read again
 )
 
 // looker carries one Look.
@@ -44,12 +49,15 @@ type looker struct {
 	known map[string][]Package // of the base, by source
 	files map[string][]string  // conda's lists of files, by source
 	left  int64                // bytes that may still be read
+	most  int                  // bytes that packages may take
+	full  bool                 // they have taken them
+	kept  int                  // names in files
 	out   *Inventory
 }
 
 // Look says what is in a tree. It fails only when ctx ends: what cannot be read is the inventory's trouble.
 func Look(ctx context.Context, cfg Config) (Inventory, error) {
-	l := &looker{ctx: ctx, tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, out: &Inventory{Base: cfg.Name}}
+	l := &looker{ctx: ctx, tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, most: maxWords, out: &Inventory{Base: cfg.Name}}
 	l.remember()
 	found, err := l.find()
 	if err != nil {
@@ -96,7 +104,7 @@ func (l *looker) reuse(source string, others ...string) bool {
 			return false
 		}
 	}
-	l.out.Packages = append(l.out.Packages, list...)
+	l.add(list...)
 	return true
 }
 
@@ -129,7 +137,7 @@ func (l *looker) allow(n int64) error {
 	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	if l.left -= n; l.left < 0 {
+	if l.left -= max(n, leastRead); l.left < 0 {
 		return errors.New("not read: the bound for one environment is reached")
 	}
 	return nil
@@ -152,6 +160,25 @@ func (l *looker) system() {
 		return
 	}
 	l.out.System = parseOSRelease(b)
+}
+
+// add notes packages, but for those that are more than any environment has: what is found is kept, and read whenever somebody asks.
+func (l *looker) add(list ...Package) {
+	for _, p := range list {
+		l.most -= packageWords
+		for _, words := range []string{
+			p.Name, p.Version, p.Architecture, p.Build, p.Channel, p.Installer, p.Editable, p.URL, p.Commit, p.License, p.Path, p.Source,
+		} {
+			l.most -= len(words)
+		}
+		switch {
+		case l.most >= 0:
+			l.out.Packages = append(l.out.Packages, p)
+		case !l.full:
+			l.full = true
+			l.trouble("/", errors.New("packages are left out: there are too many, or their names are too long"))
+		}
+	}
 }
 
 func (l *looker) interpreters(found finds, search string) {

@@ -67,7 +67,7 @@ func (l *looker) apt() {
 		}
 		for _, p := range parseDpkgStatus(b) {
 			p.Source = text(s.path)
-			l.out.Packages = append(l.out.Packages, p)
+			l.add(p)
 		}
 	}
 }
@@ -87,8 +87,10 @@ func (l *looker) conda(at place) {
 		return
 	}
 	p.Source, p.Path = text(at.path), text(path.Dir(path.Dir(at.path)))
-	l.files[at.path] = files
-	l.out.Packages = append(l.out.Packages, p)
+	if l.kept += len(files); l.kept <= maxKept {
+		l.files[at.path] = files
+	}
+	l.add(p)
 }
 
 // prefixes names conda's environments. The one that has conda itself is the base.
@@ -149,7 +151,7 @@ func (l *looker) pip(meta place, p Package) {
 	if strings.HasPrefix(meta.path, debianSite+"/") && p.Installer != "pip" {
 		p.Installer = string(Apt)
 	}
-	l.out.Packages = append(l.out.Packages, p)
+	l.add(p)
 }
 
 func (l *looker) oneLine(name string) string {
@@ -184,6 +186,9 @@ func (l *looker) eggLink(at place) {
 		return
 	}
 	for _, e := range src.Children {
+		if l.full || l.left < 0 {
+			return // any number of links may lead to a directory with any number of these
+		}
 		if path.Ext(e.Name) == ".egg-info" && e.Node.Kind == squashfs.Dir {
 			l.pip(child(place{dir + "/" + e.Name, e.Node}, "PKG-INFO"), Package{Path: text(path.Dir(at.path)), Editable: text(dir)})
 		}
@@ -205,7 +210,7 @@ func (l *looker) spack(at place) {
 		return
 	}
 	p.Source, p.Path = text(at.path), text(path.Dir(path.Dir(at.path)))
-	l.out.Packages = append(l.out.Packages, p)
+	l.add(p)
 }
 
 // spackDB adds what a store's database has beyond the prefixes that speak for themselves.
@@ -223,7 +228,7 @@ func (l *looker) spackDB(at place) {
 	for _, p := range list {
 		if n := l.tree.lookup(p.Path); n != nil && l.tree.lookup(p.Path+"/.spack/spec.json") == nil {
 			p.Source = text(at.path)
-			l.out.Packages = append(l.out.Packages, p)
+			l.add(p)
 		}
 	}
 }
@@ -243,5 +248,5 @@ func (l *looker) r(at place) {
 		return
 	}
 	p.Source, p.Path = text(at.path), text(path.Dir(path.Dir(at.path)))
-	l.out.Packages = append(l.out.Packages, p)
+	l.add(p)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"slipway/images/inside"
@@ -39,14 +40,59 @@ func (l *Library) About(ctx context.Context, digest string) (About, error) {
 	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, nil
 }
 
-// Glance is About of what is known already; ok is false when that is nothing yet.
-func (l *Library) Glance(digest string) (about About, ok bool) {
-	d, err := l.document(digest)
+// Summary is what a list tells of an environment.
+type Summary struct {
+	Packages     int
+	Python       string // version of its own
+	CUDA, Driver string // the version that was found, and the least driver
+}
+
+// glances remembers the summaries of facts that have not changed since: these may be large, and lists are asked for all the time.
+type glances struct {
+	mu   sync.Mutex
+	seen map[string]glance
+}
+
+type glance struct {
+	stamp stamp
+	Summary
+}
+
+// Glance gives what is known already; ok is false when that is nothing yet.
+func (l *Library) Glance(digest string) (s Summary, ok bool) {
+	f, err := os.Open(l.path("facts", hexOrNone(digest)+".json"))
 	if err != nil {
-		return About{}, false
+		return s, false
+	}
+	defer f.Close()
+	at, err := stampOf(f)
+	if err != nil {
+		return s, false
+	}
+	l.glances.mu.Lock()
+	defer l.glances.mu.Unlock()
+	if g, known := l.glances.seen[digest]; known && g.stamp == at {
+		return g.Summary, true
 	}
 	known, err := l.facts(digest)
-	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, err == nil
+	if err != nil {
+		return s, false
+	}
+	s = summary(known.Inventory)
+	if l.glances.seen == nil {
+		l.glances.seen = map[string]glance{}
+	}
+	l.glances.seen[digest] = glance{at, s}
+	return s, true
+}
+
+func summary(i inside.Inventory) Summary {
+	python, _ := i.Default()
+	s := Summary{Packages: len(i.Packages), Python: python.Version}
+	if i.CUDA != nil {
+		s.CUDA, s.Driver = i.CUDA.Version, i.CUDA.LeastDriver
+	}
+	return s
 }
 
 // facts reads what was found out; what cannot be read is as if it was not there.

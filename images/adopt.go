@@ -52,9 +52,16 @@ func (a Adoption) request() Request {
 	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), maxOwner)])}
 }
 
+// keepForeign is how long a base is kept for a pull that counts on it, where no image was converted into it here.
+const keepForeign = time.Hour
+
 // HasBase says whether a base is here, whole, so that nobody needs to bring it; no sweep takes it then. One that is damaged is taken away.
 func (l *Library) HasBase(ctx context.Context, b Part) bool {
-	l.keepFor(b.Digest, keepBase)
+	keep := keepForeign
+	if known, err := l.converted(func(r baseRecord) bool { return r.Part.Digest == b.Digest }); known || err != nil {
+		keep = keepBase
+	}
+	l.keepFor(b.Digest, keep)
 	return l.baseIsThere(b) && l.baseIsSound(ctx, b)
 }
 
@@ -346,7 +353,7 @@ func soundImage(ctx context.Context, file *os.File, d Document) error {
 // mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it, whoever brought it
 // could start any image that the engine has. What the image is follows from a conversion here, or from a statement.
 func (l *Library) mayStartFrom(digest string, base BasePart, image Base) error {
-	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == base.Digest && b.Of.Digest == image.Digest })
+	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == base.Digest && b.Of == image })
 	if known || err != nil {
 		return err
 	}

@@ -203,8 +203,16 @@ func TestNoSessionStartsFromAnImageByAStrangersWord(t *testing.T) {
 		t.Errorf("thaw: %v", err)
 	}
 	src := f.source()
-	src.Base.Digest = e.Base.Digest
+	src.Base = Base{"another:image", e.Base.Digest}
 	must(t, here.Prepare(t.Context(), src, nil))
+	if _, err := here.Thaw(t.Context(), e.Digest); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("by the name of an image that it does not stand on: %v", err)
+	}
+	path := only(t, here.Library, "bases/*.json")
+	var b baseRecord
+	must(t, readJSON(path, &b))
+	b.Of.Reference = e.Base.Reference
+	must(t, writeJSON(filepath.Dir(path), filepath.Base(path), b))
 	if _, err := here.Thaw(t.Context(), e.Digest); err != nil {
 		t.Errorf("thaw when the image was converted here: %v", err)
 	}

@@ -154,5 +154,5 @@ func (d Document) check() error {
 // maxPart bounds a part, so that the sizes of all parts can be added up.
 const maxPart = 1 << 61
 
-// maxManifest bounds what is read of a manifest that a stranger made.
-const maxManifest = 64 << 20
+// maxManifest bounds a manifest, which may be a stranger's: it lies in the owner's record, and whoever lists what is shared reads it.
+const maxManifest = 1 << 20

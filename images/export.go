@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
 
 	"slipway/images/render"
+	"slipway/images/squashfs"
+	"slipway/internal/errs"
 )
 
 // Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what it is called
@@ -65,6 +68,9 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 		return err
 	}
 	defer v.Close()
+	if err := l.fits(v.image); err != nil {
+		return err
+	}
 	cfg := render.OCIConfig{
 		Env: v.image, Architecture: m.Architecture, Comment: digest, Names: names,
 		Run: oci.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir},
@@ -87,6 +93,38 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 	}
 	_, err = render.OCI(ctx, cfg, dir)
 	return err
+}
+
+// fits refuses a tree whose contents may take more than is free. They are compressed again, but a block that stands in many files of a
+// squashfs is in a layer as many times, so nothing can be told from the image's size.
+func (l *Library) fits(image *squashfs.Image) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(l.dir, &st); err != nil {
+		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
+	}
+	need, free := contents(image.Root, image.Super.BlockSize, map[*squashfs.Data]bool{}), st.Bavail*uint64(st.Bsize)
+	if need > free {
+		return errs.New(errs.NoSpace, "the environment's files have %d MB, and %d MB are free to lay its image out", need>>20, free>>20).
+			With("take it as a SIF, or have the administrator make room")
+	}
+	return nil
+}
+
+// contents adds up what the files of a tree hold, without holes; large ones with several names once.
+func contents(n *squashfs.Node, block uint32, seen map[*squashfs.Data]bool) (sum uint64) {
+	const most = 1 << 62
+	for _, e := range n.Children {
+		sum = min(sum+contents(e.Node, block, seen), most)
+		d := e.Node.Data
+		if d == nil || seen[d] {
+			continue
+		}
+		if d.Size > 1<<20 {
+			seen[d] = true
+		}
+		sum = min(sum+d.Held(block), most)
+	}
+	return sum
 }
 
 // baseLayer writes the layer of a base: the same one for all environments over it, so that an engine keeps it once.

@@ -198,7 +198,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	}
 	d := &draft{file: file, state: made.State, paused: made.Paused, manifest: l.manifestOf(req.Source)}
 	d.document.Base = &base.Part
-	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = texts(made.Sockets), texts(made.Devices), base.Losses.plus(made.Losses)
+	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), base.Losses.plus(made.Losses)
 	own := texts(made.Changed)
 	d.manifest.Added = slices.DeleteFunc(union(base.Added, texts(made.Added)), func(path string) bool {
 		_, changed := slices.BinarySearch(own, path)
@@ -248,9 +248,9 @@ func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
 	if len(req.Source.Lost) > 0 {
 		d.manifest.Losses.Others = texts(req.Source.Lost)
 	}
-	about, err := json.Marshal(d.manifest)
+	about, err := encodeManifest(d.manifest)
 	if err != nil {
-		return frozen{}, fmt.Errorf("encode the manifest: %w", err)
+		return frozen{}, err
 	}
 	d.document.Manifest = Part{Digest: digestOf(about), Size: int64(len(about))}
 	if err := sif.Finish(d.file, d.manifest.Architecture, d.document.partition(), about); err != nil {

@@ -71,11 +71,13 @@ type Library struct {
 	freezes     flights[frozen]
 	conversions flights[baseRecord]
 	returns     flights[struct{}] // of images from other stores
+	settles     flights[struct{}]
 	opened      baseCache
 	grips       grips
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
-	spoiled     stamps       // images that are known to be damaged
+	spoiled     stamps // images that are known to be damaged
+	glances     glances
 	soundBases  stamps       // bases whose bytes were compared
 	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
 	pending     chan string  // digests of images that are to be settled

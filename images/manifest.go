@@ -90,6 +90,31 @@ func (a Losses) plus(b graft.Losses) Losses {
 	return a
 }
 
+// maxSkipped is how many of the sockets and of the devices a manifest names: a session can make a million.
+const maxSkipped = 200
+
+// skipped lists what is not in the image, the first of it by name.
+func skipped(paths []string) []string {
+	list := texts(paths)
+	if more := len(list) - maxSkipped; more > 0 {
+		list = append(list[:maxSkipped:maxSkipped], fmt.Sprintf("and %d more", more))
+	}
+	return list
+}
+
+// encodeManifest gives the manifest's bytes, as many as a stranger would read.
+func encodeManifest(m Manifest) ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest: %w", err)
+	}
+	if len(data) > maxManifest {
+		return nil, errs.New(errs.Invalid, "what is to be said of the environment takes %d bytes, at most %d are kept", len(data), maxManifest).
+			With("shorten the names of sockets and of files with ACLs or unusual attributes, or remove them, and freeze again")
+	}
+	return data, nil
+}
+
 // text makes a name that is not UTF-8 fit for JSON without making two names one.
 func text(s string) string {
 	if utf8.ValidString(s) {

@@ -38,7 +38,7 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 	if err != nil {
 		return nil, err
 	}
-	d.manifest.Sockets, d.manifest.Devices = texts(packed.Sockets), texts(packed.Devices)
+	d.manifest.Sockets, d.manifest.Devices = skipped(packed.Sockets), skipped(packed.Devices)
 	d.manifest.Added, d.manifest.Losses = texts(packed.Added), squashLosses(packed.Losses)
 	scanner, err := secrets.New(secrets.Config{Allow: req.Allow})
 	if err != nil {

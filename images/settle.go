@@ -111,9 +111,12 @@ func (l *Library) repairOne(digest string, f *os.File) error {
 	return nil
 }
 
-// settle signs an image, compares all its bytes with its digest, and finds out what is in it.
+// settle signs an image, compares all its bytes with its digest, and finds out what is in it; once for all who wait for it.
 func (l *Library) settle(ctx context.Context, digest string) error {
-	return l.explain(l.settleImage(ctx, digest), 0)
+	_, err := l.settles.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
+		return struct{}{}, l.explain(l.settleImage(ctx, digest), 0)
+	})
+	return err
 }
 
 func (l *Library) settleImage(ctx context.Context, digest string) error {

@@ -16,7 +16,8 @@ import (
 const (
 	// tidyEvery is how often the library is tidied up.
 	tidyEvery = time.Hour
-	// keepBase is how long a base that nothing stands on is kept after it was made or used: the next freeze may want it.
+	// keepBase is how long a base that nothing stands on is kept after it was made or used here: the next freeze may want it. One that was
+	// pulled is nobody's any more when the last environment over it is gone: in no quota, and perhaps no base of anything.
 	keepBase = 30 * 24 * time.Hour
 )
 
@@ -228,7 +229,11 @@ func (s *sweep) bases(needed map[string]bool) error {
 		if needed[digest] {
 			continue
 		}
-		gone, err := s.file(digest, path, keepBase, func() error { return os.Remove(path) })
+		age := keepBase
+		if here, err := s.converted(func(b baseRecord) bool { return b.Part.Digest == digest }); err == nil && !here {
+			age = grace
+		}
+		gone, err := s.file(digest, path, age, func() error { return os.Remove(path) })
 		if err != nil {
 			return err
 		}

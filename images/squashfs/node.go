@@ -75,6 +75,19 @@ type Data struct {
 	Offset   uint32 // of the rest in that block
 }
 
+// Held gives how many bytes of the content lie in blocks that are no holes. It goes by the blocks, as an image may say anything of Sparse.
+func (d *Data) Held(blockSize uint32) (bytes uint64) {
+	for _, word := range d.Blocks {
+		if word&lengthMask != 0 {
+			bytes += uint64(blockSize)
+		}
+	}
+	if d.Fragment != NoFragment {
+		bytes += d.Size % uint64(blockSize)
+	}
+	return min(bytes, d.Size)
+}
+
 // Child gives the node that a directory has under name, nil when there is none.
 func (n *Node) Child(name string) *Node {
 	i, found := slices.BinarySearchFunc(n.Children, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })

@@ -17,13 +17,13 @@ func (f *freezer) compare(ctx context.Context, c spawner.Caller, e images.Enviro
 	}
 	source, done, err := f.capture(ctx, spawner.ID(e.FromSession), func(hubapi.Progress) {})
 	if err != nil {
-		out.Why = "the session's tree cannot be read: " + err.Error()
+		out.Why = "the session's tree cannot be read: " + f.plainly(err, e)
 		return out
 	}
 	defer done()
 	r, err := f.library.Compare(ctx, e, source, nil)
 	if err != nil {
-		out.Why = err.Error()
+		out.Why = f.plainly(err, e)
 		return out
 	}
 	out.Session, out.Changed, out.Paths, out.Differences, out.First = e.FromSession, r.Changed, r.Paths, r.Differences, r.First
@@ -31,6 +31,15 @@ func (f *freezer) compare(ctx context.Context, c spawner.Caller, e images.Enviro
 		out.Why = "the session has changed since it was frozen, so these may be its changes; freeze again to be sure"
 	}
 	return out
+}
+
+// plainly says what is wrong to a user. What is of no kind may tell of the host, and is only logged.
+func (f *freezer) plainly(err error, e images.Environment) string {
+	if errs.KindOf(err) != errs.Internal {
+		return errs.Brief(err)
+	}
+	f.log.Error("an environment cannot be compared with its session", "environment", e.Digest, "session", e.FromSession, "error", err)
+	return "the service's log says why"
 }
 
 // comparable says why an environment cannot be compared with its session; empty: it can.
@@ -49,7 +58,7 @@ func (f *freezer) comparable(ctx context.Context, c spawner.Caller, e images.Env
 	case errs.Is(err, errs.NotFound):
 		return "the session that it was frozen from is gone"
 	case err != nil:
-		return "its session cannot be looked at: " + err.Error()
+		return "its session cannot be looked at: " + f.plainly(err, e)
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
 		return "its session is " + string(w.Phase) + ": it has no file tree now"
 	}

@@ -201,6 +201,11 @@ func (f *freezer) Diff(ctx context.Context, c spawner.Caller, old, now string) (
 	if err != nil {
 		return hubapi.EnvironmentDiff{}, err
 	}
+	done, err := f.turns.wait(ctx, v.Owner)
+	if err != nil {
+		return hubapi.EnvironmentDiff{}, err
+	}
+	defer done()
 	d, err := f.library.Difference(ctx, a.Digest, b.Digest)
 	if err != nil {
 		return hubapi.EnvironmentDiff{}, err
@@ -215,6 +220,11 @@ func (f *freezer) Verify(ctx context.Context, c spawner.Caller, ref string) (hub
 	if err != nil {
 		return hubapi.EnvironmentCheck{}, err
 	}
+	done, err := f.turns.wait(ctx, v.Owner)
+	if err != nil {
+		return hubapi.EnvironmentCheck{}, err
+	}
+	defer done()
 	proven, err := f.library.Verify(ctx, e.Digest)
 	if err != nil {
 		return hubapi.EnvironmentCheck{}, err
@@ -343,15 +353,8 @@ func (f *freezer) wire(e images.Environment, viewer string) hubapi.Environment {
 	if !out.Mine {
 		out.Session = ""
 	}
-	about, known := f.library.Glance(e.Digest)
-	if !known {
-		return out
-	}
-	i := about.Inventory
-	python, _ := i.Default()
-	out.Known, out.Packages, out.Python = true, len(i.Packages), python.Version
-	if i.CUDA != nil {
-		out.CUDA, out.Driver = i.CUDA.Version, i.CUDA.LeastDriver
+	if s, known := f.library.Glance(e.Digest); known {
+		out.Known, out.Packages, out.Python, out.CUDA, out.Driver = true, s.Packages, s.Python, s.CUDA, s.Driver
 	}
 	return out
 }

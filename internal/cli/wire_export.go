@@ -19,7 +19,7 @@ type content struct {
 
 // Export gives an environment that the caller may use as a file.
 func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string) (server.Export, error) {
-	e, _, err := f.look(c, ref)
+	e, v, err := f.look(c, ref)
 	if err != nil {
 		return server.Export{}, err
 	}
@@ -28,7 +28,14 @@ func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string
 		if e.Name != "" {
 			names = []string{"slipway/" + repositoryWord(e.Name) + ":" + cmp.Or(e.Tag, newest)}
 		}
-		write := func(ctx context.Context, w io.Writer) error { return f.library.Export(ctx, e.Digest, names, w) }
+		write := func(ctx context.Context, w io.Writer) error {
+			done, err := f.turns.wait(ctx, v.Owner)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return f.library.Export(ctx, e.Digest, names, w)
+		}
 		return server.Export{Environment: e.Digest, Write: write}, nil
 	}
 	about, err := f.library.About(ctx, e.Digest) // signs it, where that was not done yet

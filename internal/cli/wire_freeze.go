@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"slipway/hubapi"
 	"slipway/images"
@@ -22,6 +23,8 @@ type freezer struct {
 	groups func(hub string, user spawner.User) []string
 	// places are where environments go beside the library.
 	places *places
+	turns  turns // of what reads whole environments
+	log    *slog.Logger
 	// life ends with the service: a freeze outlives the request that asked for it.
 	life context.Context
 }

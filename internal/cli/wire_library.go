@@ -13,7 +13,7 @@ func (s *service) openLibrary() error {
 	if err != nil {
 		return err
 	}
-	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf}
+	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf, log: s.log}
 	s.library, err = images.Open(images.Config{
 		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quotas: s.quotasOf, MaxFiles: c.MaxFiles,
 		Keep: time.Duration(c.Keep), InUse: s.freezer.inUse, Try: s.try, Fetch: s.fetcher(),

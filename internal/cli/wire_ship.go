@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"slipway/hubapi"
@@ -35,9 +34,7 @@ type shipper struct {
 	transport    http.RoundTripper      // to registries that callers name
 	plain        func(host string) bool // registries without TLS; nil: none
 	log          *slog.Logger
-
-	mu      sync.Mutex
-	pulling map[string]chan struct{} // by owner; closed when his pull has ended
+	turns        turns
 }
 
 // stalePull is how long an unfinished pull is kept for its owner to ask again.
@@ -46,7 +43,7 @@ const stalePull = 24 * time.Hour
 // newShipper makes a shipper and clears old unfinished pulls away.
 func (s *service) newShipper() (*shipper, error) {
 	p := &shipper{
-		environments: s.freezer, library: s.library, dir: s.path("pulls"), transport: newOutward(), log: s.log, pulling: map[string]chan struct{}{},
+		environments: s.freezer, library: s.library, dir: s.path("pulls"), transport: newOutward(), log: s.log,
 	}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of pulls: %w", err)
@@ -168,7 +165,7 @@ func (s *shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 		return hubapi.Environment{}, err
 	}
 	tell(hubapi.Progress{Stage: "pulling", Percent: -1, Message: "asking " + from.Host})
-	done, err := s.alone(ctx, v.Owner)
+	done, err := s.turns.wait(ctx, v.Owner)
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
@@ -272,31 +269,6 @@ func adoptProgress(p images.Progress) hubapi.Progress {
 		message = "comparing what came with its digests"
 	}
 	return hubapi.Progress{Stage: string(p.Stage), Percent: -1, Bytes: p.Bytes, Message: message}
-}
-
-// alone waits until no other pull of an owner goes on, and gives what ends this one.
-func (s *shipper) alone(ctx context.Context, owner string) (done func(), err error) {
-	for {
-		s.mu.Lock()
-		other := s.pulling[owner]
-		if other == nil {
-			mine := make(chan struct{})
-			s.pulling[owner] = mine
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				delete(s.pulling, owner)
-				close(mine)
-			}, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // place gives the directory of a pull. What another unfinished one of the same owner has left goes.

@@ -199,30 +199,31 @@ func TestNothingIsSaidWithoutTLS(t *testing.T) {
 
 // TestOnePullOfAnOwnerAtATime: the second waits, and gives up when nobody waits for it.
 func TestOnePullOfAnOwnerAtATime(t *testing.T) {
-	s := &shipper{dir: t.TempDir(), pulling: map[string]chan struct{}{}}
-	done, err := s.alone(t.Context(), "alice")
+	var s turns
+	done, err := s.wait(t.Context(), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.alone(ended, "alice"); err == nil {
+	if _, err := s.wait(ended, "alice"); err == nil {
 		t.Error("two at a time")
 	}
-	other, err := s.alone(t.Context(), "bob")
+	other, err := s.wait(t.Context(), "bob")
 	if err != nil {
 		t.Fatal(err)
 	}
 	other()
 	done()
-	again, err := s.alone(ended, "alice")
+	again, err := s.wait(ended, "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
 	again()
-	first, err := s.place("alice", "a")
+	p := &shipper{dir: t.TempDir()}
+	first, err := p.place("alice", "a")
 	if err == nil {
-		_, err = s.place("alice", "b")
+		_, err = p.place("alice", "b")
 	}
 	if _, gone := os.Stat(first); err != nil || gone == nil {
 		t.Errorf("what another unfinished pull left is there: %v", err)

@@ -1,0 +1,43 @@
+package images
+
+import (
+	"testing"
+
+	"slipway/images/squashfs"
+	"slipway/internal/errs"
+)
+
+// TestABombIsNotLaidOut: a block that stands in many files of a squashfs would be in a layer as many times.
+func TestABombIsNotLaidOut(t *testing.T) {
+	const block = 1 << 20
+	full := func(blocks int) *squashfs.Node {
+		d := &squashfs.Data{Size: uint64(blocks) * block, Sparse: 1 << 40, Fragment: squashfs.NoFragment, Blocks: make([]uint32, blocks)}
+		for i := range d.Blocks {
+			d.Blocks[i] = 4096
+		}
+		return &squashfs.Node{Kind: squashfs.File, Data: d}
+	}
+	hole := full(3)
+	hole.Data.Blocks[0], hole.Data.Blocks[2] = 0, 0
+	hole.Data.Size += 7
+	hole.Data.Fragment = 0
+	twice := full(2)
+	root := &squashfs.Node{Kind: squashfs.Dir, Children: []squashfs.Entry{{Name: "a", Node: hole}, {Name: "b", Node: twice}, {Name: "c", Node: twice}}}
+	if got := contents(root, block, map[*squashfs.Data]bool{}); got != 3*block+7 {
+		t.Errorf("%d bytes", got)
+	}
+	l := newLibrary(t)
+	image := &squashfs.Image{Super: squashfs.Superblock{BlockSize: block}, Root: root}
+	if err := l.fits(image); err != nil {
+		t.Errorf("what fits: %v", err)
+	}
+	same := full(1 << 20) // 1 TiB
+	for range 1 << 10 {
+		root.Children = append(root.Children, squashfs.Entry{Name: "n", Node: &squashfs.Node{Kind: squashfs.File, Data: &squashfs.Data{
+			Size: same.Data.Size, Blocks: same.Data.Blocks, Fragment: squashfs.NoFragment,
+		}}})
+	}
+	if err := l.fits(image); !errs.Is(err, errs.NoSpace) {
+		t.Errorf("1 PiB: %v", err)
+	}
+}

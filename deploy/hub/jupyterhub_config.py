@@ -70,7 +70,7 @@ c.JupyterHub.load_roles = [
     },
     {
         "name": "slipway",
-        "description": "Slipway: sees servers and groups, tells the Hub what is in use, starts servers for those who ask",
+        "description": "Slipway: sees servers and groups, tells the Hub of activity, starts servers for who asks",
         "services": ["slipway"],
         "scopes": ["list:users", "servers", "users:activity", "list:groups", "read:groups"],
     },

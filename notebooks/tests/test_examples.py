@@ -41,7 +41,7 @@ def _text(output: Any) -> str:
 def test_first_job(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     out = execute("first_job.ipynb", monkeypatch, service)
     lines = out["job"].splitlines()
-    assert lines[0].startswith("▸ environment abababababab frozen now, 2.50 GB (")
+    assert lines[0].startswith("▸ environment abababababab frozen now, 2.5 GB (")
     assert lines[1].startswith("▸ job first j-1 submitted")
     assert lines[-1].startswith("▸ first done, exit code 0")
     assert out["result"] == "42\n"

@@ -22,6 +22,14 @@ def _module(name: str, file: str = "", path: object = None) -> types.ModuleType:
     return module
 
 
+class _Pretender:
+    """Says that it is a module, as cffi's libraries do, and is none."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return types.ModuleType
+
+
 def test_what_kernels_have_imported(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     inner = site / "debugpy" / "_vendored"
@@ -38,6 +46,7 @@ def test_what_kernels_have_imported(tmp_path: Path) -> None:
         "odd": _module("odd", path=7),
         "none": None,
         "thing": object(),
+        "pretender": _Pretender(),
     }
     assert imported_modules(modules) == {sys.executable: ["debugpy", "google", "six"]}
 

@@ -25,7 +25,7 @@ def imported_modules(modules: Mapping[str, object] | None = None) -> dict[str, l
     found: dict[str, str] = {}
     own = sys.stdlib_module_names | {"__main__", "__mp_main__"}
     for name, module in list((sys.modules if modules is None else modules).items()):
-        if "." in name or name.startswith("_") or name in own or not isinstance(module, types.ModuleType):
+        if "." in name or name.startswith("_") or name in own:
             continue
         if place := _place(module):
             found[name] = place
@@ -43,7 +43,8 @@ def cvmfs_repositories() -> list[str]:
 
 def _place(module: object) -> str:
     """Give the directory of a package or the file of a module; empty when it has none."""
-    if not isinstance(module, types.ModuleType):
+    # isinstance believes what an object says of itself, and cffi's libraries say that they are modules.
+    if not issubclass(type(module), types.ModuleType):
         return ""
     # A module that is loaded only when it is used is not to be loaded by this.
     known = types.ModuleType.__getattribute__(module, "__dict__")

@@ -380,12 +380,12 @@ def test_an_interrupt_stops_the_watching_only(notebook: Notebook, service: FakeS
     def interrupt() -> None:
         while not any(job.log for job in service.jobs.values()):
             time.sleep(0.01)
-        time.sleep(0.1)
+        time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    error = notebook.refused("", "import time\nprint('up')\ntime.sleep(1.5)\nresult = 'still'")
+    error = notebook.refused("", "import time\nprint('up')\ntime.sleep(3)\nresult = 'still'")
     thread.join()
     assert isinstance(error, WatchInterrupted)
     assert "job j-1 runs on" in str(error)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,6 +87,9 @@ func broken(what string, err error) error {
 	if _, stranger := errors.AsType[*tls.CertificateVerificationError](err); stranger {
 		return errs.New(errs.Unavailable, "%s: %w", what, plain(err)).
 			With("check the address; an authority of the registry's own is made known to the service by its administrator, in SSL_CERT_FILE")
+	}
+	if e, unnamed := errors.AsType[*net.DNSError](err); unnamed && e.IsNotFound {
+		return errs.New(errs.Unavailable, "%s: %w", what, plain(err)).With("check the registry's name")
 	}
 	if speaksPlain(err) {
 		return errs.New(errs.Unavailable, "%s: %w", what, plain(err)).With("name a registry that speaks HTTPS")

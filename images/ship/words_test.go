@@ -63,6 +63,9 @@ func TestNoAddressInErrors(t *testing.T) {
 			t.Errorf("%v is told as %q, not %q", err, got, want)
 		}
 	}
+	if _, again := errors.AsType[*failure](broken("look", sentTo(&net.DNSError{Name: "x", IsNotFound: true}))); again {
+		t.Error("a name that there is not is tried again")
+	}
 	if got := broken("look", sentTo(forbidden)); !errs.Is(got, errs.Forbidden) {
 		t.Errorf("it is of another kind: %v", got)
 	}

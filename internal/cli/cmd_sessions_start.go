@@ -73,9 +73,9 @@ func runSessionStart(ctx context.Context, env Env, r hubapi.ServerRequest, asJSO
 	if asJSON {
 		return printJSON(env.Stdout, s)
 	}
-	where := printable(s.URL)
-	if where == "" {
-		where = s.Prefix + " of your Hub"
+	where := s.Prefix + " of your Hub"
+	if s.URL != "" {
+		where = printable(s.URL)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s runs, at %s\n", s.ID, where)
 	return err

@@ -173,6 +173,7 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
 		}
 	}
+	l.later(name)
 	own, err := l.ownOf(a, d)
 	if err != nil {
 		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)

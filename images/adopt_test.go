@@ -189,6 +189,28 @@ func TestAdoptWithoutABase(t *testing.T) {
 	}
 }
 
+// TestTheSiteSignsNoStrangersWord: Apptainer's users take its signature for its word. It is there once the site has frozen the same.
+func TestTheSiteSignsNoStrangersWord(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(nastyChanges)
+	there, here := newPlace(t, "there"), newPlace(t, "here")
+	e := there.freeze(t, f, nil)
+	s := there.send(t, e.Digest)
+	s.Unsigned = true
+	_, err := here.Adopt(t.Context(), s.Adoption)
+	must(t, err, here.settle(t.Context(), e.Digest))
+	if v, err := here.Verify(t.Context(), e.Digest); err != nil || len(v.Signers)+len(v.Stated) > 0 {
+		t.Errorf("brought: %+v, %v", v, err)
+	}
+	if again := here.freeze(t, f, nil); again.Digest != e.Digest {
+		t.Fatalf("frozen here it is %s", again.Digest)
+	}
+	must(t, here.settle(t.Context(), e.Digest))
+	if v, err := here.Verify(t.Context(), e.Digest); err != nil || len(v.Signers) != 1 {
+		t.Errorf("frozen here: %+v, %v", v, err)
+	}
+}
+
 // TestNoSessionStartsFromAnImageByAStrangersWord: its manifest could name any image of the engine.
 func TestNoSessionStartsFromAnImageByAStrangersWord(t *testing.T) {
 	f := newFixture(t, nastyBase)

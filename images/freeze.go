@@ -64,8 +64,12 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
-	if err := l.attest(req, f, started); err != nil {
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+	// An unchanged one has its statement, but where the service died, or its disk was full, in between.
+	if !f.unchanged || l.cfg.Keys != nil && !l.attested(f.Digest) {
+		if err := l.attest(req, f, started); err != nil {
+			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+		}
+		defer l.later(f.Digest) // it is signed for what was stated
 	}
 	e, err := l.enter(req, f)
 	if err != nil {
@@ -300,7 +304,6 @@ func (l *Library) admit(file *os.File, path string, document []byte, name string
 	if there != nil { // what was there before has not been looked at
 		l.trust(name)
 	}
-	l.later(name)
 	return st.Size(), nil
 }
 

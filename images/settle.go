@@ -129,7 +129,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 		return err
 	}
 	defer f.Close()
-	if err := l.sign(ctx, f); err != nil {
+	if err := l.sign(ctx, f, digest); err != nil {
 		return err
 	}
 	sum := sha256.New()
@@ -145,7 +145,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if out.Inventory, err = l.look(ctx, image, d); err != nil {
 		return err
 	}
-	if l.cfg.Keys != nil {
+	if l.cfg.Keys != nil && len(image.Signatures) > 0 {
 		if out.Signers, err = image.Verify(ctx, l.unseal, nil); err != nil {
 			return err
 		}
@@ -159,8 +159,10 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 }
 
 // sign appends the site's signature, once. What an interrupted signing left is taken away first.
-func (l *Library) sign(ctx context.Context, f *os.File) error {
-	if l.cfg.Keys == nil {
+//
+// What nobody is believed to have vouched for stays without: Apptainer's users take a site's signature for its word.
+func (l *Library) sign(ctx context.Context, f *os.File, digest string) error {
+	if l.cfg.Keys == nil || !l.attested(digest) {
 		return nil
 	}
 	l.signing.Lock()
@@ -243,10 +245,9 @@ func pathOf(env []string) string {
 	return ""
 }
 
-// attest signs a statement on where an environment comes from, before a record leads to it. An unchanged one has its statement, but
-// where the service died, or its disk was full, in between.
+// attest signs a statement on where an environment comes from, before a record leads to it.
 func (l *Library) attest(req Request, f frozen, started time.Time) error {
-	if l.cfg.Keys == nil || f.unchanged && l.attested(f.Digest) {
+	if l.cfg.Keys == nil {
 		return nil
 	}
 	names := []string{}

@@ -95,7 +95,9 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 		}
 	}
 	a := Adoption{Document: encoded, Open: func(part string) (blob.Blob, error) { return blob.Open(returnedPart(work, part)) }}
-	_, _, err = l.assemble(ctx, a, d, digest, work)
+	if _, _, err = l.assemble(ctx, a, d, digest, work); err == nil {
+		l.later(digest)
+	}
 	return err
 }
 

@@ -23,6 +23,7 @@ import (
 type shop struct {
 	t       *testing.T
 	dir     string
+	mu      sync.Mutex        // of the library's three
 	content map[string][]byte // by digest
 	envs    map[string][]Part // by digest of the document
 	ready   []string
@@ -55,17 +56,31 @@ func (s *store) Put(ctx context.Context, digest string, b blob.Blob) error {
 }
 
 func (s *store) Get(ctx context.Context, digest string, offset, length int64) (io.ReadCloser, error) {
-	if s.get != nil {
-		return nil, s.get
+	if err := s.silent(); err != nil {
+		return nil, err
 	}
 	return s.Store.Get(ctx, digest, offset, length)
 }
 
 func (s *store) Stat(ctx context.Context, digest string) (depot.Info, error) {
-	if s.get != nil {
-		return depot.Info{}, s.get
+	if err := s.silent(); err != nil {
+		return depot.Info{}, err
 	}
 	return s.Store.Stat(ctx, digest)
+}
+
+// silent gives why nothing is read.
+func (s *store) silent() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.get
+}
+
+// set changes what the store does.
+func (s *store) set(change func(*store)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
 }
 
 func (s *store) fails(err error) {
@@ -96,6 +111,8 @@ func (s *shop) store(name string) *store {
 
 // add makes an environment of a base and a tail.
 func (s *shop) add(base, tail string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var parts []Part
 	for _, text := range []string{base, tail, "document of " + base + " and " + tail} {
 		digest := blob.Digest([]byte(text))
@@ -107,18 +124,56 @@ func (s *shop) add(base, tail string) string {
 	return name
 }
 
+// holds replaces the list of what the library has.
+func (s *shop) holds(list ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = list
+}
+
+func (s *shop) listed() ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ready), nil
+}
+
+func (s *shop) find(digest string) (Environment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.envs[digest] == nil {
+		return Environment{}, errs.New(errs.Conflict, "it is damaged")
+	}
+	return Environment{Parts: s.envs[digest], Open: func(_ context.Context, digest string) (blob.Blob, error) { return blob.Bytes(s.bytes(digest)), nil }}, nil
+}
+
+func (s *shop) bytes(digest string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content[digest]
+}
+
+// damage changes a content, and gives what it was.
+func (s *shop) damage(digest string, content []byte) (before []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.content[digest] = s.content[digest], content
+	return before
+}
+
+// tries says how often something was to be written.
+func (s *store) tries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.puts
+}
+
 // open starts again: what is not on disk is forgotten.
 func (s *shop) open() *Copies {
 	s.t.Helper()
 	c, err := New(Config{
 		Dir: filepath.Join(s.dir, "state"), Stores: []depot.Member{{Name: "a", Store: s.a}, {Name: "b", Store: s.b}},
-		Ready: func() ([]string, error) { return slices.Clone(s.ready), nil }, Known: func() ([]string, error) { return slices.Clone(s.ready), nil },
-		Find: func(digest string) (Environment, error) {
-			if s.envs[digest] == nil {
-				return Environment{}, errs.New(errs.Conflict, "it is damaged")
-			}
-			return Environment{Parts: s.envs[digest], Open: func(_ context.Context, digest string) (blob.Blob, error) { return blob.Bytes(s.content[digest]), nil }}, nil
-		},
+		Ready: s.listed, Known: s.listed,
+		Find:   s.find,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), nil)),
 	})
 	if err != nil {
@@ -158,8 +213,8 @@ func TestCopiesAreWrittenReadAndLetGo(t *testing.T) {
 		s := newShop(t)
 		first, second := s.add("base", "one"), s.add("base", "two")
 		c := s.run()
-		if stored(c.Of(first)) != "ab" || stored(c.Of(second)) != "ab" || s.a.puts != 6 {
-			t.Errorf("%+v, %+v after %d writes", c.Of(first), c.Of(second), s.a.puts)
+		if stored(c.Of(first)) != "ab" || stored(c.Of(second)) != "ab" || s.a.tries() != 6 {
+			t.Errorf("%+v, %+v after %d writes", c.Of(first), c.Of(second), s.a.tries())
 		}
 		third := s.add("base", "three")
 		if got := c.Of(third); stored(got) != "" || got[0].Problem != nil {
@@ -171,10 +226,10 @@ func TestCopiesAreWrittenReadAndLetGo(t *testing.T) {
 			t.Errorf("a new one: %+v", c.Of(third))
 		}
 		s.end()
-		before := s.a.puts
+		before := s.a.tries()
 		c = s.run() // a second service
-		if stats := c.Stats()[0]; s.a.puts != before || stats.Stored != 3 || !stats.Up || stats.Waiting != 0 || stats.Bytes == 0 {
-			t.Errorf("written again: %d, %+v", s.a.puts-before, stats)
+		if stats := c.Stats()[0]; s.a.tries() != before || stats.Stored != 3 || !stats.Up || stats.Waiting != 0 || stats.Bytes == 0 {
+			t.Errorf("written again: %d, %+v", s.a.tries()-before, stats)
 		}
 		into := filepath.Join(s.dir, "back")
 		if err := c.Fetch(t.Context(), second, 1000, into); err != nil {
@@ -183,7 +238,7 @@ func TestCopiesAreWrittenReadAndLetGo(t *testing.T) {
 		if got, err := os.ReadFile(into); err != nil || blob.Digest(got) != second {
 			t.Errorf("%q, %v", got, err)
 		}
-		s.ready = s.ready[1:] // the first one has gone from the library
+		s.holds(second, third) // the first one has gone from the library
 		time.Sleep(keepGone)
 		if err := c.Fetch(t.Context(), first, 1000, into); err != nil {
 			t.Errorf("too early: %v", err)
@@ -199,7 +254,7 @@ func TestCopiesAreWrittenReadAndLetGo(t *testing.T) {
 		if err := c.Fetch(t.Context(), blob.Digest([]byte("base")), 1000, into); err != nil {
 			t.Errorf("the base: %v", err)
 		}
-		s.ready = nil // the library was lost
+		s.holds() // the library was lost
 		time.Sleep(3 * keepGone)
 		if err := c.Fetch(t.Context(), second, 1000, into); err != nil {
 			t.Errorf("lost with the library: %v", err)
@@ -214,7 +269,7 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 		s.b.fails(errs.New(errs.NoSpace, "the store is full"))
 		digest := s.add("base", "one")
 		damaged := blob.Digest([]byte("damaged"))
-		s.ready = append([]string{damaged}, s.ready...)
+		s.holds(append([]string{damaged}, s.ready...)...)
 		c := s.run()
 		got := c.Of(digest)
 		if stored(got) != "a" || !errs.Is(got[1].Problem, errs.NoSpace) || c.Stats()[1].Up || !c.Stats()[0].Up || c.Stats()[1].Waiting != 2 {
@@ -224,8 +279,8 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(10 * time.Hour)
-		if s.b.puts < 10 || s.b.puts > 80 {
-			t.Errorf("%d tries in ten hours", s.b.puts)
+		if tries := s.b.tries(); tries < 10 || tries > 80 {
+			t.Errorf("%d tries in ten hours", tries)
 		}
 		s.end()
 		s.b.fails(nil)
@@ -240,7 +295,7 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 func TestAStoreThatHangsIsLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t)
-		s.a.stuck = true
+		s.a.set(func(s *store) { s.stuck = true })
 		digest := s.add("base", "one")
 		c := s.run()
 		time.Sleep(2 * time.Minute)
@@ -282,15 +337,16 @@ func TestADamagedCopyIsPassedOverAndWrittenAnew(t *testing.T) {
 		if c.Stats()[0].Damaged != 3 {
 			t.Errorf("%+v", c.Stats()[0])
 		}
-		s.a.get, s.b.get = errors.New("down"), errors.New("down too")
+		s.a.set(func(s *store) { s.get = errors.New("down") })
+		s.b.set(func(s *store) { s.get = errors.New("down too") })
 		if err := c.Fetch(t.Context(), base, 10, into); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("all are down: %v", err)
 		}
-		s.a.get = nil
+		s.a.set(func(s *store) { s.get = nil })
 		if err := c.Fetch(t.Context(), base, 10, into); err != nil {
 			t.Errorf("one is down: %v", err)
 		}
-		s.b.get = nil
+		s.b.set(func(s *store) { s.get = nil })
 		if err := errors.Join(os.Remove(file), os.Remove(filepath.Join(s.dir, "b", filepath.Base(file)))); err != nil {
 			t.Fatal(err)
 		}
@@ -317,8 +373,7 @@ func TestADamagedCopyStaysUntilThereIsBetter(t *testing.T) {
 		if err := os.WriteFile(file, []byte("BASE"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		good := s.content[base]
-		s.content[base] = []byte("bAse") // damaged here too
+		good := s.damage(base, []byte("bAse")) // damaged here too
 		if err := c.Fetch(t.Context(), base, 10, filepath.Join(s.dir, "back")); err != nil {
 			t.Error(err)
 		}
@@ -328,7 +383,7 @@ func TestADamagedCopyStaysUntilThereIsBetter(t *testing.T) {
 			t.Errorf("%q, %v, %+v", got, err, c.Of(digest))
 		}
 		s.end()
-		s.content[base] = good
+		s.damage(base, good)
 		c = s.run() // after a restart it is still known that the copy is wrong
 		if got, err := os.ReadFile(file); err != nil || string(got) != "base" || stored(c.Of(digest)) != "ab" {
 			t.Errorf("not healed: %q, %v", got, err)

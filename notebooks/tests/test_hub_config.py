@@ -72,15 +72,13 @@ async def test_it_tells_what_is_in_use(hub: Hub, service: FakeService) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/users/bob/server"),
-        ("DELETE", "/users/alice/server"),
         ("POST", "/users/alice/tokens"),
         ("DELETE", "/users/bob"),
         ("POST", "/users/mallory"),
         ("PATCH", "/users/bob"),
         ("POST", "/shutdown"),
         ("GET", "/proxy"),
-        ("GET", "/groups"),
+        ("POST", "/groups/mallories"),
     ],
 )
 async def test_it_may_nothing_else(hub: Hub, service: FakeService, method: str, path: str) -> None:

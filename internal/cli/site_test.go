@@ -243,7 +243,10 @@ func (s *site) call(user, method, path string, body any) reply {
 		return reply{status: 0, body: []byte(err.Error())}
 	}
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(resp.Body)
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return reply{status: 0, body: []byte(err.Error())}
+	}
 	return reply{resp.StatusCode, b}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/errs"
 )
@@ -132,6 +134,9 @@ func TestImportsAreTriedAfterRestart(t *testing.T) {
 	l = openLibrary(t, Config{Dir: dir, Try: r.try})
 	stop = running(t, l)
 	<-r.calls
+	for began := time.Now(); useOf(t, l, e.Digest).Waiting && time.Since(began) < 10*time.Second; {
+		runtime.Gosched() // the call has begun, and is noted when it has ended
+	}
 	stop()
 	if u := useOf(t, l, e.Digest); u.Waiting || len(u.Attempts) != 1 {
 		t.Errorf("%+v", u)

@@ -219,7 +219,7 @@ func TestResumedOnceWhateverFails(t *testing.T) {
 	}{
 		"pause": {func(f *fixture, c *Config) { c.Pause = func(context.Context) error { return broken } }, broken, 1},
 		"disk": {func(f *fixture, c *Config) {
-			must(f.t, write(filepath.Join(f.upper, "opt/more-than-is-read-ahead"), random(40<<20)))
+			must(f.t, write(filepath.Join(f.upper, "opt/more-than-is-read-ahead"), random(64<<20)))
 			c.Out = &full{left: 1 << 10}
 		}, unix.ENOSPC, 0},
 		"tables": {func(f *fixture, c *Config) { c.Out = &full{left: 3<<20 + 64} }, unix.ENOSPC, 1},

@@ -50,7 +50,6 @@ func (p *pass) top() error {
 	if err := scout.visit(top); err != nil {
 		return named("", err)
 	}
-	defer scout.leave(top)
 	p.print.note("", &top.stat)
 	var err error
 	p.root, err = p.merged(top, p.g.cfg.Base.Root)
@@ -166,14 +165,17 @@ func (p *pass) skips(e *entry) bool {
 }
 
 func (p *pass) subdir(e *entry, base *squashfs.Node) (*squashfs.Node, error) {
-	defer p.scout.leave(e.folder)
 	if err := p.scout.visit(e.folder); err != nil {
 		return nil, named(e.path, err)
 	}
 	if base != nil && base.Kind != squashfs.Dir {
 		base = nil
 	}
-	return p.merged(e.folder, base)
+	n, err := p.merged(e.folder, base)
+	if err == nil {
+		p.scout.leave(e.folder)
+	}
+	return n, err
 }
 
 // leaf makes the node of what is no directory.

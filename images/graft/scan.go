@@ -55,7 +55,6 @@ func scan(s *scout, f *folder, all *print) error {
 	case err != nil:
 		return fmt.Errorf("scan /%s: %w", f.path, err)
 	}
-	defer s.leave(f)
 	for _, p := range f.parts {
 		entries := s.look(p)
 		all.add(p.print)
@@ -69,6 +68,7 @@ func scan(s *scout, f *folder, all *print) error {
 			}
 		}
 	}
+	s.leave(f)
 	return nil
 }
 

@@ -185,7 +185,7 @@ func (s *scout) visit(f *folder) error {
 	return f.err
 }
 
-// leave closes a directory that nothing more is asked of.
+// leave closes a directory of which all was asked for. After a failure others may still be looking at it: it is closed at the end.
 func (s *scout) leave(f *folder) {
 	f.parts = nil
 	s.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/errs"
 )
 
 // tested is an app with a self-test of one line.
@@ -49,7 +50,8 @@ func TestSelfTestFinds(t *testing.T) {
 			if !strings.Contains(log, test.log) || strings.Contains(log, "the app runs") || len(log) > selfTestText+1000 {
 				t.Errorf("log: %.200q (%d bytes)", log, len(log))
 			}
-			if err := r.client.End(t.Context()); err != nil {
+			// An app that has exited lets the agent end at once: its link may close before the answer is out.
+			if err := r.client.End(t.Context()); err != nil && !errs.Is(err, errs.Unavailable) {
 				t.Error(err)
 			}
 		})

@@ -71,7 +71,10 @@ func (h *holding) resume(ctx context.Context) error {
 	still := found && c.State.StartedAt == h.began && c.State.Running == h.ran && c.State.Paused == h.ran
 	if found && c.State.Running && c.State.Paused {
 		if err := h.b.unpause(ctx, h.id, c.ID); err != nil {
-			return err
+			if now, there, lost := h.b.find(ctx, h.id); lost != nil || there && now.State.Paused {
+				return err
+			}
+			still = false // it came to its end between the look and the call
 		}
 	}
 	if h.watch != nil {

@@ -24,7 +24,7 @@ func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	d.settle(e)
 	host := registrytest.Serve(t, d.handler())
 	w := spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Running, Spec: spawner.Spec{Environment: e.Digest}}
-	d.jobs[w.ID] = w
+	d.jobs.Store(w.ID, w)
 	got, err := d.shelves.handOut(w, &url.URL{Scheme: "http", Host: host})
 	d.must(err)
 	authfile := filepath.Join(t.TempDir(), "login.json")
@@ -43,7 +43,7 @@ func TestAJobsCredentialIsHandedOut(t *testing.T) {
 		t.Errorf("the file by HTTP: %d", status)
 	}
 	w.Phase = spawner.Stopped
-	d.jobs[w.ID] = w
+	d.jobs.Store(w.ID, w)
 	if out, err := registrytest.TryApptainer(t, t.TempDir(), nil, "exec", argv...); err == nil {
 		t.Errorf("of a job that has ended: %q", out)
 	}

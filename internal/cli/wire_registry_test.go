@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,14 +35,14 @@ type depotOf struct {
 	library *images.Library
 	keys    *seal.Keys
 	shelves *shelves
-	jobs    map[spawner.ID]spawner.Workload
+	jobs    *sync.Map // of spawner.ID to spawner.Workload: servers ask for them beside the test
 }
 
 // newDepot makes an empty one. Tokens are the users' names with -token behind.
 func newDepot(t *testing.T) *depotOf {
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.Mksquashfs)
-	d := &depotOf{t: t, dir: t.TempDir(), jobs: map[spawner.ID]spawner.Workload{}}
+	d := &depotOf{t: t, dir: t.TempDir(), jobs: &sync.Map{}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
 	d.keys, err = seal.New(seal.Config{Dir: filepath.Join(d.dir, "keys"), Site: "here", Now: time.Now, Log: log})
@@ -54,8 +55,8 @@ func newDepot(t *testing.T) *depotOf {
 		principal: func(_ string, user spawner.User) string { return string(user) },
 		viewer:    func(_ string, user spawner.User) images.Viewer { return images.Viewer{Owner: string(user)} },
 		workload: func(_ context.Context, id spawner.ID) (spawner.Workload, error) {
-			if w, ok := d.jobs[id]; ok {
-				return w, nil
+			if w, ok := d.jobs.Load(id); ok {
+				return w.(spawner.Workload), nil
 			}
 			return spawner.Workload{}, errs.New(errs.NotFound, "no %s", id)
 		},
@@ -138,7 +139,7 @@ func (d *depotOf) ask(password, path string) (status int, body []byte) {
 
 func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string {
 	d.t.Helper()
-	d.jobs[id] = spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Spec: spawner.Spec{Environment: digest}}
+	d.jobs.Store(id, spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Spec: spawner.Spec{Environment: digest}})
 	token, err := d.shelves.credential(id, digest)
 	d.must(err)
 	return token.Reveal()
@@ -159,9 +160,9 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 	ended := d.job("j-2", mine.Digest, spawner.Stopped)
 	forged := strings.TrimSuffix(own, own[len(own)-4:]) + "AAAA"
 	elsewhere := d.job("j-3", mine.Digest, spawner.Running)
-	d.jobs["j-3"] = spawner.Workload{ID: "j-3", Phase: spawner.Running, Spec: spawner.Spec{Environment: other.Digest}}
+	d.jobs.Store(spawner.ID("j-3"), spawner.Workload{ID: "j-3", Phase: spawner.Running, Spec: spawner.Spec{Environment: other.Digest}})
 	gone := d.job("j-4", mine.Digest, spawner.Running)
-	delete(d.jobs, "j-4")
+	d.jobs.Delete(spawner.ID("j-4"))
 	tail := d.document(mine.Digest).Tail.Digest
 	bobsTail := d.document(other.Digest).Tail.Digest
 	for _, tc := range []struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 )
 
@@ -114,7 +115,14 @@ type Workload struct {
 	Moves  int        `json:"moves,omitempty"`  // how often it went back in line since its start was asked for
 	Bad    []BadPart  `json:"bad,omitempty"`    // the parts of GPUs that this start found bad, since it last ran
 
-	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them
+	// Of what runs on other hosts.
+	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
+	Point int    `json:"point,omitempty"` // its number in the scan, from 0
+	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
+	Kept  string `json:"kept,omitempty"`  // sessions: the environment that holds what it had changed when it last ended
+	Host  string `json:"host,omitempty"`  // where it runs, or ran last
+
+	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
 	// Of the current start of a session; zero: never. Active is saved from time to time only.
 	Active    time.Time `json:"active,omitzero"`     // when something last went on in it
 	Visited   time.Time `json:"visited,omitzero"`    // when somebody first opened it
@@ -159,7 +167,11 @@ type Launch struct {
 	// control.LinkDir; the service listens there), run/ (the user's; what a backend without tmpfs binds on control.RunDir).
 	Dir      string
 	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
-	SIF      string // jobs: the environment's image file
+	SIF      string // jobs, and all workloads of a Remote: the environment's image file
+	// Uplink and App are for a Remote alone: how the agent reaches the service from another host, and what a job's agent starts by
+	// itself, whether it reaches the service or not. App is nil for sessions, whose secrets travel over the link.
+	Uplink *control.Uplink
+	App    *control.App
 	// Thaw gives what a session is to start from, when its container is made anew: one that is kept has it already. It is nil for
 	// one that starts from its image alone.
 	Thaw func(ctx context.Context) (Thaw, error)
@@ -186,6 +198,8 @@ const (
 	Unknown Existence = "unknown" // the backend could not be asked: not an answer, and never taken for one
 	Absent  Existence = "absent"  // nothing of it is left
 	Created Existence = "created" // something is there that never ran
+	Queued  Existence = "queued"  // a batch system has it in its queue; nothing of it runs or ever ran
+	Held    Existence = "held"    // a batch system has it in its queue, and does not start it until it is released; Reason says why
 	Up      Existence = "up"      // runs
 	Exited  Existence = "exited"  // ran and ended; a session's changes are there
 )
@@ -197,6 +211,10 @@ type Observation struct {
 	Reason    string // why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
 	Remedy    string // what the user can do about it
 	Tail      string // the last lines of what its first process printed; of Exited
+	Host      string // where it runs, or ran; empty: on this host, or it is not known
+	Detail    string // of Queued: what it waits for, in words; empty: nothing is known
+	// Evicted says of Exited that a batch system took its place away: it may run again, elsewhere, and begins anew there.
+	Evicted bool
 }
 
 // Backend is where workloads run. It finds what it made by the workload's ID alone, so nothing needs to be remembered for it.

@@ -74,6 +74,7 @@ func rules() map[string]rule {
 			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
+		"internal/worker": {own: []string{"internal/agent/control", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"},

@@ -1,0 +1,64 @@
+// Package worker is the program that a batch system starts on a worker node: it gets the image there, starts it under Apptainer with the
+// agent as first process, and leaves behind what the batch system is to bring back. It is `slipway worker`, in the agent's own static
+// binary, and runs as the workload's user.
+//
+// Promises: it needs of the node no more than Apptainer and room on disk; whatever goes wrong is said in a file that travels back, in
+// plain words; nothing that it started outlives it; no secret is in an argument, in the environment or in what it prints.
+// The package must not know the batch system, nor what the agent runs.
+package worker
+
+import "time"
+
+// The sandbox that a batch system sends and brings back; paths are relative to it.
+const (
+	PlanFile = "plan.json" // sent: a Plan; no secret
+	LinkDir  = "link"      // sent: bound on control.LinkDir; uplink.json, which is secret, and a job's app.json
+	Inputs   = "inputs"    // sent: a job's input files
+	Program  = "slipway"   // sent: the agent's program, which this is too
+	OutDir   = "out"       // comes back, whatever happens
+)
+
+// What is in OutDir.
+const (
+	EndFile    = "end.json"     // an End
+	StatusFile = "status.json"  // the agent's last control.Status; missing when it left none
+	LogFile    = "log"          // what the app printed
+	FilesDir   = "files"        // a job's output files
+	PackFile   = "changes.pack" // a session's changes, as package images/pack streams them
+)
+
+// Plan is all that the worker needs to know. It holds no secret.
+type Plan struct {
+	ID        string            `json:"id"`
+	Launch    string            `json:"launch"` // the run, as spawner.Workload.Run gives it
+	Session   bool              `json:"session"`
+	Image     Image             `json:"image"`
+	Apptainer string            `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
+	Cache     string            `json:"cache,omitempty"`     // a directory of the node, for images of all users' jobs; empty: each fetches its own
+	Login     string            `json:"login"`               // of the user, inside
+	Home      string            `json:"home"`                // inside
+	HomeDir   string            `json:"home_dir,omitempty"`  // on the node; where it is not there or another's, home is empty and lasts as long as the run
+	Binds     []string          `json:"binds,omitempty"`     // of the node, such as /cvmfs: bound where they are there
+	Env       map[string]string `json:"env,omitempty"`       // public
+	GPU       bool              `json:"gpu,omitempty"`       // make the node's NVIDIA driver usable inside
+	TimeLimit time.Duration     `json:"time_limit,omitempty"`
+	Grace     time.Duration     `json:"grace,omitempty"` // between asking the app to end and killing it
+}
+
+// Image says how the node gets at the image: the first of these that works.
+type Image struct {
+	Path   string `json:"path,omitempty"` // on a file system that the nodes share, or in the sandbox
+	Digest string `json:"digest"`         // of the environment; its SIF is to be had at control.Uplink.Image
+	Size   int64  `json:"size,omitempty"` // bytes of the SIF
+}
+
+// End is how a run ended, in the worker's words.
+type End struct {
+	ExitCode int       `json:"exit_code"`
+	Reason   string    `json:"reason,omitempty"` // why it could not run, or was ended; empty: the agent's status says all
+	Remedy   string    `json:"remedy,omitempty"`
+	Tail     string    `json:"tail,omitempty"` // the last lines of Apptainer and of the agent
+	Host     string    `json:"host"`
+	Started  time.Time `json:"started"` // by the node's clock
+	Ended    time.Time `json:"ended"`
+}

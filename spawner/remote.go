@@ -1,0 +1,48 @@
+package spawner
+
+import (
+	"context"
+	"io"
+
+	"slipway/internal/agent/control"
+)
+
+// Remote is a Backend whose workloads run on other hosts, where a batch system sends them. One may be Queued or Held for long, and be
+// Evicted at any time; its agent dials the service from afar. A job needs no link: all that it runs travels with it (Launch.App), and
+// what it leaves comes back with its end.
+type Remote interface {
+	Backend
+	// Judge refuses a workload that could never start there, with the reason and the remedy: before it is saved.
+	Judge(ctx context.Context, w Workload) error
+	// Why explains what a workload that is Queued or Held waits for.
+	Why(ctx context.Context, w Workload) (Explanation, error)
+	// Remains gives what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
+	Remains(ctx context.Context, id ID) (Remains, error)
+}
+
+// Remains are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.
+type Remains interface {
+	Status() control.Status // the agent's last word
+	Log(ctx context.Context, from int64) (io.ReadCloser, error)
+	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
+	// Changes gives what a session has changed over its environment, as package images/pack streams it. errs.NotFound: nothing came back.
+	Changes(ctx context.Context) (io.ReadCloser, error)
+}
+
+// Explanation says why a workload has not started yet.
+type Explanation struct {
+	Summary string // one line
+	Slots   int    // of all machines that the batch system knows
+	Fit     int    // that fulfil every requirement, busy or not
+	Free    int    // that fulfil every requirement and could take it now
+	Clauses []Clause
+	Remedy  string // what the user can change; empty: nothing but wait
+}
+
+// Clause is one requirement of a workload, and how many slots it excludes.
+type Clause struct {
+	Words    string // such as "a GPU of compute capability 8.0 or more"
+	Text     string // as the batch system has it
+	Excludes int    // slots that fail it, whatever the others say
+	Alone    int    // slots that fail nothing else
+}

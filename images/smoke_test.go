@@ -97,6 +97,9 @@ func TestImportsAreTried(t *testing.T) {
 			break
 		}
 	}
+	for useOf(t, l, e.Digest).Waiting { // what came of it is written down a moment after the trial
+		time.Sleep(10 * time.Millisecond)
+	}
 	stop()
 	u := useOf(t, l, e.Digest)
 	if u.Waiting || u.Tried.IsZero() || len(u.Attempts) != 1 || len(u.Attempts[0].Result.Failures) != 1 || u.Attempts[0].Python != "/usr/bin/python3" {

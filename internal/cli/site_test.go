@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
 )
 
@@ -88,12 +88,7 @@ func fakeHub(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *site) configure() {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", hubtest.FreePorts(s.t, 1)[0])
 	s.url = "http://" + address
 	s.write("spawner.token", spawnerToken)
 	s.write("slipway.yaml", fmt.Sprintf(`

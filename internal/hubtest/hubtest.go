@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -172,14 +173,19 @@ func (h *Hub) Log(most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// FreePorts gives ports of this host that nobody listens at.
+// FreePorts gives ports of this host that nobody listens at. They lie below those that the kernel gives to connections, which could
+// have taken one before its server listens.
 func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
+	const first, end = 10000, 32768
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(ports) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first)))
+		if err != nil && tries > 1000 {
 			t.Fatal(err)
+		}
+		if err != nil {
+			continue
 		}
 		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)

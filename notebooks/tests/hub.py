@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from jupyterhub.proxy import Proxy
 from traitlets.config import Config
 
 from fake import TOKEN, FakeService
+from ports import free_port
 
 ADMIN = "admin-token-for-the-tests-0123456789"
 
@@ -39,7 +39,7 @@ class Hub:
     """A Hub over a database file; a second one over the same file is a restarted Hub."""
 
     def __init__(self, directory: Path, service: FakeService, own: Config | None = None, **spawner: Any) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         token_file = directory / "spawner.token"
         token_file.write_text(TOKEN + "\n")
@@ -106,10 +106,3 @@ class Hub:
         assert answer.status_code == 302, answer.text
         await page.get("/hub/home")
         return page
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,14 +13,13 @@ import httpx
 import pytest
 
 from fake import FakeService, Fault
+from ports import free_port
 
 TOKEN = "jupyter-0123"
 
 
 def serve(directory: Path, session_socket: str) -> tuple[subprocess.Popen[bytes], httpx.Client]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = {**os.environ, "JUPYTER_CONFIG_DIR": str(directory), "HOME": str(directory), "SLIPWAY_SOCKET": session_socket}
     options = [f"--port={port}", "--no-browser", "--allow-root", f"--IdentityProvider.token={TOKEN}"]
     options += ["--ServerApp.base_url=/user/a/", "--ServerApp.jpserver_extensions={'slipway._server': True}"]

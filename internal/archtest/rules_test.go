@@ -92,6 +92,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
+		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}}, // a real pool, for tests
 		"spawner/local": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},

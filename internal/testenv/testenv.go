@@ -36,6 +36,7 @@ const (
 	Proxy      Part = "proxy"       // configurable-http-proxy and its node, in the cache
 	CC         Part = "gcc"         // a C compiler, for fakes of libraries
 	Registry   Part = "registry"    // docker-registry, the reference implementation of OCI's distribution
+	HTCondor   Part = "htcondor"    // the image of a machine of a pool in the engine, and root, who goes into its namespaces
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -114,6 +115,8 @@ func probe(p Part) error {
 		return onPath("gcc")
 	case Registry:
 		return onPath("docker-registry")
+	case HTCondor:
+		return poolImage()
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}

@@ -1,0 +1,76 @@
+package testenv
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// HTCondorImage gives the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of the recipe as it
+// lies in this checkout.
+func HTCondorImage() (string, error) {
+	root, err := checkout()
+	if err != nil {
+		return "", err
+	}
+	digest, err := treeDigest(os.DirFS(filepath.Join(root, "deploy/images/htcondor")))
+	return "slipway/htcondor:" + digest, err
+}
+
+func poolImage() error {
+	image, err := HTCondorImage()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(probe(Root), onPath("nsenter"), onPath("iptables")); err != nil {
+		return err
+	}
+	if err := exec.Command("docker", "image", "inspect", image).Run(); err != nil {
+		return fmt.Errorf("no image %s: deploy/images/htcondor/build makes it", image)
+	}
+	return nil
+}
+
+// checkout gives the directory of go.mod: tests run in their package's directory.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no go.mod above the working directory")
+}
+
+// treeDigest is the shell's hash_of (deploy/lib/common.sh) of a directory in which tools leave nothing behind.
+func treeDigest(tree fs.FS) (string, error) {
+	var names []string
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	slices.Sort(names) // a walk has a directory's files before what only begins like its name
+	all := sha256.New()
+	for _, name := range names {
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(all, "%x  ./%s\n", sha256.Sum256(data), name)
+	}
+	return hex.EncodeToString(all.Sum(nil))[:16], nil
+}

@@ -1,0 +1,195 @@
+package condortest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// machine is one container.
+type machine struct {
+	name      string // within the pool
+	container string
+	site      string // the directory of its own configuration
+	pid       string // of its first process, by the host's count
+	address   string
+}
+
+// machinePath is where programs are looked for inside.
+const machinePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// command runs as root inside, without the container engine: it costs a tenth of the time.
+func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "nsenter", append([]string{"--target", m.pid, "--mount", "--uts", "--ipc", "--net", "--"}, argv...)...)
+	c.Env = []string{machinePath, "HOME=/root", "LANG=C.UTF-8"}
+	return c
+}
+
+func (m *machine) run(argv ...string) (string, error) {
+	return output(m.command(context.Background(), argv...))
+}
+
+func (m *machine) must(t testing.TB, argv ...string) string {
+	t.Helper()
+	out, err := m.run(argv...)
+	if err != nil {
+		t.Fatalf("%s: %v", m.name, err)
+	}
+	return out
+}
+
+// filter changes the packet filter of the machine's network. The program is the host's.
+func (m *machine) filter(rule ...string) error {
+	_, err := output(exec.Command("nsenter", append([]string{"--target", m.pid, "--net", "--", "iptables", "--wait"}, rule...)...))
+	return err
+}
+
+// output runs a command and gives what it wrote. What it complained of is in the error.
+func output(c *exec.Cmd) (string, error) {
+	out, err := c.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return string(out), err
+}
+
+func docker(argv ...string) (string, error) {
+	out, err := output(exec.Command("docker", argv...))
+	return strings.TrimSpace(out), err
+}
+
+// makeNetwork makes one from which no packet is forwarded: its machines see each other and this host.
+func (p *Pool) makeNetwork(Options) error {
+	if _, err := docker("network", "create", "--internal", "--label", p.label(), p.network()); err != nil {
+		return err
+	}
+	var err error
+	p.Address, err = docker("network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", p.network())
+	if err == nil && p.Address == "" {
+		err = fmt.Errorf("network %s has no gateway", p.network())
+	}
+	return err
+}
+
+func (p *Pool) network() string { return "slipway-pool-" + p.mark }
+
+func (p *Pool) label() string { return label + "=" + p.mark }
+
+func (p *Pool) startMachines(o Options) error {
+	cpus := o.CPUs
+	if cpus == 0 {
+		cpus = 16
+	}
+	daemons := "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD"
+	if cpus > 0 {
+		daemons += ", STARTD"
+	}
+	own := "DAEMON_LIST = " + daemons + "\n" + room(max(cpus, 1)) + simulatedGPUs + o.Config
+	if err := p.startMachine(Main, own, machineOptions{share: true, overlay: o.Overlay}); err != nil {
+		return err
+	}
+	for _, w := range o.Workers {
+		if err := p.startWorker(w, o.Overlay); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// room is what a machine says it has. Jobs in tests need next to nothing of it.
+func room(cpus int) string {
+	return fmt.Sprintf("NUM_CPUS = %d\nMEMORY = %d\n", cpus, cpus*1024)
+}
+
+// simulatedGPUs are HTCondor's own: a whole V100, and seven parts of another card.
+const simulatedGPUs = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n"
+
+// startWorker starts a machine whose daemons are reached only through connections that they opened themselves.
+func (p *Pool) startWorker(w Worker, overlay bool) error {
+	cpus := w.CPUs
+	if cpus == 0 {
+		cpus = 4
+	}
+	own := "DAEMON_LIST = MASTER, STARTD\nCCB_ADDRESS = $(COLLECTOR_HOST)\n" + room(cpus) + w.Config
+	if err := p.startMachine(w.Name, own, machineOptions{share: w.Shared, overlay: overlay}); err != nil {
+		return err
+	}
+	return p.machines[w.Name].closeInbound()
+}
+
+// machineOptions say what a machine sees of this host, and where it runs jobs: Worker and Options have the words.
+type machineOptions struct{ share, overlay bool }
+
+func (p *Pool) startMachine(name, config string, o machineOptions) error {
+	m := &machine{name: name, container: "slipway-pool-" + p.mark + "-" + name, site: filepath.Join(p.etc(), name)}
+	secrets := filepath.Join(p.etc(), name+".secrets")
+	if err := errors.Join(os.Mkdir(m.site, 0o755), os.Mkdir(secrets, 0o700), p.makeSecret(name, secrets)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(m.site, "00-machine.conf"), []byte(config), 0o644); err != nil {
+		return err
+	}
+	p.machines[name] = m
+	if _, err := docker(p.runArgv(m, secrets, o)...); err != nil {
+		return err
+	}
+	return p.located(m)
+}
+
+// makeSecret writes the key that the pool's tokens are signed with, for the pool's own machine, and for a worker a token by which its
+// daemons are known as the pool's.
+func (p *Pool) makeSecret(name, dir string) error {
+	if name == Main {
+		return os.WriteFile(filepath.Join(dir, "POOL"), []byte(rand.Text()), 0o600)
+	}
+	token, err := p.mint("condor")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "pool"), []byte(token), 0o600)
+}
+
+// runArgv starts a machine. Apptainer without setuid needs what is unconfined here, and no capability.
+func (p *Pool) runArgv(m *machine, secrets string, o machineOptions) []string {
+	argv := []string{
+		"run", "--detach", "--name", m.container, "--label", p.label(), "--hostname", m.name + "." + Domain, "--network", p.network(),
+		"--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined", "--device", "/dev/fuse",
+		"--volume", m.site + ":/etc/condor/site.d:ro", "--add-host", HostName + ":" + p.Address,
+		"--dns", "127.0.0.1", // the engine would ask this host's
+	}
+	if main := p.machines[Main]; main != m {
+		argv = append(argv, "--add-host", Main+"."+Domain+":"+main.address, "--volume", secrets+":/etc/condor/tokens.d")
+	} else {
+		argv = append(argv, "--volume", secrets+":/etc/condor/passwords.d")
+	}
+	if o.share {
+		argv = append(argv, "--volume", p.Dir+":"+p.Dir)
+	}
+	if !o.overlay {
+		argv = append(argv, "--volume", "/var/lib/condor/execute")
+	}
+	return append(argv, p.image)
+}
+
+// located asks where the machine's namespaces are, which each start of it makes anew, and tells the commands.
+func (p *Pool) located(m *machine) error {
+	out, err := docker("inspect", "--format", "{{.State.Pid}} {{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", m.container)
+	if err != nil {
+		return err
+	}
+	pid, address, _ := strings.Cut(out, " ")
+	if n, err := strconv.Atoi(pid); err != nil || n == 0 {
+		logs, _ := docker("logs", "--tail", "20", m.container)
+		return fmt.Errorf("machine %s does not run: %s", m.name, logs)
+	}
+	m.pid, m.address = pid, address
+	return os.WriteFile(filepath.Join(p.etc(), m.name+".pid"), []byte(pid+"\n"), 0o644)
+}

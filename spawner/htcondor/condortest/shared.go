@@ -1,0 +1,50 @@
+package condortest
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"slipway/internal/testenv"
+)
+
+// Shared is one pool for all tests of a package, started by the first that asks.
+type Shared struct {
+	Options Options
+
+	once sync.Once
+	pool *Pool
+	err  error
+}
+
+// Main runs the package's tests and ends the pool after them. It gives the exit code.
+func (s *Shared) Main(m *testing.M) int {
+	code := m.Run()
+	s.once.Do(func() {}) // nobody starts it now
+	if s.pool == nil {
+		return code
+	}
+	if err := s.pool.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Pool gives the pool, or skips the test where none can be.
+func (s *Shared) Pool(t testing.TB) *Pool {
+	t.Helper()
+	testenv.Need(t, testenv.HTCondor)
+	s.once.Do(func() { s.pool, s.err = start(s.Options) })
+	if s.err != nil {
+		s.pool.tell(t)
+		t.Fatal(s.err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.pool.tell(t)
+		}
+	})
+	return s.pool
+}

@@ -1,0 +1,57 @@
+package condortest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// usersGroup is the group of all users, as on hosts of Slipway.
+const usersGroup = "100"
+
+// AddUser makes an account on all machines, with a home of its own on each. One that is there already is right.
+func (p *Pool) AddUser(t testing.TB, name string, uid int) {
+	t.Helper()
+	for _, m := range p.machines {
+		out, err := m.run("id", "--user", name)
+		switch {
+		case err != nil:
+			m.must(t, "useradd", "--uid", strconv.Itoa(uid), "--gid", usersGroup, "--create-home", "--shell", "/bin/sh", name)
+		case strings.TrimSpace(out) != strconv.Itoa(uid):
+			t.Fatalf("%s is uid %s on %s, and not %d", name, strings.TrimSpace(out), m.name, uid)
+		}
+	}
+}
+
+// As gives a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a token and by
+// nothing else.
+func (p *Pool) As(t testing.TB, user, dir, command string, argv ...string) *exec.Cmd {
+	t.Helper()
+	token, err := p.mint(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := p.TempDir(t)
+	if err := os.WriteFile(filepath.Join(tokens, "user"), []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), filepath.Join(p.Bin, command), argv...)
+	c.Dir = dir
+	c.Env = []string{"_CONDOR_SEC_TOKEN_DIRECTORY=" + tokens, "_CONDOR_SEC_CLIENT_AUTHENTICATION_METHODS=IDTOKENS"}
+	return c
+}
+
+// Admin runs a command of HTCondor at the access point as the pool's administrator, and gives what it wrote.
+func (p *Pool) Admin(t testing.TB, command string, argv ...string) string {
+	t.Helper()
+	return p.machines[Main].must(t, append([]string{command}, argv...)...)
+}
+
+// mint gives a token of the pool for a user, or for its daemons.
+func (p *Pool) mint(user string) (string, error) {
+	out, err := p.machines[Main].run("condor_token_create", "-identity", user+"@"+Domain, "-key", "POOL")
+	return strings.TrimSpace(out) + "\n", err
+}

@@ -49,8 +49,12 @@ func (g *guard) Write(b []byte) (int, error) {
 	if g.header == nil {
 		return g.Conn.Write(b)
 	}
-	both := net.Buffers{g.header, b}
+	header := g.header
 	g.header = nil
+	if w, ok := g.Conn.(interface{ writeAll(pieces ...[]byte) error }); ok {
+		return len(b), w.writeAll(header, b)
+	}
+	both := net.Buffers{header, b}
 	n, err := both.WriteTo(g.Conn)
 	return max(0, int(n)-headerSize), err
 }

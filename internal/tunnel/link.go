@@ -3,6 +3,7 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -10,13 +11,14 @@ import (
 
 // link is the place where one workload's agent connects, and its live connection when there is one.
 type link struct {
-	id     string
-	path   string
-	uid    int
-	socket *net.UnixListener
-	owner  *Links
-	cancel context.CancelFunc
-	gone   <-chan struct{}
+	id       string
+	path     string
+	uid      int
+	socket   *net.UnixListener // nil: the agent comes from afar
+	visitors *visitors         // nil: it comes through the socket
+	owner    *Links
+	ctx      context.Context // ends when the link is closed
+	cancel   context.CancelFunc
 
 	mu   sync.Mutex
 	live *mux
@@ -61,11 +63,19 @@ func (k *link) welcome(ctx context.Context, c *net.UnixConn) *mux {
 		_ = c.Close()
 		return nil
 	}
+	if err != nil {
+		log.Info("connection dropped: who connects is not known", "error", err)
+		_ = c.Close()
+		return nil
+	}
+	return k.meet(ctx, c, log)
+}
+
+// meet greets a connection; nil when nobody answers as an agent does.
+func (k *link) meet(ctx context.Context, c net.Conn, log *slog.Logger) *mux {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	if err == nil {
-		err = greet(c)
-	}
+	err := greet(c)
 	var m *mux
 	if err == nil {
 		m, err = newMux(c, k.id, false, k.owner.log, k.owner.deliver)
@@ -76,6 +86,13 @@ func (k *link) welcome(ctx context.Context, c *net.UnixConn) *mux {
 		return nil
 	}
 	return m
+}
+
+// shut lets nobody in any more.
+func (k *link) shut() {
+	if k.socket != nil {
+		_ = k.socket.Close()
+	}
 }
 
 // serve makes m the link's connection, in place of an older one, until it ends.

@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -18,9 +19,10 @@ type Config struct {
 	Changed func(id string, up bool)
 }
 
-// Links is the service's side: it listens for the agents of all workloads of this host.
+// Links is the service's side: it listens for the agents of all workloads of this host, and takes in those of other hosts.
 type Links struct {
 	log     *slog.Logger
+	pool    *sync.Pool // of bursts' buffers
 	changed func(string, bool)
 	ctx     context.Context // ends with Run; bounds the goroutines that Open and Dial start
 	cancel  context.CancelFunc
@@ -38,7 +40,7 @@ func New(cfg Config) *Links {
 		cfg.Changed = func(string, bool) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Links{log: cfg.Logger, changed: cfg.Changed, ctx: ctx, cancel: cancel,
+	return &Links{log: cfg.Logger, pool: newPool(), changed: cfg.Changed, ctx: ctx, cancel: cancel,
 		links: map[string]*link{}, doors: map[Door]*listener{}}
 }
 
@@ -49,7 +51,7 @@ func (l *Links) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.ended = true
 	for _, k := range l.links {
-		_ = k.socket.Close()
+		k.shut()
 	}
 	l.mu.Unlock()
 	l.cancel()
@@ -68,17 +70,51 @@ func (l *Links) Open(id, socket string, uid int) error {
 		if k.path == socket && k.uid == uid {
 			return nil
 		}
-		return errs.New(errs.Conflict, "open the link of %s on %s: it is open on %s", id, socket, k.path)
+		return errs.New(errs.Conflict, "open the link of %s on %s: it is open on %s", id, socket, cmp.Or(k.path, "no socket"))
 	}
 	s, err := listen(socket, uid)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
-	k := &link{id: id, path: socket, uid: uid, socket: s, owner: l, cancel: cancel, up: make(chan struct{}), gone: ctx.Done()}
-	l.links[id] = k
-	l.work.Go(func() { k.listen(ctx) })
+	k := l.add(id)
+	k.path, k.uid, k.socket = socket, uid, s
+	l.work.Go(func() { k.listen(k.ctx) })
 	return nil
+}
+
+// Expect lets the agent of workload id come from another host, by Upgrade. Expecting whom is expected is success.
+func (l *Links) Expect(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return errs.New(errs.Unavailable, "expect the agent of %s: the service is ending", id)
+	}
+	if k := l.links[id]; k != nil {
+		if k.visitors != nil {
+			return nil
+		}
+		return errs.New(errs.Conflict, "expect the agent of %s from another host: its link is open on %s", id, k.path)
+	}
+	l.add(id).visitors = &visitors{}
+	return nil
+}
+
+// add makes a link. The caller holds mu.
+func (l *Links) add(id string) *link {
+	k := &link{id: id, owner: l, up: make(chan struct{})}
+	k.ctx, k.cancel = context.WithCancel(l.ctx)
+	l.links[id] = k
+	return k
+}
+
+// begin says whether something may still be started; if so, work.Done must follow.
+func (l *Links) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.work.Add(1)
+	}
+	return !l.ended
 }
 
 // Close ends the link of id, and removes its socket. Closing what is not open is nothing.
@@ -91,8 +127,10 @@ func (l *Links) Close(id string) {
 		return
 	}
 	k.cancel()
-	_ = k.socket.Close()
-	_ = os.Remove(k.path)
+	k.shut()
+	if k.path != "" {
+		_ = os.Remove(k.path)
+	}
 }
 
 // Up reports whether the agent of id is connected.
@@ -110,7 +148,7 @@ func (l *Links) Wait(ctx context.Context, id string) error {
 	select {
 	case <-k.whenUp():
 		return nil
-	case <-k.gone:
+	case <-k.ctx.Done():
 		return errs.New(errs.Unavailable, "the link of %s was closed", id)
 	case <-ctx.Done():
 		return ctx.Err()

@@ -17,7 +17,10 @@ const (
 	Shared Mode = "shared" // time slicing among workloads that trust one another
 )
 
-// Modes gives all modes, the usual first.
+// Any asks for whichever GPU a batch system has that meets the request's needs. No GPU is in this mode.
+const Any Mode = "any"
+
+// Modes gives all modes that a GPU can be in, the usual first.
 func Modes() []Mode { return []Mode{Whole, MIG, MPS, Shared} }
 
 // Tier is what keeps a slice's memory apart from its neighbours'.

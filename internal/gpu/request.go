@@ -19,6 +19,7 @@ type Request struct {
 	Least   Tier   `json:"least,omitempty"`   // the weakest isolation that is accepted; empty: what the mode itself promises
 	Model   string `json:"model,omitempty"`   // a part of the device's name, in any case; empty: any
 	Group   string `json:"group,omitempty"`   // shared: only with workloads of the same group
+	Needs   Needs  `json:"needs,omitzero"`    // of a GPU that a batch system gives; a host's own GPUs are not chosen by them
 }
 
 // None reports whether r wants no GPU.
@@ -31,17 +32,36 @@ var (
 )
 
 // requestHint says how a request is written.
-const requestHint = `none, whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared or shared/10G`
+const requestHint = `none, whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared or shared/10G; ` +
+	`of a batch system also any, or any,capability>=8.0,memory>=40G`
 
 // ParseRequest reads a request as users and configuration write it: "whole", "1g.18gb", "1g", "mps:25%/20G", "shared",
-// "shared/10G"; "" and "none" are no GPU.
+// "shared/10G", "any"; "" and "none" are no GPU. Needs may follow, as in "any,capability>=8.0,optional".
 func ParseRequest(s string) (Request, error) {
+	mode, rest, more := strings.Cut(s, ",")
+	r, err := parseMode(mode, s)
+	if err != nil || !more {
+		return r, err
+	}
+	if r.None() {
+		return Request{}, errs.Bad("gpu", s, "a GPU to begin with, such as any, or nothing after none")
+	}
+	if r.Needs, err = parseNeeds(strings.Split(rest, ",")); err != nil {
+		return Request{}, err
+	}
+	return r, nil
+}
+
+// parseMode reads what stands before the needs of the request s.
+func parseMode(mode, s string) (Request, error) {
 	bad := errs.Bad("gpu", s, requestHint)
-	switch word := strings.ToLower(strings.TrimSpace(s)); {
+	switch word := strings.ToLower(strings.TrimSpace(mode)); {
 	case word == "" || word == "none":
 		return Request{}, nil
 	case word == string(Whole):
 		return Request{Mode: Whole}, nil
+	case word == string(Any):
+		return Request{Mode: Any}, nil
 	case migForm.MatchString(word):
 		return Request{Mode: MIG, Profile: word}, nil
 	case sharedForm.MatchString(word):
@@ -68,7 +88,10 @@ func ParseRequest(s string) (Request, error) {
 }
 
 // String writes r as ParseRequest reads it.
-func (r Request) String() string {
+func (r Request) String() string { return r.mode() + r.Needs.String() }
+
+// mode writes what stands before the needs.
+func (r Request) mode() string {
 	switch {
 	case r.Mode == "":
 		return "none"

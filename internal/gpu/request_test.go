@@ -33,7 +33,7 @@ func TestTiers(t *testing.T) {
 }
 
 func FuzzParseRequest(f *testing.F) {
-	for _, s := range []string{"whole", "1g.18gb", "mps:25%/20G", "shared/1.5G", "none"} {
+	for _, s := range []string{"whole", "1g.18gb", "mps:25%/20G", "shared/1.5G", "none", "any,capability>=8.0,memory>=40G,optional", "whole,count=2,driver>=550.54"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -41,7 +41,7 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseRequest(r.String()); err != nil || again.String() != r.String() {
+		if again, err := ParseRequest(r.String()); err != nil || again != r {
 			t.Errorf("%q is read as %q, and that as %q, %v", s, r, again, err)
 		}
 	})

@@ -87,7 +87,7 @@ func ShortUUID(uuid string) string {
 
 // Satisfies reports whether s would do for r, were it free.
 func (s Slice) Satisfies(r Request) bool {
-	if s.Mode != r.Mode || !s.Tier.AtLeast(r.LeastTier()) || !strings.Contains(strings.ToLower(s.Model), strings.ToLower(r.Model)) {
+	if s.Mode != r.Mode || r.Needs != (Needs{}) || !s.Tier.AtLeast(r.LeastTier()) || !strings.Contains(strings.ToLower(s.Model), strings.ToLower(r.Model)) {
 		return false
 	}
 	switch r.Mode {

@@ -8,7 +8,7 @@ import (
 
 // suits reports whether a node is of the kind that r asks for, however full.
 func (n *Node) suits(r *gpu.Request) bool {
-	return n.Mode == r.Mode && n.isolates(r) && n.named(r.Model)
+	return n.Mode == r.Mode && r.Needs == (gpu.Needs{}) && n.isolates(r) && n.named(r.Model)
 }
 
 func (n *Node) isolates(r *gpu.Request) bool {

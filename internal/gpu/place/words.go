@@ -15,6 +15,9 @@ func Never(nodes []Node, r gpu.Request) string {
 	if len(nodes) == 0 {
 		return name + " asked, and there is no GPU that may be used"
 	}
+	if r.Mode == gpu.Any || r.Needs != (gpu.Needs{}) {
+		return name + " asked, and a host's own GPUs are asked for by mode alone, such as whole: needs are for a batch system"
+	}
 	ofMode := pick(pointers(nodes), func(n *Node) bool { return n.Mode == r.Mode })
 	if len(ofMode) == 0 {
 		return fmt.Sprintf("%s asked, and %s; there is %s", name, noneIn(r.Mode), list(pointers(nodes), func(n *Node) string { return string(n.Mode) }))

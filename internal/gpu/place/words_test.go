@@ -36,6 +36,8 @@ func TestRefusalsSayWhatWouldHelp(t *testing.T) {
 		{whole, "mps:1%/1G", nil, true, "no GPU is shared by MPS"},
 		{whole, "shared", nil, true, "no GPU is shared by time slicing"},
 		{full, "1g.10gb", nil, true, "1g.10gb asked, and no GPU is cut so; there is 1g.18gb, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb"},
+		{whole, "any", nil, true, "any asked, and a host's own GPUs are asked for by mode alone"},
+		{whole, "whole,memory>=1G", nil, true, "whole,memory>=1G asked, and a host's own GPUs are asked for by mode alone"},
 		{static, "1g", nil, true, "1g asked, and no GPU is cut so; there is 3g.71gb"},
 		{full, "1g", func(r *gpu.Request) { r.Model = "a100" }, true, `1g asked on "a100", and no GPU for it is one; there is NVIDIA H200`},
 		{mps, "mps:50%/10G", nil, false, "mps:50%/10G asked, 0 of 2 free; mps:25%/10G is free now"},

@@ -1,0 +1,125 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+)
+
+// Needs are what a workload needs of whichever GPU it is given by a batch system, which has many models of them. The zero Needs are
+// none. It is comparable, and two Needs that are written differently and mean the same are equal.
+type Needs struct {
+	Optional   bool   `json:"optional,omitempty"`   // it runs without a GPU too
+	Count      int    `json:"count,omitempty"`      // how many, if more than one
+	Capability string `json:"capability,omitempty"` // the least compute capability, such as "8.0"
+	Memory     int64  `json:"memory,omitempty"`     // the least memory, in bytes
+	Runtime    string `json:"runtime,omitempty"`    // the CUDA runtime that it was built with, such as "12.2"
+	Driver     string `json:"driver,omitempty"`     // the oldest driver, such as "550" or "550.54.15"
+}
+
+// mostGPUs is how many GPUs one workload may ask for: no host has more.
+const mostGPUs = 64
+
+var (
+	twoNumbers = regexp.MustCompile(`^([0-9]{1,3})(?:\.([0-9]{1,2}))?$`)
+	driverForm = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$`)
+)
+
+// needsHint says how needs are written.
+const needsHint = "capability>=8.0, memory>=40G, runtime>=12.2, driver>=550, count=2 and optional, each once, with commas between them"
+
+// parseNeeds reads needs as they follow a request's mode.
+func parseNeeds(words []string) (Needs, error) {
+	var n Needs
+	seen := map[string]bool{}
+	for _, word := range words {
+		word = strings.ToLower(strings.TrimSpace(word))
+		name, value, _ := strings.Cut(word, "=")
+		name = strings.TrimSpace(strings.TrimSuffix(name, ">"))
+		if seen[name] || !n.take(name, strings.TrimSpace(value), word) {
+			return Needs{}, errs.Bad("gpu", word, needsHint)
+		}
+		seen[name] = true
+	}
+	return n, nil
+}
+
+// take reads one need, and reports whether it is one.
+func (n *Needs) take(name, value, word string) (ok bool) {
+	least := strings.Contains(word, ">=")
+	switch name {
+	case "optional":
+		n.Optional = word == name
+		return n.Optional
+	case "count":
+		count, err := strconv.Atoi(value)
+		if n.Count = count; count == 1 {
+			n.Count = 0
+		}
+		return err == nil && !least && count >= 1 && count <= mostGPUs
+	case "capability":
+		n.Capability, ok = twoPart(value)
+	case "runtime":
+		n.Runtime, ok = twoPart(value)
+	case "driver":
+		n.Driver, ok = value, driverForm.MatchString(value)
+	case "memory":
+		memory, err := memsize.Parse(value)
+		n.Memory, ok = memory, err == nil && memory > 0
+	}
+	return ok && least
+}
+
+// twoPart writes a version of one or two numbers with two.
+func twoPart(s string) (string, bool) {
+	m := twoNumbers.FindStringSubmatch(s)
+	if m == nil {
+		return "", false
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(cmp.Or(m[2], "0"))
+	return fmt.Sprintf("%d.%d", major, minor), true
+}
+
+// String writes needs as parseNeeds reads them, with a comma before each.
+func (n Needs) String() string {
+	var b strings.Builder
+	if n.Count > 1 {
+		fmt.Fprintf(&b, ",count=%d", n.Count)
+	}
+	if n.Capability != "" {
+		b.WriteString(",capability>=" + n.Capability)
+	}
+	if n.Memory > 0 {
+		b.WriteString(",memory>=" + memsize.Format(n.Memory))
+	}
+	if n.Runtime != "" {
+		b.WriteString(",runtime>=" + n.Runtime)
+	}
+	if n.Driver != "" {
+		b.WriteString(",driver>=" + n.Driver)
+	}
+	if n.Optional {
+		b.WriteString(",optional")
+	}
+	return b.String()
+}
+
+// GPUs is how many GPUs r asks for.
+func (r Request) GPUs() int {
+	if r.None() {
+		return 0
+	}
+	return max(1, r.Needs.Count)
+}
+
+// Bare gives r without its needs: a policy that allows it allows any needs beside it.
+func (r Request) Bare() Request {
+	r.Needs = Needs{}
+	return r
+}

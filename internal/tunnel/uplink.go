@@ -2,16 +2,24 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
+
+	"slipway/internal/errs"
 )
 
 const (
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-	dialTime   = 10 * time.Second
+	firstPause   = 20 * time.Millisecond
+	flapPause    = 100 * time.Millisecond
+	lastPause    = time.Second
+	farPause     = 2 * time.Second
+	refusedPause = 30 * time.Second
+	steady       = time.Second // what was up for longer is no flapping link
+	dialTime     = 10 * time.Second
 )
 
 // UplinkConfig is what an Uplink needs.
@@ -27,32 +35,79 @@ type UplinkConfig struct {
 type Uplink struct {
 	cfg UplinkConfig
 
-	mu   sync.Mutex
-	live *mux
-	up   chan struct{} // closed while live is not nil
+	mu    sync.Mutex
+	live  *mux
+	up    chan struct{} // closed while live is not nil
+	since time.Time     // when live last changed
 }
 
 // NewUplink makes an Uplink. Run must be called.
-func NewUplink(cfg UplinkConfig) *Uplink { return &Uplink{cfg: cfg, up: make(chan struct{})} }
+func NewUplink(cfg UplinkConfig) *Uplink {
+	return &Uplink{cfg: cfg, up: make(chan struct{}), since: time.Now()}
+}
+
+// Away is for how long there has been no link; zero while there is one.
+func (u *Uplink) Away() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.live != nil {
+		return 0
+	}
+	return time.Since(u.since)
+}
 
 // Run keeps the link up until ctx ends.
 func (u *Uplink) Run(ctx context.Context) error {
-	pause := firstPause
+	pause, told := firstPause, "nothing"
 	for {
 		c, err := u.connect(ctx)
 		if err == nil {
-			pause = firstPause
+			began := time.Now()
 			u.serve(ctx, c)
 			u.cfg.Logger.Info("the link to the service went down")
+			told, pause = "nothing", afterLink(pause, time.Since(began))
 		} else {
-			u.cfg.Logger.Debug("no link to the service", "error", err)
+			told = u.tell(told, err)
 		}
-		if !sleep(ctx, pause) {
+		if !sleep(ctx, jitter(pause)) {
 			return ctx.Err()
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, longest(err))
 	}
 }
+
+// tell says why there is no link: once for each thing that somebody can do about it.
+func (u *Uplink) tell(told string, err error) string {
+	e, known := errors.AsType[*errs.Error](err)
+	if !known || told == e.Remedy+e.Field {
+		u.cfg.Logger.Debug("no link to the service", "error", err)
+		return told
+	}
+	u.cfg.Logger.Warn("no link to the service", "error", err)
+	return e.Remedy + e.Field
+}
+
+// afterLink is the pause after a link that was up for a time. What comes and goes at once is dialled a little later each time.
+func afterLink(pause, lived time.Duration) time.Duration {
+	if lived > steady {
+		return firstPause
+	}
+	return min(2*pause, flapPause)
+}
+
+// longest is the longest pause after an error. Who is refused need not hurry.
+func longest(err error) time.Duration {
+	switch {
+	case err == nil || errs.Is(err, errs.Internal):
+		return lastPause
+	case errs.Is(err, errs.Unavailable):
+		return farPause
+	}
+	return refusedPause
+}
+
+// jitter keeps the agents of a service that was away apart.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // Open opens a stream to the service. While the link is down it waits until ctx ends: a service that restarts is soon back.
 func (u *Uplink) Open(ctx context.Context, door Door) (net.Conn, error) {
@@ -121,5 +176,5 @@ func (u *Uplink) set(m *mux) {
 	} else {
 		u.up = make(chan struct{})
 	}
-	u.live = m
+	u.live, u.since = m, time.Now()
 }

@@ -46,6 +46,7 @@ func (c Config) Check() error {
 	if info, err := os.Stat(c.TLS.Key); c.TLS.Key != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
 		p.add("tls.key", c.TLS.Key, fmt.Sprintf("a file that not everybody can read (it has mode %04o): chmod o= it", info.Mode().Perm()))
 	}
+	c.checkUplink(&p)
 	c.checkHubs(&p)
 	c.checkProfiles(&p)
 	c.checkGPU(&p)

@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Listen       string       `yaml:"listen"`
 	TLS          TLS          `yaml:"tls"`
+	Uplink       Uplink       `yaml:"uplink"`
 	DataDir      string       `yaml:"data_dir"`
 	SecretKey    string       `yaml:"secret_key_file"`
 	Hubs         []Hub        `yaml:"hubs"`

@@ -92,7 +92,7 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	if _, err := l.roomFor(ctx, a.Owner, digestOf(a.Document), own); err != nil {
+	if _, err := l.roomFor(ctx, a.Owner, "", digestOf(a.Document), own); err != nil {
 		return Document{}, err
 	}
 	return d, l.holds(d)

@@ -34,6 +34,9 @@ type baseRecord struct {
 
 // baseKey names the base of an image: what its bytes follow from.
 func (l *Library) baseKey(src Source) (string, error) {
+	if src.over != nil {
+		return src.over.Key, nil
+	}
 	data, err := json.Marshal(struct {
 		Format int
 		Image  string
@@ -58,6 +61,9 @@ func (l *Library) Prepare(ctx context.Context, src Source, report func(Progress)
 
 // prepareBase finds the base of a source's image, or makes it. All who want the same one wait for one conversion.
 func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progress)) (baseRecord, error) {
+	if src.over != nil {
+		return *src.over, context.Cause(ctx)
+	}
 	key, err := l.baseKey(src)
 	if err != nil {
 		return baseRecord{}, err

@@ -27,6 +27,10 @@ func (l *Library) Compare(ctx context.Context, e Environment, src Source, progre
 	if err := src.validate(); err != nil {
 		return Compared{}, err
 	}
+	if len(src.Layers) == 0 {
+		return Compared{}, errs.New(errs.Missing, "the image that the session stands on is not in the engine any more, so its tree cannot be put together").
+			With("the administrator puts the image " + src.Base.Reference + " back")
+	}
 	f, err := l.openBlob(e.Digest)
 	if err != nil {
 		return Compared{}, err

@@ -35,6 +35,10 @@ type Request struct {
 	Use      Use            // what the session uses of it; only Imported and CVMFS
 	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
+	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else: what looks like a
+	// secret stays in it, and nothing is stated of where it comes from.
+	Carried bool
+	Instead string // digest of an environment of the owner's whose place it takes, which does not count against his quotas; empty: of none
 
 	room int64 // bytes that the owner's quotas leave for it
 }
@@ -65,7 +69,7 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
 	// An unchanged one has its statement, but where the service died, or its disk was full, in between.
-	if !f.unchanged || l.cfg.Keys != nil && !l.attested(f.Digest) {
+	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.attested(f.Digest) {
 		if err := l.attest(req, f, started); err != nil {
 			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
 		}
@@ -103,7 +107,7 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	if err := l.bearable(ctx, req, files); err != nil {
 		return frozen{}, err
 	}
-	if req.room, err = l.roomFor(ctx, req.Owner, "", 1); err != nil {
+	if req.room, err = l.roomFor(ctx, req.Owner, req.Instead, "", 1); err != nil {
 		return frozen{}, err
 	}
 	if !req.Source.Idle {
@@ -133,6 +137,7 @@ type draft struct {
 	state    string // fingerprint of the source when it stood still
 	found    secrets.Report
 	paused   time.Duration
+	carried  bool // nobody else is to have it
 }
 
 func (l *Library) build(ctx context.Context, req Request, base baseRecord, work string, m *meter) (frozen, error) {
@@ -143,7 +148,7 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 	}
 	defer file.Close()
 	d, err := l.graftOnto(ctx, req, base, file, m)
-	if errors.Is(err, graft.ErrNotSelfContained) {
+	if errors.Is(err, graft.ErrNotSelfContained) && len(req.Source.Layers) > 0 {
 		l.log.Info("the changes cannot be grafted, the whole tree is packed", "session", req.Key, "why", err)
 		d, err = l.repack(ctx, req, work, file, m)
 	}
@@ -200,7 +205,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	if looked != nil {
 		return nil, looked
 	}
-	d := &draft{file: file, state: made.State, paused: made.Paused, manifest: l.manifestOf(req.Source)}
+	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req.Source)}
 	d.document.Base = &base.Part
 	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), base.Losses.plus(made.Losses)
 	own := texts(made.Changed)
@@ -236,6 +241,9 @@ func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hashe
 
 // inspect stops a freeze that would publish a secret.
 func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
+	if d.carried {
+		return nil
+	}
 	report, err := scanner.Report(ctx, &lazyTree{file: d.file, size: d.document.partition()})
 	if err != nil {
 		return err
@@ -264,7 +272,7 @@ func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
 	if err != nil {
 		return frozen{}, err
 	}
-	if _, err := l.room(req.Owner, name, d.document.Tail.Size); err != nil {
+	if _, err := l.room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
 		return frozen{}, err
 	}
 	size, err := l.admit(d.file, path, document, name)

@@ -73,7 +73,7 @@ func (l *Library) Usage(ctx context.Context, owner string) (Usage, error) {
 			u.Shared += d.Base.Size
 		}
 	}
-	if u.Bounds, err = l.bounds(owner); err != nil {
+	if u.Bounds, err = l.bounds(owner, ""); err != nil {
 		return Usage{}, err
 	}
 	for _, b := range u.Bounds {
@@ -103,8 +103,8 @@ func once(list []Environment) []Environment {
 	})
 }
 
-// bounds gives the quotas of an owner, and what is used of each.
-func (l *Library) bounds(owner string) ([]Bound, error) {
+// bounds gives the quotas of an owner, and what is used of each beside one digest.
+func (l *Library) bounds(owner, beside string) ([]Bound, error) {
 	if l.cfg.Quotas == nil {
 		return nil, nil
 	}
@@ -120,7 +120,9 @@ func (l *Library) bounds(owner string) ([]Bound, error) {
 		}
 		b := Bound{Group: q.Group, Quota: q.Bytes}
 		for _, e := range once(all) {
-			b.Own += e.Own
+			if e.Digest != beside {
+				b.Own += e.Own
+			}
 		}
 		out = append(out, b)
 	}
@@ -130,12 +132,13 @@ func (l *Library) bounds(owner string) ([]Bound, error) {
 // unbounded is the room of an owner whom no quota bounds.
 const unbounded = 1 << 62
 
-// room gives how many bytes more an owner's environments may take, and refuses him who needs more. What he has already he may have again.
-func (l *Library) room(owner, digest string, need int64) (int64, error) {
+// room gives how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who needs more. What he has
+// already he may have again.
+func (l *Library) room(owner, instead, digest string, need int64) (int64, error) {
 	if _, err := l.loadRecord(owner, hexOrNone(digest)); err == nil {
 		return unbounded, nil
 	}
-	all, err := l.bounds(owner)
+	all, err := l.bounds(owner, instead)
 	if err != nil {
 		return 0, err
 	}
@@ -158,9 +161,14 @@ func (b Bound) exceeded(need int64) *errs.Error {
 	return errs.New(errs.OverQuota, "%s", words).With(lookAtUsage)
 }
 
+// Room gives how many bytes more an owner's environments may take, when one of them, instead, has gone.
+func (l *Library) Room(ctx context.Context, owner, instead string) (int64, error) {
+	return l.roomFor(ctx, owner, instead, "", 1)
+}
+
 // roomFor is room, with an advice. It asks for what is in use, so it is not for who holds a lock.
-func (l *Library) roomFor(ctx context.Context, owner, digest string, need int64) (int64, error) {
-	left, err := l.room(owner, digest, need)
+func (l *Library) roomFor(ctx context.Context, owner, instead, digest string, need int64) (int64, error) {
+	left, err := l.room(owner, instead, digest, need)
 	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
 		return 0, full.With(l.advice(ctx, owner))
 	}
@@ -174,7 +182,7 @@ func (l *Library) within(ctx context.Context, req Request, to io.Writer) io.Writ
 
 // outgrown is the error of changes for which there is no room. It names what of them takes the most.
 func (l *Library) outgrown(ctx context.Context, req Request) error {
-	_, err := l.roomFor(ctx, req.Owner, "", req.room+1)
+	_, err := l.roomFor(ctx, req.Owner, req.Instead, "", req.room+1)
 	full, ok := errors.AsType[*errs.Error](err)
 	if !ok {
 		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", size(req.room)).With("freeze again")))
@@ -222,7 +230,7 @@ func (l *Library) advice(ctx context.Context, owner string) string {
 
 // worthwhile is how much an environment takes at least that is worth removing: a hundredth of the smallest quota.
 func (l *Library) worthwhile(owner string) int64 {
-	all, err := l.bounds(owner)
+	all, err := l.bounds(owner, "")
 	if err != nil || len(all) == 0 {
 		return 0
 	}

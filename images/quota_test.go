@@ -98,7 +98,7 @@ func TestGroupQuota(t *testing.T) {
 		put(t, l, owner, "ana", "", "", content)
 	}
 	own := fakeFrozen("1").Own
-	all, err := l.bounds("alice")
+	all, err := l.bounds("alice", "")
 	if must(t, err); len(all) != 2 || all[0] != (Bound{"", own, 1000}) || all[1] != (Bound{"higgs", own, 100}) {
 		t.Errorf("%+v, an environment has %d", all, own)
 	}
@@ -110,7 +110,7 @@ func TestGroupQuota(t *testing.T) {
 		{"alice", "", 100 - own, true}, {"alice", "", 101 - own, false}, {"alice", fakeFrozen("1").Digest, 1 << 40, true},
 		{"eve", "", 1 << 40, true}, {"alice", fakeFrozen("2").Digest, 1 << 40, false},
 	} {
-		_, err := l.roomFor(t.Context(), tc.owner, tc.digest, tc.need)
+		_, err := l.roomFor(t.Context(), tc.owner, "", tc.digest, tc.need)
 		if (err == nil) != tc.fits || err != nil && !strings.Contains(err.Error(), "the group higgs") && tc.need < 1000 {
 			t.Errorf("%+v: %v", tc, err)
 		}

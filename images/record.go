@@ -190,7 +190,7 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Error("an environment's record is written anew", "digest", f.Digest, "error", err)
 		}
-		if _, err := l.room(req.Owner, f.Digest, f.Own); err != nil { // others of his may have been entered since it was looked at
+		if _, err := l.room(req.Owner, req.Instead, f.Digest, f.Own); err != nil { // others of his may have been entered since it was looked at
 			return Environment{}, err
 		}
 		if err := l.fewEnough(req.Owner); err != nil {

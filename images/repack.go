@@ -19,7 +19,7 @@ import (
 // repack is the way out for changes that cannot be grafted: a snapshot of them, and the whole merged tree packed anew. It costs a
 // copy of the changes and the time of a base, and its environment shares no byte with others.
 func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
-	d := &draft{file: file, manifest: l.manifestOf(req.Source)}
+	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req.Source)}
 	pause := func(ctx context.Context) error {
 		if req.Source.Pause != nil {
 			if err := req.Source.Pause(ctx); err != nil {

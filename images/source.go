@@ -19,6 +19,8 @@ type Source struct {
 	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
 	Lost   []string // what Upper does not have because the engine did not give it out, in words
 
+	over *baseRecord // the base, where it is the library that knows it: Layers may be missing then. See Library.Beneath
+
 	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
 	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs
 	Idle   bool                        // nothing runs, and Pause only makes sure of that
@@ -62,6 +64,7 @@ func (s Source) validate() error {
 // validateBase looks at what a base is made from.
 func (s Source) validateBase() error {
 	switch {
+	case s.over != nil:
 	case len(s.Layers) == 0:
 		return errs.New(errs.Invalid, "source: no layers are given")
 	case len(s.Layers) > squash.MaxLayers:

@@ -21,7 +21,7 @@ type planter struct {
 	root   *os.File
 	stage  *os.File
 	owner  *Owner
-	layers []string
+	image  *Image            // nil: nothing is known of it
 	links  map[uint64]string // where the first name of a file lies, from the root
 	levels []level
 	tree   int  // entries so far
@@ -140,8 +140,8 @@ func (p *planter) make(dir *os.File, at string, e entry) error {
 	if err := clear(dir, e.name); err != nil {
 		return err
 	}
-	if e.isWhiteout() && p.filled && len(p.layers) > 0 {
-		if hides, err := p.shows(at); err != nil || !hides {
+	if e.isWhiteout() && p.filled && p.image != nil {
+		if hides, err := p.image.Has(at); err != nil || !hides {
 			return err
 		}
 	}
@@ -279,25 +279,34 @@ func (p *planter) keepOwner(l *level, earlier bool) error {
 		l.entry.uid, l.entry.gid = st.Uid, st.Gid
 		return err
 	}
-	if l.entry.opaque {
+	if l.entry.opaque || p.image == nil {
 		return nil
 	}
-	st, err := p.inImage(l.path)
-	if err == nil && tree.IsDir(&st) {
-		l.entry.uid, l.entry.gid = st.Uid, st.Gid
+	o, found, err := p.image.Directory(l.path)
+	if err == nil && found {
+		l.entry.uid, l.entry.gid = o.UID, o.GID
 	}
 	return err
 }
 
-// shows says whether the image has a path. That a directory above it may be opaque in a layer does not matter: it says yes too often.
-func (p *planter) shows(at string) (bool, error) {
-	st, err := p.inImage(at)
-	return st.Mode != 0 && !tree.IsWhiteout(&st), err
+// layered tells of an image whose layers are directories. That a directory above a path may be opaque in a layer does not matter: it says
+// too often that there is something.
+func layered(layers []string) *Image {
+	return &Image{
+		Has: func(at string) (bool, error) {
+			st, err := inLayers(layers, at)
+			return st.Mode != 0 && !tree.IsWhiteout(&st), err
+		},
+		Directory: func(at string) (Owner, bool, error) {
+			st, err := inLayers(layers, at)
+			return Owner{UID: st.Uid, GID: st.Gid}, err == nil && tree.IsDir(&st), err
+		},
+	}
 }
 
-// inImage looks at what the topmost layer that has a path has there; zero: none has, or something above it hides what is below.
-func (p *planter) inImage(at string) (unix.Stat_t, error) {
-	for _, layer := range p.layers {
+// inLayers looks at what the topmost layer that has a path has there; zero: none has, or something above it hides what is below.
+func inLayers(layers []string, at string) (unix.Stat_t, error) {
+	for _, layer := range layers {
 		st, found, err := lookup(layer, at)
 		if err != nil || found {
 			return st, err

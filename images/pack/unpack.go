@@ -51,8 +51,17 @@ type Target struct {
 	// Layers are the image's directories, topmost first. Owner needs them. With Fill they tell which deletions hide something of the
 	// image: others would be seen where a directory is not merged. nil: all are marked.
 	Layers   []string
+	Image    *Image // instead of Layers: whoever knows the image tells of it
 	Limits   Limits
 	Progress func(Progress) // nil: nobody is told. Quick
+}
+
+// Image tells what an image has.
+type Image struct {
+	// Has says whether it has anything at a path.
+	Has func(path string) (bool, error)
+	// Directory tells whose the directory at a path is; false: there is none.
+	Directory func(path string) (Owner, bool, error)
 }
 
 // Progress is how much has come, and about how much will come.
@@ -119,9 +128,12 @@ func newUnpacker(ctx context.Context, r io.Reader, t Target, part, stage string)
 		return nil, errors.Join(err, root.Close())
 	}
 	t.Limits = t.Limits.complete()
+	if t.Image == nil && len(t.Layers) > 0 {
+		t.Image = layered(t.Layers)
+	}
 	return &unpacker{
 		ctx: ctx, t: t, in: in, stage: contents,
-		planter: planter{root: root, stage: contents, owner: t.Owner, layers: t.Layers, links: map[uint64]string{}, filled: t.Fill != nil},
+		planter: planter{root: root, stage: contents, owner: t.Owner, image: t.Image, links: map[uint64]string{}, filled: t.Fill != nil},
 	}, nil
 }
 

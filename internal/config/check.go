@@ -50,6 +50,7 @@ func (c Config) Check() error {
 	c.checkHubs(&p)
 	c.checkProfiles(&p)
 	c.checkGPU(&p)
+	c.checkHTCondor(&p)
 	c.checkLimits(&p)
 	c.checkEnvironments(&p)
 	c.checkPlaces(&p)

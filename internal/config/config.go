@@ -29,6 +29,7 @@ type Config struct {
 	Jobs         Jobs         `yaml:"jobs"`
 	Docker       Docker       `yaml:"docker"`
 	Local        Local        `yaml:"local"`
+	HTCondor     HTCondor     `yaml:"htcondor"`
 	GPU          GPU          `yaml:"gpu"`
 	Environments Environments `yaml:"environments"`
 }
@@ -92,7 +93,7 @@ func Default() Config {
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
-		GPU:    defaultGPU(), Environments: defaultEnvironments(),
+		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(),
 	}
 }
 

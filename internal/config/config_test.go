@@ -19,7 +19,7 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 	got.Hubs, got.Images, got.Profiles = nil, nil, nil
 	got.Environments.Strip, got.Environments.Groups, got.Jobs.GPUs, got.GPU.Simulated, got.GPU.Groups, got.GPU.Devices[0].Layout = nil, nil, nil, nil, nil, nil // not empty
 	got.Environments.Quotas, got.Environments.HubGroups.Join = Quotas{}, nil
-	got.Environments.Stores, got.Environments.Exports = nil, nil
+	got.Environments.Stores, got.Environments.Exports, got.HTCondor.Extra = nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the example says\n%+v, the defaults are\n%+v", got, want)
 	}

@@ -121,16 +121,17 @@ func (c Config) checkGPU(p *problems) {
 		}
 	}
 	for i, f := range c.Profiles {
-		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation)
+		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation, f.Backend == BackendHTCondor)
 	}
 	for _, name := range c.Jobs.GPUs {
 		if name != "*" {
-			c.checkRequest(p, "jobs.", name, "")
+			c.checkRequest(p, "jobs.", name, "", c.HTCondor.On)
 		}
 	}
 }
 
-func (c Config) checkRequest(p *problems, at, request, tier string) {
+// checkRequest looks at what is asked of a GPU of this host, or with pool of any host.
+func (c Config) checkRequest(p *problems, at, request, tier string, pool bool) {
 	r, err := gpu.ParseRequest(request)
 	switch {
 	case err != nil:
@@ -139,7 +140,7 @@ func (c Config) checkRequest(p *problems, at, request, tier string) {
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("one of %v", gpu.Tiers()))
 	case (r.Mode == gpu.MPS || r.Mode == gpu.Shared) && gpu.Tier(tier) == gpu.Hardware:
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("cgroup at most: no slice of mode %s is kept apart in hardware", r.Mode))
-	case !r.None() && c.GPU.Driver == "none":
+	case !r.None() && c.GPU.Driver == "none" && !pool:
 		p.add(at+"gpu", request, "left out, or gpu.driver set to nvml or simulated")
 	}
 }

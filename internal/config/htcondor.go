@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
+type HTCondor struct {
+	On           bool              `yaml:"on"`
+	Bin          string            `yaml:"bin"`           // where its commands are; empty: on PATH
+	Owner        string            `yaml:"owner"`         // of all jobs; empty: each user's own
+	Domain       string            `yaml:"domain"`        // of the identities; empty: the pool's own
+	Requirements string            `yaml:"requirements"`  // of all jobs, beside what each needs
+	Rank         string            `yaml:"rank"`          // of all jobs
+	Extra        map[string]string `yaml:"extra"`         // submit commands of all jobs
+	Image        string            `yaml:"image"`         // where workers find an environment's image; empty: they fetch it
+	Cache        string            `yaml:"cache"`         // of images, on each worker; empty: each job fetches its own
+	HomeDirs     bool              `yaml:"home_dirs"`     // workers have the users' homes where this host has them
+	Binds        []string          `yaml:"binds"`         // of each worker, where they are there
+	Apptainer    string            `yaml:"apptainer"`     // on the workers; empty: on PATH
+	Lease        Duration          `yaml:"lease"`         // how long a job outlives the connection to its worker
+	Every        Duration          `yaml:"every"`         // the queue is asked
+	JobsPerUser  int               `yaml:"jobs_per_user"` // in the queue at once; 0: no limit
+}
+
+// DigestWord stands in HTCondor.Image for the digest of an environment, without what is before its colon.
+const DigestWord = "{digest}"
+
+// The backends that a profile can name.
+const (
+	BackendDocker   = "docker"
+	BackendHTCondor = "htcondor"
+)
+
+func defaultHTCondor() HTCondor {
+	return HTCondor{
+		Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, Lease: Duration(20 * time.Minute), Every: Duration(5 * time.Second),
+	}
+}
+
+var (
+	accountName   = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*$`)
+	submitCommand = regexp.MustCompile(`^\+?[A-Za-z_][A-Za-z0-9_.]*$`)
+)
+
+func (c Config) checkHTCondor(p *problems) {
+	h := c.HTCondor
+	if h.On && c.Uplink.URL == "" {
+		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org")
+	}
+	if h.Owner != "" && !accountName.MatchString(h.Owner) {
+		p.add("htcondor.owner", h.Owner, "an account that submits jobs to the pool, such as slipway; or nothing, and each user's jobs are her own")
+	}
+	for field, path := range map[string]string{"bin": h.Bin, "cache": h.Cache} {
+		if path != "" {
+			p.absolute("htcondor."+field, path)
+		}
+	}
+	for i, path := range h.Binds {
+		p.absolute(fmt.Sprintf("htcondor.binds[%d]", i), path)
+	}
+	if h.Image != "" && (!filepath.IsAbs(h.Image) || !strings.Contains(h.Image, DigestWord)) {
+		p.add("htcondor.image", h.Image, "an absolute path with "+DigestWord+" in it, such as /shared/slipway/"+DigestWord+".sif")
+	}
+	for field, d := range map[string]Duration{"lease": h.Lease, "every": h.Every} {
+		if d < Duration(time.Second) {
+			p.add("htcondor."+field, time.Duration(d), "1s or more")
+		}
+	}
+	if h.JobsPerUser < 0 {
+		p.add("htcondor.jobs_per_user", h.JobsPerUser, "0 for no limit, or the most jobs and sessions that one user has in the queue")
+	}
+	for field, text := range map[string]string{"requirements": h.Requirements, "rank": h.Rank} {
+		checkLine("htcondor."+field, text, p)
+	}
+	for _, command := range slices.Sorted(maps.Keys(h.Extra)) {
+		if !submitCommand.MatchString(command) {
+			p.add("htcondor.extra", command, "a command of HTCondor's submit files, such as accounting_group or +ProjectName")
+		}
+		checkLine("htcondor.extra."+command, h.Extra[command], p)
+	}
+}
+
+// checkLine refuses what would be more than one line of a submit file.
+func checkLine(field, text string, p *problems) {
+	if strings.ContainsAny(text, "\n\r\x00") {
+		p.add(field, text, "one line")
+	}
+}
+
+// checkBackend looks at where a profile's sessions run.
+func (c Config) checkBackend(at, backend string, p *problems) {
+	switch {
+	case backend != "" && backend != BackendDocker && backend != BackendHTCondor:
+		p.add(at+"backend", backend, BackendDocker+" or "+BackendHTCondor)
+	case backend == BackendHTCondor && !c.HTCondor.On:
+		p.add(at+"backend", backend, BackendDocker+", or htcondor.on set to true")
+	}
+}

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHTCondor(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"htcondor: {on: true}", "uplink.url"},
+		{"htcondor: {on: true}\nuplink: {url: 'https://a'}", ""},
+		{"htcondor: {owner: 'no body'}", "htcondor.owner"},
+		{"htcondor: {bin: condor}", "htcondor.bin"},
+		{"htcondor: {cache: here}", "htcondor.cache"},
+		{"htcondor: {cache: ''}", ""},
+		{"htcondor: {binds: [/cvmfs, data]}", "htcondor.binds[1]"},
+		{"htcondor: {image: '/shared/{digest}.sif'}", ""},
+		{"htcondor: {image: /shared/one.sif}", "htcondor.image"},
+		{"htcondor: {image: 'shared/{digest}.sif'}", "htcondor.image"},
+		{"htcondor: {lease: 0s}", "htcondor.lease"},
+		{"htcondor: {every: 10ms}", "htcondor.every"},
+		{"htcondor: {jobs_per_user: -1}", "htcondor.jobs_per_user"},
+		{"htcondor: {requirements: \"a\\nqueue\"}", "htcondor.requirements"},
+		{"htcondor: {rank: \"a\\nqueue\"}", "htcondor.rank"},
+		{"htcondor: {extra: {accounting_group: higgs, +ProjectName: '\"x\"'}}", ""},
+		{"htcondor: {extra: {'a b': c}}", "htcondor.extra"},
+		{"htcondor: {extra: {a: \"b\\nqueue\"}}", "htcondor.extra.a"},
+		{"profiles: [{name: far, backend: htcondor}]", "profiles[0].backend"},
+		{"profiles: [{name: far, backend: slurm}]", "profiles[0].backend"},
+		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: far, backend: htcondor, gpu: whole}]", ""},
+		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: near, gpu: whole}]", "profiles[0].gpu"},
+		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\njobs: {gpus: [whole]}", ""},
+	}
+	for _, tt := range tests {
+		c, err := Parse([]byte(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		var p problems
+		c.checkHTCondor(&p)
+		c.checkProfiles(&p)
+		c.checkGPU(&p)
+		if tt.want == "" && len(p) > 0 || tt.want != "" && (len(p) != 1 || !strings.Contains(p[0].Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", tt.text, p, tt.want)
+		}
+	}
+}

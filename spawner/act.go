@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,10 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.leaveSlice(ctx, e, e.status.Fault, true)
 	case Recall:
 		return m.recall(ctx, e)
+	case Cede:
+		return m.cede(ctx, e, o)
+	case Save:
+		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.save(ctx, e, o) })
 	case Requeue:
 		return m.requeue(ctx, e)
 	case Settle:
@@ -87,6 +92,9 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 	grace := m.grace(e)
 	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
 	defer cancel()
+	if m.partsByItself(ctx, e) {
+		return nil
+	}
 	if err := m.part(ctx, e); err != nil {
 		return err
 	}
@@ -149,7 +157,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
 		return m.endLocked(ctx, now, Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
-	if err := m.checkGPU(now.Spec.GPU); err != nil {
+	if err := m.checkGPU(now.gpuHere()); err != nil {
 		return m.endLocked(ctx, now, outcomeOf(err))
 	}
 	q, g := m.turnLocked(now)
@@ -184,10 +192,15 @@ func (w Workload) leased() string {
 // start saves that the start has begun, then has the backend do it.
 func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Phase == Leased {
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Starting })
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+			e.Phase, e.From, e.Saved, e.seen, e.asked = Starting, "", false, Observation{}, time.Time{}
+		})
 		return err
 	}
-	m.note(e.ID, Event{Percent: 20, Message: "Starting the " + vessel(e)})
+	if e.Remote && e.Kind != Job && e.From == "" {
+		return m.findBase(ctx, e)
+	}
+	m.relay(e.ID, opening(e), 0)
 	l, err := m.launch(ctx, e)
 	if err == nil {
 		err = m.backend(e.Backend).Start(ctx, l)
@@ -198,28 +211,52 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	case errors.Is(err, errNotYet):
 		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
+	case e.Remote && errs.Is(err, errs.Unavailable):
+		m.relay(e.ID, "The backend "+e.Backend+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
+		return err
 	case errors.Is(err, gpu.ErrBadPlace):
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
 	if err != nil {
 		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
-		now.started, now.startedAt = true, time.Now()
-		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
-	}
+	m.noteStarted(e)
 	m.queue.add(e.ID)
 	return nil
 }
 
+// noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be seen.
+func (m *Manager) noteStarted(e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || now.Moves != e.Moves {
+		return
+	}
+	if now.started = true; !now.Remote {
+		now.startedAt = time.Now()
+		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+	}
+}
+
 // vessel names what a workload runs in.
 func vessel(e entry) string {
-	if e.Kind == Job {
+	switch {
+	case e.Remote:
+		return "batch job"
+	case e.Kind == Job:
 		return "job's container"
+	default:
+		return "container"
 	}
-	return "container"
+}
+
+// opening says that the backend is asked to start a workload.
+func opening(e entry) string {
+	if e.Remote {
+		return "Submitting it to " + e.Backend
+	}
+	return "Starting the " + vessel(e)
 }
 
 // launch makes the directories and gathers what the backend needs.
@@ -230,6 +267,9 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	}
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
+	if e.Remote {
+		return m.launchAfar(ctx, e, l)
+	}
 	if e.Kind == Job {
 		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {
 			return Launch{}, err
@@ -246,7 +286,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 			return Launch{}, err
 		}
 	}
-	return l, m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
+	return l, m.admitAgent(e, account)
 }
 
 // relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
@@ -286,17 +326,9 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	} else if err != nil {
 		return fmt.Errorf("hold it to its share of the GPU: %w", err)
 	}
-	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
-	for k, v := range e.Spec.Env {
-		app.Env[k] = v
-	}
-	for k, v := range e.secrets {
-		app.Env[k] = v
-	}
+	app := m.app(e, account)
 	if e.Kind == Job {
 		err = m.sendInputs(ctx, e)
-	} else {
-		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
 	}
 	if err == nil {
 		err = m.launchApp(ctx, e.ID, app)
@@ -315,6 +347,17 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 		m.note(e.ID, Event{Percent: 60, Message: "Starting " + title(e.Kind)})
 	}
 	return err
+}
+
+// app is what a workload's agent is to run.
+func (m *Manager) app(e entry, account Account) control.App {
+	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	maps.Copy(app.Env, e.Spec.Env)
+	maps.Copy(app.Env, e.secrets)
+	if e.Kind != Job {
+		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
+	}
+	return app
 }
 
 // agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
@@ -349,7 +392,11 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Up, e.secrets, e.Sealed, e.Bad = Running, time.Now(), nil, nil, nil })
+	err := m.changeLocked(ctx, now, func(e *entry) {
+		if e.Phase, e.Up, e.Bad = Running, time.Now(), nil; !e.Remote { // there it may have to begin anew
+			e.secrets, e.Sealed = nil, nil
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -378,15 +425,18 @@ func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
 }
 
 func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
+	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
+}
+
+// finish makes e one that is being ended, with outcome o.
+func (e *entry) finish(o Outcome) {
 	o.At = time.Now()
-	return m.changeLocked(ctx, e, func(e *entry) {
-		if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
-			e.Phase = Stopping
-		}
-		if e.Want == WantRunning {
-			e.Want = WantStopped
-		}
-	})
+	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
+		e.Phase = Stopping
+	}
+	if e.Want == WantRunning {
+		e.Want = WantStopped
+	}
 }
 
 // settle gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
@@ -446,7 +496,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 		return fmt.Errorf("forget %s: %w", e.ID, err)
 	}
 	if now := m.work[e.ID]; now != nil {
-		m.ledger.strike(now.Backend, now.ID)
+		m.ledger.strike(now.Workload)
 		m.index.drop(now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)

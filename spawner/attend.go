@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,9 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status = s
+		if e.Remote && appOf(*e) == control.Exited && e.quit.IsZero() {
+			e.quit = time.Now()
+		}
 		m.announceLocked(e)
 		m.queue.add(id)
 	}
@@ -97,7 +101,7 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 // followLog copies a job's output into its directory as it comes, going on where an earlier copy ended.
 func (m *Manager) followLog(ctx context.Context, id ID) {
 	for ctx.Err() == nil {
-		err := m.pullLog(ctx, id, true)
+		err := m.pullLog(ctx, id, m.cfg.Agents.Agent(id), true)
 		if err == nil {
 			return // the app has exited and all is here
 		}
@@ -110,7 +114,7 @@ func (m *Manager) logFile(id ID) string { return filepath.Join(m.dir(id), "log")
 
 // pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost; one writer
 // at a time, so nothing is doubled.
-func (m *Manager) pullLog(ctx context.Context, id ID, follow bool) error {
+func (m *Manager) pullLog(ctx context.Context, id ID, from source, follow bool) error {
 	e, ok := m.snapshot(id)
 	if !ok {
 		return nil
@@ -130,7 +134,7 @@ func (m *Manager) pullLog(ctx context.Context, id ID, follow bool) error {
 	if err != nil {
 		return err
 	}
-	r, err := m.cfg.Agents.Agent(id).Log(ctx, at, follow)
+	r, err := from.Log(ctx, at, follow)
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,7 @@ func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 const slowest = 1 << 20
 
 func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
-	f, err := os.Open(filepath.Join(m.dir(id), "inputs", name))
+	f, err := os.Open(filepath.Join(m.inputs(id), name))
 	if err != nil {
 		return err
 	}
@@ -199,9 +203,17 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	deadline := m.collectUntil(e)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	out := verdict(e, o)
+	from, status, err := m.source(ctx, e, o)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return m.end(ctx, e, m.whyFailed(e, o))
+	case err != nil:
+		return err
+	}
+	e.status = status
+	out := m.verdict(e, o)
 	if e.Kind == Job {
-		lost, err := m.collectJob(ctx, e)
+		lost, err := m.collectJob(ctx, e, from)
 		if err != nil && time.Now().Before(deadline) {
 			return err
 		}
@@ -211,7 +223,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 		out.lack(lost)
 	}
 	// Without the last lines the outcome is still true.
-	out.Tail, _ = m.tail(ctx, e.Workload, tailLines)
+	out.Tail, _ = m.tailOf(ctx, e, from)
 	return m.end(ctx, e, out)
 }
 
@@ -233,11 +245,15 @@ func (m *Manager) collectUntil(e entry) time.Time {
 }
 
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
-func verdict(e entry, o Observation) Outcome {
+func (m *Manager) verdict(e entry, o Observation) Outcome {
 	s := e.status
+	if s.State != control.Exited { // it has ended on another host without its agent
+		return m.whyFailed(e, o)
+	}
 	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: s.MaxRSS, CPU: s.CPU}
 	if e.Kind == Job {
-		out.Failed = s.ExitCode != 0
+		out.ExitCode = cmp.Or(s.ExitCode, o.ExitCode)
+		out.Failed = out.ExitCode != 0
 	} else {
 		out.Failed = e.Phase != Running || s.ExitCode != 0
 	}
@@ -245,7 +261,7 @@ func verdict(e entry, o Observation) Outcome {
 		out.Reason, out.Remedy = o.Reason, o.Remedy
 	}
 	if out.Reason == "" && out.Failed {
-		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), s.ExitCode)
+		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), out.ExitCode)
 		if e.Kind != Job && e.Phase != Running {
 			out.Remedy = afresh
 		}
@@ -254,14 +270,14 @@ func verdict(e entry, o Observation) Outcome {
 }
 
 // collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.
-func (m *Manager) collectJob(ctx context.Context, e entry) (lost []string, err error) {
-	if err := m.pullLog(ctx, e.ID, false); hopeless(err) {
+func (m *Manager) collectJob(ctx context.Context, e entry, from source) (lost []string, err error) {
+	if err := m.pullLog(ctx, e.ID, from, false); hopeless(err) {
 		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))
 	} else if err != nil {
 		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
 	for _, f := range e.status.Files {
-		if err := m.fetch(ctx, e.ID, f.Name); hopeless(err) {
+		if err := m.fetch(ctx, e.ID, from, f.Name); hopeless(err) {
 			lost = append(lost, fmt.Sprintf("file %s: %v", f.Name, err))
 		} else if err != nil {
 			return nil, fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)

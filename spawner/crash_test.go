@@ -72,6 +72,10 @@ func (f fusedStore) Put(ctx context.Context, bucket, key string, value any) erro
 	return f.step(func() error { return f.Store.Put(ctx, bucket, key, value) })
 }
 
+func (f fusedStore) PutAll(ctx context.Context, bucket string, values map[string]any) error {
+	return f.step(func() error { return f.Store.PutAll(ctx, bucket, values) })
+}
+
 func (f fusedStore) Delete(ctx context.Context, bucket, key string) error {
 	return f.step(func() error { return f.Store.Delete(ctx, bucket, key) })
 }

@@ -316,14 +316,14 @@ func TestLaunched(t *testing.T) {
 func TestRoom(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		small := spawner.Resources{CPUs: 1, Memory: 1 << 30}
-		if r := s.Room(small, gpu.Request{}); r.Most != 2 || r.Free != 2 || r.Lacks != "" || r.Waiting != 0 {
+		if r := s.Room("", small, gpu.Request{}); r.Most != 2 || r.Free != 2 || r.Lacks != "" || r.Waiting != 0 {
 			t.Errorf("empty: %+v", r)
 		}
 		s.run("alice", spawner.Life{})
 		s.run("bob", spawner.Life{})
 		s.startSession(request("carol", "", "1"))
 		synctest.Wait()
-		if r := s.Room(small, gpu.Request{}); r.Most != 2 || r.Free != 0 || !strings.Contains(r.Lacks, "0 of 2 free") || r.Waiting != 1 || r.Estimate >= 0 {
+		if r := s.Room("", small, gpu.Request{}); r.Most != 2 || r.Free != 0 || !strings.Contains(r.Lacks, "0 of 2 free") || r.Waiting != 1 || r.Estimate >= 0 {
 			t.Errorf("full: %+v", r)
 		}
 		if c := s.Census("main", func(w spawner.Workload) string { return w.Spec.Image }); c["notebook"] != 3 {
@@ -335,7 +335,7 @@ func TestRoom(t *testing.T) {
 		s.kill()
 		s.config.Capacity = nil
 		s.start()
-		if r := s.Room(small, gpu.Request{}); r.Most != -1 || r.Free != -1 {
+		if r := s.Room("", small, gpu.Request{}); r.Most != -1 || r.Free != -1 {
 			t.Errorf("without limits: %+v", r)
 		}
 	})(t)

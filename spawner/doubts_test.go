@@ -62,8 +62,9 @@ func (s shelf) Put(_ context.Context, _, key string, value any) error {
 	s[ID(key)] = value.(Workload)
 	return nil
 }
-func (s shelf) Delete(context.Context, string, string) error { return nil }
-func (s shelf) Sync(context.Context) error                   { return nil }
+func (s shelf) Delete(context.Context, string, string) error         { return nil }
+func (s shelf) PutAll(context.Context, string, map[string]any) error { return nil }
+func (s shelf) Sync(context.Context) error                           { return nil }
 func (s shelf) All(context.Context, string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for id, w := range s {

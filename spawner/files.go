@@ -24,7 +24,7 @@ const (
 )
 
 // fetch brings one output file here; it appears whole or not at all.
-func (m *Manager) fetch(ctx context.Context, id ID, name string) error {
+func (m *Manager) fetch(ctx context.Context, id ID, from source, name string) error {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return errs.Bad("file", name, "a name without directories")
 	}
@@ -35,7 +35,7 @@ func (m *Manager) fetch(ctx context.Context, id ID, name string) error {
 	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 		return nil // from an earlier try; the app has exited, so it is the same
 	}
-	r, _, err := m.cfg.Agents.Agent(id).File(ctx, name)
+	r, _, err := from.File(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ type owner struct {
 	user User
 }
 
+func (w Workload) owner() owner { return owner{w.Hub, w.Owner} }
+
 // launch names one start, as the hub that asked for it does.
 type launch struct{ hub, name string }
 
@@ -24,7 +26,10 @@ type route struct{ hub, prefix string }
 type ticket struct {
 	turn int64
 	id   ID
+	of   owner
 }
+
+func (w Workload) ticket() ticket { return ticket{w.Turn, w.ID, w.owner()} }
 
 func (t ticket) compare(o ticket) int {
 	return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id))
@@ -38,7 +43,15 @@ type line struct {
 }
 
 // line gives the line in which w stands when it waits.
-func (w Workload) line() line { return line{w.Backend, w.Spec.GPU.Mode} }
+func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode} }
+
+// gpuHere is what w asks of the GPUs that the service leases. Those of a Remote are the batch system's.
+func (w Workload) gpuHere() gpu.Request {
+	if w.Remote {
+		return gpu.Request{}
+	}
+	return w.Spec.GPU
+}
 
 // index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It agrees
 // with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
@@ -59,7 +72,7 @@ func (x *index) put(before Workload, e *entry) {
 	if before.ID != "" {
 		x.drop(before)
 	}
-	o := owner{e.Hub, e.Owner}
+	o := e.owner()
 	if x.owned[o] == nil {
 		x.owned[o] = map[ID]*entry{}
 	}
@@ -72,7 +85,7 @@ func (x *index) put(before Workload, e *entry) {
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
 	if e.waits() {
-		l, t := x.lines[e.line()], ticket{e.Turn, e.ID}
+		l, t := x.lines[e.line()], e.ticket()
 		at, _ := slices.BinarySearchFunc(l, t, ticket.compare)
 		x.lines[e.line()] = slices.Insert(l, at, t)
 	}
@@ -80,7 +93,7 @@ func (x *index) put(before Workload, e *entry) {
 
 // drop forgets w.
 func (x *index) drop(w Workload) {
-	o := owner{w.Hub, w.Owner}
+	o := w.owner()
 	delete(x.owned[o], w.ID)
 	if len(x.owned[o]) == 0 {
 		delete(x.owned, o)
@@ -101,11 +114,11 @@ func (x *index) find(w Workload) (int, bool) {
 	if !w.waits() {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(x.lines[w.line()], ticket{w.Turn, w.ID}, ticket.compare)
+	return slices.BinarySearchFunc(x.lines[w.line()], w.ticket(), ticket.compare)
 }
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
-func (w Workload) waits() bool { return w.Phase == Pending && w.Want == WantRunning }
+func (w Workload) waits() bool { return w.Phase == Pending && w.Want == WantRunning && !w.Held }
 
 // head gives who is next in a line; empty when nobody is.
 func (x *index) head(l line) ID {

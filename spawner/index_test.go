@@ -115,7 +115,7 @@ func (r *registry) disagreement() string {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		}
 		if e.Phase == Pending && e.Want == WantRunning {
-			want.lines[e.line()] = append(want.lines[e.line()], ticket{e.Turn, e.ID})
+			want.lines[e.line()] = append(want.lines[e.line()], e.ticket())
 		}
 	}
 	for _, line := range want.lines {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"slipway/internal/errs"
@@ -32,35 +33,52 @@ type JobRequest struct {
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
 func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Workload, error) {
+	r, err := m.admissible(c, r)
+	if err != nil {
+		return Workload{}, err
+	}
+	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
+		return jobs[0], nil
+	}
+	digest, err := m.acceptable(ctx, c, r)
+	if err != nil {
+		return Workload{}, err
+	}
+	w := m.jobOf(c, r, digest)
+	if err := m.judge(ctx, w); err != nil {
+		return Workload{}, err
+	}
+	if err := m.saveInputs(w.ID, r.Files); err != nil {
+		return Workload{}, err
+	}
+	jobs, err := m.enterJobs(ctx, c, []Workload{w})
+	if err != nil {
+		return Workload{}, err
+	}
+	return m.vouch(ctx, jobs[0], nil)
+}
+
+// admissible refuses what c may not ask for at all, and fills in what r leaves open.
+func (m *Manager) admissible(c Caller, r JobRequest) (JobRequest, error) {
 	if !c.maySubmit() {
-		return Workload{}, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
+		return r, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
 	}
 	if r.Backend == "" {
 		r.Backend = m.cfg.Jobs
 	}
-	if err := errors.Join(checkLaunch("request_id", r.RequestID), m.remembers()); err != nil {
-		return Workload{}, err
-	}
-	if w, ok := m.repeated(c, r.RequestID); ok {
-		return w, nil
-	}
-	if err := m.checkJob(ctx, r); err != nil {
-		return Workload{}, err
-	}
-	digest, err := m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
-	if err != nil {
-		return Workload{}, err
-	}
 	r.GPU = m.InGroup(r.GPU, c.Hub, c.User)
-	w := jobOf(c, r, digest)
-	if err := m.saveInputs(w.ID, r.Files); err != nil {
-		return Workload{}, err
-	}
-	w, err = m.enterJob(ctx, c, w)
-	return m.vouch(ctx, w, err)
+	return r, errors.Join(checkLaunch("request_id", r.RequestID), m.remembers())
 }
 
-func jobOf(c Caller, r JobRequest, digest string) Workload {
+// acceptable refuses what can never run, and gives the digest of the environment.
+func (m *Manager) acceptable(ctx context.Context, c Caller, r JobRequest) (digest string, err error) {
+	if err := m.checkJob(ctx, r); err != nil {
+		return "", err
+	}
+	return m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
+}
+
+func (m *Manager) jobOf(c Caller, r JobRequest, digest string) Workload {
 	now := time.Now()
 	names := []string{}
 	for name := range r.Files {
@@ -69,7 +87,7 @@ func jobOf(c Caller, r JobRequest, digest string) Workload {
 	slices.Sort(names)
 	launch := r.RequestID
 	w := Workload{
-		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend,
+		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Remote: m.remote(r.Backend),
 		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now,
 		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible},
 	}
@@ -80,11 +98,23 @@ func jobOf(c Caller, r JobRequest, digest string) Workload {
 	return w
 }
 
+// jobBackends gives the backends that jobs may name.
+func (m *Manager) jobBackends() []string {
+	var names []string
+	for name := range m.backends {
+		if name != m.cfg.Sessions || m.remote(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
 	b := m.backends[r.Backend]
 	switch {
-	case b == nil || r.Backend == m.cfg.Sessions:
-		return errs.Bad("backend", r.Backend, "leave it out, or name "+m.cfg.Jobs)
+	case b == nil || r.Backend == m.cfg.Sessions && !m.remote(r.Backend):
+		return errs.Bad("backend", r.Backend, "leave it out, or name one of "+strings.Join(m.jobBackends(), ", "))
 	case len(r.Argv) == 0 || r.Argv[0] == "":
 		return errs.Bad("argv", fmt.Sprint(r.Argv), "the program to run and its arguments")
 	case m.cfg.Environment == nil:
@@ -93,7 +123,7 @@ func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
 	if why := m.ledger.neverFits(r.Backend, r.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
 	}
-	if err := m.checkGPU(r.GPU); err != nil {
+	if err := m.checkGPU(r.GPU); err != nil && !m.remote(r.Backend) { // there it is for judge to say
 		return err
 	}
 	if err := b.Check(ctx); err != nil {
@@ -139,28 +169,33 @@ func checkFileName(name string) error {
 	return checkName("files", name)
 }
 
-// repeated finds the job that an earlier, equal request made.
-func (m *Manager) repeated(c Caller, request string) (Workload, bool) {
+// repeated finds what an earlier, equal request made: a job, or the jobs of a scan.
+func (m *Manager) repeated(c Caller, request string) []Workload {
 	if request == "" {
-		return Workload{}, false
+		return nil
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.repeatedLocked(c, request)
 }
 
-func (m *Manager) repeatedLocked(c Caller, request string) (Workload, bool) {
-	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
-		if e.Kind == Job && e.Launch == request {
-			return e.Workload, true
+func (m *Manager) repeatedLocked(c Caller, request string) []Workload {
+	mine := m.index.owned[owner{c.Hub, c.User}]
+	for _, e := range mine {
+		switch {
+		case e.Kind != Job || e.Launch != request:
+		case e.Scan == "":
+			return []Workload{e.Workload}
+		default:
+			return scanIn(mine, e.Scan)
 		}
 	}
-	return Workload{}, false
+	return nil
 }
 
 // saveInputs keeps the input files until the job has ended: it may have to wait, and the service may restart meanwhile.
 func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
-	dir := filepath.Join(m.dir(id), "inputs")
+	dir := m.inputs(id)
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return fmt.Errorf("keep the input files: %w", err)
 	}
@@ -172,20 +207,4 @@ func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
 	return nil
 }
 
-// enterJob saves the job, unless an equal request has come first.
-func (m *Manager) enterJob(ctx context.Context, c Caller, w Workload) (Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if first, ok := m.repeatedLocked(c, w.Launch); ok {
-		return first, os.RemoveAll(m.dir(w.ID))
-	}
-	m.turn++
-	w.Turn = m.turn
-	e := newEntry(w)
-	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
-		return Workload{}, errors.Join(err, os.RemoveAll(m.dir(w.ID)))
-	}
-	m.askedLocked(e)
-	m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
-	return e.Workload, nil
-}
+func (m *Manager) inputs(id ID) string { return filepath.Join(m.dir(id), "inputs") }

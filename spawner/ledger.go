@@ -8,9 +8,10 @@ import (
 
 // Capacity is what workloads may lease of one backend in all. A field of zero is not limited.
 type Capacity struct {
-	CPUs   float64
-	Memory int64 // bytes
-	Count  int   // workloads at once
+	CPUs    float64
+	Memory  int64 // bytes
+	Count   int   // workloads at once
+	PerUser int   // the same, of one user
 }
 
 // ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
@@ -20,30 +21,36 @@ type ledger struct {
 	capacity map[string]Capacity
 	held     map[string]map[ID]Resources // by backend
 	sum      map[string]Capacity         // of held
+	of       map[string]map[owner]int    // how many of held are whose
 }
 
 func newLedger(capacity map[string]Capacity) ledger {
-	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}}
+	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}, of: map[string]map[owner]int{}}
 }
 
-// enter notes that id holds r of backend.
-func (l ledger) enter(backend string, id ID, r Resources) {
-	l.strike(backend, id)
-	if l.held[backend] == nil {
-		l.held[backend] = map[ID]Resources{}
+// enter notes that w holds what its spec says of its backend.
+func (l ledger) enter(w Workload) {
+	l.strike(w)
+	if l.held[w.Backend] == nil {
+		l.held[w.Backend], l.of[w.Backend] = map[ID]Resources{}, map[owner]int{}
 	}
-	l.held[backend][id] = r
-	l.sum[backend] = l.sum[backend].with(r, 1)
+	l.held[w.Backend][w.ID] = w.Spec.Resources
+	l.sum[w.Backend] = l.sum[w.Backend].with(w.Spec.Resources, 1)
+	l.of[w.Backend][w.owner()]++
 }
 
-// strike notes that id holds nothing any more.
-func (l ledger) strike(backend string, id ID) {
-	r, ok := l.held[backend][id]
+// strike notes that w holds nothing any more.
+func (l ledger) strike(w Workload) {
+	backend := w.Backend
+	r, ok := l.held[backend][w.ID]
 	if !ok {
 		return
 	}
-	delete(l.held[backend], id)
+	delete(l.held[backend], w.ID)
 	l.sum[backend] = l.sum[backend].with(r, -1)
+	if l.of[backend][w.owner()]--; l.of[backend][w.owner()] == 0 {
+		delete(l.of[backend], w.owner())
+	}
 	if len(l.held[backend]) == 0 {
 		delete(l.sum, backend) // and with it what sums of decimal fractions have gone astray
 	}
@@ -60,6 +67,15 @@ func (l ledger) use(backend string) Capacity { return l.sum[backend] }
 // lacks says in words what is missing for r on backend now; empty when it fits.
 func (l ledger) lacks(backend string, r Resources) string {
 	return shortage(l.capacity[backend], l.use(backend), r)
+}
+
+// lacksOwn says in words why a user may have no more on backend now; empty when she may.
+func (l ledger) lacksOwn(backend string, o owner) string {
+	most := l.capacity[backend].PerUser
+	if most == 0 || l.of[backend][o] < most {
+		return ""
+	}
+	return fmt.Sprintf("%d of the %d that one user may have there at once are yours", l.of[backend][o], most)
 }
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.

@@ -7,29 +7,53 @@ const gib = int64(1) << 30
 func TestLedger(t *testing.T) {
 	l := newLedger(map[string]Capacity{"docker": {CPUs: 2, Memory: 4 * gib}, "local": {Count: 1}})
 	small := Resources{CPUs: 1, Memory: gib}
-	l.enter("docker", "a", small)
-	l.enter("docker", "a", small) // twice is once
+	a, b := Workload{ID: "a", Backend: "docker", Spec: Spec{Resources: small}}, Workload{ID: "b", Backend: "docker", Spec: Spec{Resources: small}}
+	l.enter(a)
+	l.enter(a) // twice is once
 	if got := l.lacks("docker", small); got != "" {
 		t.Errorf("the second does not fit: %s", got)
 	}
-	l.enter("docker", "b", small)
+	l.enter(b)
 	if got, want := l.lacks("docker", small), "1 CPU asked, 0 of 2 free"; got != want {
 		t.Errorf("lacks = %q, want %q", got, want)
 	}
-	l.strike("docker", "a")
-	l.strike("docker", "a")
+	l.strike(a)
+	l.strike(a)
 	if got := l.lacks("docker", small); got != "" {
 		t.Errorf("given back, yet %s", got)
 	}
 	if got, want := l.neverFits("docker", Resources{Memory: 5 * gib}), "5 GiB of memory asked, 4 GiB of 4 GiB free"; got != want {
 		t.Errorf("neverFits = %q, want %q", got, want)
 	}
-	l.enter("local", "j", Resources{})
+	l.enter(Workload{ID: "j", Backend: "local"})
 	if got, want := l.lacks("local", Resources{}), "1 of 1 places taken"; got != want {
 		t.Errorf("lacks = %q, want %q", got, want)
 	}
 	if got := l.lacks("unlimited", Resources{CPUs: 1e6}); got != "" {
 		t.Errorf("no capacity means no limit, yet %s", got)
+	}
+}
+
+func TestLedgerOfOneUser(t *testing.T) {
+	l := newLedger(map[string]Capacity{"pool": {PerUser: 2}})
+	alice, bob := owner{"hub", "alice"}, owner{"hub", "bob"}
+	first, second := Workload{ID: "1", Hub: "hub", Owner: "alice", Backend: "pool"}, Workload{ID: "2", Hub: "hub", Owner: "alice", Backend: "pool"}
+	l.enter(first)
+	l.enter(first) // twice is once
+	if got := l.lacksOwn("pool", alice); got != "" {
+		t.Errorf("the second does not fit: %s", got)
+	}
+	l.enter(second)
+	if got, want := l.lacksOwn("pool", alice), "2 of the 2 that one user may have there at once are yours"; got != want {
+		t.Errorf("lacksOwn = %q, want %q", got, want)
+	}
+	if got := l.lacksOwn("pool", bob) + l.lacksOwn("elsewhere", alice); got != "" {
+		t.Errorf("another user, and another backend: %s", got)
+	}
+	l.strike(first)
+	l.strike(second)
+	if got := l.lacksOwn("pool", alice); got != "" || len(l.of["pool"]) > 0 {
+		t.Errorf("given back, yet %s, %v", got, l.of)
 	}
 }
 

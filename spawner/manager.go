@@ -26,6 +26,8 @@ type Store interface {
 	Put(ctx context.Context, bucket, key string, value any) error
 	Delete(ctx context.Context, bucket, key string) error
 	All(ctx context.Context, bucket string) iter.Seq2[Record, error]
+	// PutAll is many Puts, of which all are done or none.
+	PutAll(ctx context.Context, bucket string, values map[string]any) error
 	// Sync makes all that was written before it safe. Any number may wait for it at once.
 	Sync(ctx context.Context) error
 }
@@ -45,6 +47,8 @@ type Agent interface {
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	Activity(ctx context.Context) (control.Activity, error)
 	Notify(ctx context.Context, text string) error
+	// End ends the app, and the agent after it. It returns when the app has ended.
+	End(ctx context.Context) error
 }
 
 // Sealer makes secrets fit to lie in the store, and opens them again after a restart; purpose must be the same both times.
@@ -58,6 +62,8 @@ type Sealer interface {
 type Agents interface {
 	// Open listens at socket for the agent of id, which runs as uid. Opening twice is harmless.
 	Open(id ID, socket string, uid int) error
+	// Expect lets in the agent of id when it dials from another host, in place of Open. Expecting twice is harmless.
+	Expect(id ID) error
 	// Close ends the link and removes the socket.
 	Close(id ID)
 	// Agent gives the agent of id. Its methods fail while the link is down.
@@ -67,8 +73,10 @@ type Agents interface {
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
 	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
+	Afar  time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
 	Boot  time.Duration // from there to the first answer. Zero: 3 min
 	Grace time.Duration // between asking a workload to end and killing it. Zero: 10 s
+	Pack  time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
 }
 
 // Config is what a Manager needs. All fields without a stated default are required.
@@ -87,6 +95,15 @@ type Config struct {
 	Image func(ctx context.Context, digest string) (path string, err error)
 	// Thaw gives what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
 	Thaw func(ctx context.Context, digest string) (Thaw, error)
+	// Uplink gives what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
+	// Launch. Required where a backend is a Remote.
+	Uplink func(ctx context.Context, w Workload) (*control.Uplink, error)
+	// Base gives the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
+	// take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
+	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
+	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/pack streams it. Repeating it
+	// gives the same one. Nil: a Remote runs no sessions.
+	Keep func(ctx context.Context, w Workload, changes io.Reader) (digest string, err error)
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	Herald func(ctx context.Context, w Workload, secrets control.Env)
@@ -103,6 +120,7 @@ type Config struct {
 	Limits   Limits
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
 	Workers  int           // workloads worked on at once. Zero: 64
+	Afar     int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
 	Logger   *slog.Logger
 }
 
@@ -112,6 +130,7 @@ type Manager struct {
 	cfg      Config
 	backends map[string]Backend
 	queue    *queue
+	afar     *queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
 	links    chan linkChange // to Run
 	born     time.Time
@@ -143,7 +162,10 @@ type entry struct {
 	secrets    control.Env    // until its app has them; nil then, and when their seal cannot be opened
 	heralded   string         // the launch that Config.Herald tells of
 	started    bool           // the backend's Start succeeded for this launch
-	startedAt  time.Time      // when it did
+	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
+	seen       Observation    // by the last look at what a Remote has of it
+	asked      time.Time      // when its agent on another host was asked to end; zero: it was not
+	quit       time.Time      // when its agent told that the app has exited; zero: it has not
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
 	status     control.Status // the agent's last word; zero while the link is down
 	pulse      pulse          // what is known of what goes on in it
@@ -162,12 +184,15 @@ const (
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
-		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
+		if _, remote := b.(Remote); remote && cfg.Uplink == nil {
+			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
+		}
 	}
 	for _, name := range []string{cfg.Sessions, cfg.Jobs} {
 		if name != "" && m.backends[name] == nil {
@@ -184,11 +209,16 @@ func (c *Config) fill() {
 		}
 	}
 	orElse(&c.Limits.Agent, time.Minute)
+	orElse(&c.Limits.Afar, 20*time.Minute)
 	orElse(&c.Limits.Boot, 3*time.Minute)
+	orElse(&c.Limits.Pack, 15*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
 	orElse(&c.Interval, 15*time.Second)
 	if c.Workers == 0 {
 		c.Workers = 64
+	}
+	if c.Afar == 0 {
+		c.Afar = 1024
 	}
 }
 
@@ -253,10 +283,10 @@ func (m *Manager) admitLocked(w Workload) *entry {
 func (m *Manager) bookLocked(before Workload, e *entry) {
 	m.index.put(before, e)
 	if e.Phase.Active() && e.Phase != Pending {
-		m.ledger.enter(e.Backend, e.ID, e.Spec.Resources)
+		m.ledger.enter(e.Workload)
 		m.slices.enter(e.Workload)
 	} else {
-		m.ledger.strike(e.Backend, e.ID)
+		m.ledger.strike(e.Workload)
 		m.slices.strike(e.ID)
 	}
 }
@@ -267,6 +297,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	for range m.cfg.Workers {
 		g.Go(func() error { m.labour(ctx); return nil })
 	}
+	if m.hasRemote() {
+		for range m.cfg.Afar {
+			g.Go(func() error { m.labourAfar(ctx); return nil })
+		}
+	}
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.patrol(ctx); return nil })
 	err := g.Wait()
@@ -275,16 +310,42 @@ func (m *Manager) Run(ctx context.Context) error {
 	return err
 }
 
-// labour works on one workload after the other.
+// labour works on one workload after the other. It hands on those of Remotes, whose calls take long: nobody else is to wait for them.
 func (m *Manager) labour(ctx context.Context) {
 	for {
 		id, ok := m.queue.get(ctx)
 		if !ok {
 			return
 		}
-		m.reconcile(ctx, id)
+		if e, _ := m.snapshot(id); e.Remote && m.hasRemote() {
+			m.afar.add(id)
+		} else {
+			m.reconcile(ctx, id)
+		}
 		m.queue.done(id)
 	}
+}
+
+// labourAfar works on one workload of a Remote after the other.
+func (m *Manager) labourAfar(ctx context.Context) {
+	for {
+		id, ok := m.afar.get(ctx)
+		if !ok {
+			return
+		}
+		m.reconcile(ctx, id)
+		m.afar.done(id)
+	}
+}
+
+// hasRemote reports whether workloads run on other hosts.
+func (m *Manager) hasRemote() bool {
+	for _, b := range m.backends {
+		if _, remote := b.(Remote); remote {
+			return true
+		}
+	}
+	return false
 }
 
 // Wake asks for a look at a workload now; backends that hear of changes call it.
@@ -358,6 +419,12 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 		m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
 	}
 	*e = next
+	m.enteredLocked(before, e)
+	return nil
+}
+
+// enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.
+func (m *Manager) enteredLocked(before Workload, e *entry) {
 	m.work[e.ID] = e
 	m.bookLocked(before, e)
 	m.announceLocked(e)
@@ -369,7 +436,6 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	if left := before.waits() && !e.waits(); left || freed || before.Slice != nil && e.Slice == nil {
 		m.wakeHeadsLocked()
 	}
-	return nil
 }
 
 // announceLocked lets all that wait on a workload look again.

@@ -46,7 +46,9 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 	if len(now.Bad) >= mostBad {
 		err = m.endLocked(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
 	} else {
-		err = m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), &bad)
+		err = m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *entry) {
+			e.Bad = append(slices.Clone(e.Bad), bad)
+		})
 	}
 	return err == nil && bad.Shun && m.doubts.add(bad.Slice, owner{now.Hub, now.Owner}, time.Now()), err
 }
@@ -63,13 +65,12 @@ func unusable(bad []BadPart) Outcome {
 	}
 }
 
-// moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later. bad is what it
-// found of its slice; nil: nothing bad.
-func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, bad *BadPart) error {
+// moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later. also is what else
+// changes of it; nil: nothing.
+func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
 	err := m.changeLocked(ctx, e, func(e *entry) {
-		e.Phase, e.Moving, e.Moves = Stopping, true, e.Moves+1
-		if bad != nil {
-			e.Bad = append(slices.Clone(e.Bad), *bad)
+		if e.Phase, e.Moving, e.Moves = Stopping, true, e.Moves+1; also != nil {
+			also(e)
 		}
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 	}
 	_, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-		e.collecting = time.Time{}
+		e.collecting, e.seen, e.quit = time.Time{}, Observation{}, time.Time{}
 	})
 	return err
 }

@@ -20,6 +20,8 @@ const (
 	Kill    Action = "kill"    // have the backend end its processes
 	Leave   Action = "leave"   // its slice of a GPU is bad: have it ended, to go back in line for another
 	Recall  Action = "recall"  // its slice is borrowed, and called back: have it ended, to go back in line
+	Cede    Action = "cede"    // a batch system took its place away: have what is left cleared, to go back in line
+	Save    Action = "save"    // it has ended on another host: bring here what came back of it, a session's changes above all
 	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
 	Sweep   Action = "sweep"   // have the backend remove what is left
@@ -49,6 +51,33 @@ type situation struct {
 	recalled bool
 	// expired says that a session has been idle, unvisited or running for longer than it may.
 	expired bool
+	// remote says that its backend is a Remote. All below is of those alone, but held.
+	remote bool
+	// evicted says of Exited that a batch system took its place away, before what runs there had ended by itself.
+	evicted bool
+	// held says that the owner of a job has it wait.
+	held bool
+	// saved says that what came back of the run that has ended is here, or is known never to come.
+	saved bool
+	// unkept says that what a session had changed cannot be kept now: it stays where it is, and nothing runs over it.
+	unkept bool
+}
+
+// alive reports whether a workload runs, or may come to run without being asked again.
+func (e Existence) alive() bool { return e == Up || e == Queued || e == Held }
+
+// over reports whether what was to run has ended by itself. On another host the agent's word that its app has exited is not enough: the
+// batch system may yet lose what it left.
+func (s situation) over() bool {
+	if s.remote && s.seen == Exited {
+		return !s.evicted
+	}
+	return s.app == control.Exited
+}
+
+// displaced reports whether a workload has run and lost its place.
+func (s situation) displaced() bool {
+	return s.remote && (s.seen == Exited && s.evicted || s.seen == Queued && s.phase != Starting)
 }
 
 // next decides what to do. It has no clock and no I/O; it is walked exhaustively in a test.
@@ -87,21 +116,26 @@ func remove(seen Existence) Action {
 		return Wait
 	case Absent:
 		return Forget
-	case Up:
+	case Up, Queued, Held:
 		return Kill
 	default:
 		return Sweep
 	}
 }
 
-// stop waits for the end of a workload that is being ended. A job leaves nothing behind but its outcome.
+// stop waits for the end of a workload that is being ended. A job leaves nothing behind but its outcome, and what ran on another host
+// leaves nothing there that is not here.
 func stop(s situation) Action {
 	switch {
 	case s.seen == Unknown:
 		return Wait
-	case s.seen == Up:
+	case s.seen.alive():
 		return Kill
-	case s.job && s.seen != Absent:
+	case s.toSave() && s.unkept:
+		return Settle
+	case s.toSave():
+		return Save
+	case (s.job || s.remote) && s.seen != Absent:
 		return Sweep
 	case s.moving && s.want == WantRunning:
 		return Requeue
@@ -110,12 +144,17 @@ func stop(s situation) Action {
 	}
 }
 
+// toSave reports whether something may have come back of a run on another host that is nowhere else.
+func (s situation) toSave() bool {
+	return s.remote && s.seen == Exited && !s.saved && s.want != WantGone
+}
+
 // rest keeps a stopped workload stopped: it holds no resources, so nothing of it may run.
 func rest(s situation) Action {
 	switch {
 	case s.want == WantGone:
 		return Retire
-	case s.seen == Up:
+	case s.seen.alive():
 		return Kill
 	default:
 		return Wait
@@ -129,18 +168,42 @@ func leave(s situation) Action {
 		return Retire
 	case s.phase == Pending:
 		return Settle // it held nothing, so there is nothing to see gone
-	case s.app == control.Exited && s.want == WantStopped:
-		return Collect // it has ended by itself already: what it left is not thrown away
+	case s.phase != Leased && s.over() && s.want == WantStopped:
+		return harvest(s) // it has ended by itself already: what it left is not thrown away
 	default:
 		return End
 	}
 }
 
-// admit lets a waiting workload in.
-func admit(s situation) Action { return ifArmed(s, Lease) }
+// harvest fetches what an app that has ended left. A job's agent on another host ends by itself then, and all of it comes back.
+func harvest(s situation) Action {
+	if s.remote && s.job && (s.seen.alive() || s.seen == Unknown) && !s.overdue {
+		return Wait
+	}
+	return Collect
+}
 
-// begin starts a leased workload.
-func begin(s situation) Action { return ifArmed(s, Start) }
+// admit lets a waiting workload in.
+func admit(s situation) Action {
+	if s.held {
+		return Wait
+	}
+	return ifArmed(s, Lease)
+}
+
+// begin starts a leased workload. What came back of an earlier run on another host, and could not be kept then, is saved first.
+func begin(s situation) Action {
+	switch {
+	case s.remote && s.seen == Unknown:
+		return Wait
+	case s.toSave():
+		return Save
+	case s.remote && s.seen == Exited:
+		return Sweep
+	default:
+		return ifArmed(s, Start)
+	}
+}
 
 // ifArmed gives a up where the app could never be given what it needs.
 func ifArmed(s situation, a Action) Action {
@@ -155,12 +218,14 @@ func boot(s situation) Action {
 	switch {
 	case s.app == control.Exited && s.fault:
 		return Leave
-	case s.app == control.Exited:
-		return Collect
-	case s.seen == Unknown:
+	case s.over():
+		return harvest(s)
+	case s.seen == Unknown, s.seen == Queued && !s.displaced():
 		return Wait
 	case s.seen != Up:
 		return revive(s)
+	case s.remote && s.job:
+		return Welcome // all that it runs has travelled with it
 	case s.phase == Starting && (s.app == control.Starting || s.app == control.Ready):
 		return Adopt // the service was killed after it gave the agent the app, before it saved so
 	case s.app == control.Ready:
@@ -175,10 +240,14 @@ func boot(s situation) Action {
 }
 
 // revive repeats a start that a killed service may have left half-done. A start that is known to have succeeded, and any that
-// left a job ended, is not repeated: the workload has died, and a job runs at most once.
+// left a job ended, is not repeated: the workload has died, and a job runs at most once, but for one whose place was taken away.
 func revive(s situation) Action {
 	switch {
-	case s.started, s.phase == Booting, s.job && s.seen == Exited:
+	case s.displaced():
+		return Cede
+	case s.seen == Held && s.job:
+		return Wait
+	case s.seen == Held, s.started, s.phase == Booting, s.job && s.seen == Exited:
 		return Fail
 	default:
 		return ifArmed(s, Start)
@@ -188,11 +257,13 @@ func revive(s situation) Action {
 // tend watches over a running workload.
 func tend(s situation) Action {
 	switch {
-	case s.app == control.Exited:
-		return Collect
-	case s.seen == Unknown:
+	case s.over():
+		return harvest(s)
+	case s.seen == Unknown, s.seen == Held && s.job:
 		return Wait
-	case s.seen != Up, s.app == control.Idle:
+	case s.displaced():
+		return Cede
+	case s.seen != Up, s.app == control.Idle && !(s.remote && s.job):
 		return Fail
 	case s.expired:
 		return Expire

@@ -22,7 +22,7 @@ func everySituation(f func(situation)) {
 				for _, seen := range allSeen {
 					for _, app := range allApps {
 						for flags := range 128 {
-							f(situation{job, want, phase, seen, app, flags&1 > 0, flags&2 > 0, flags&4 > 0, flags&8 > 0, flags&16 > 0, flags&32 > 0, flags&64 > 0})
+							f(situation{job: job, want: want, phase: phase, seen: seen, app: app, armed: flags&1 > 0, started: flags&2 > 0, overdue: flags&4 > 0, fault: flags&8 > 0, moving: flags&16 > 0, recalled: flags&32 > 0, expired: flags&64 > 0})
 						}
 					}
 				}

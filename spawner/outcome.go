@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,18 +45,28 @@ func canceled(e entry) Outcome {
 
 // whyFailed says in plain words why a workload that should run is given up.
 func (m *Manager) whyFailed(e entry, o Observation) Outcome {
-	out := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}
-	switch s := m.situate(e, o.Existence); {
+	out, what := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, "container"
+	if e.Remote {
+		what = vessel(e)
+	}
+	switch s := m.situate(e, o); {
+	case o.Existence == Held:
+		out.Reason = fmt.Sprintf("%s holds it: %s", e.Backend, o.Reason)
 	case o.Existence == Exited && o.Reason != "":
 		out.Reason, out.Tail = o.Reason, o.Tail
 	case o.Existence == Exited:
-		out.Reason, out.Tail = fmt.Sprintf("its container ended with exit code %d", o.ExitCode), o.Tail
+		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", what, o.ExitCode), o.Tail
 	case !s.armed && e.Phase != Running && (e.Phase != Booting || s.app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
+	case e.Remote && (o.Existence == Absent || o.Existence == Created):
+		out.Reason = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", e.Backend)
 	case o.Existence == Absent || o.Existence == Created:
 		out.Reason = "its container is gone: it was removed outside Slipway"
 	case s.app == control.Idle && e.Phase == Running:
 		out.Reason = "its container was restarted outside Slipway"
+	case e.Phase == Starting && e.Remote:
+		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.Afar)
+		out.Remedy = "tell your administrator: the host may have no way to the service's address"
 	case e.Phase == Starting:
 		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"

@@ -249,7 +249,7 @@ func TestNoLineStarves(t *testing.T) {
 		if q := s.Queue(late); q.Place != 1 || !strings.Contains(q.String(), "others asked before") {
 			t.Errorf("one CPU is free, and for it waits %q; the late one: %q", s.Queue(large), q)
 		}
-		if room := s.Room(spawner.Resources{CPUs: 1, Memory: 1}, gpu.Request{}); room.Lacks == "" {
+		if room := s.Room("", spawner.Resources{CPUs: 1, Memory: 1}, gpu.Request{}); room.Lacks == "" {
 			t.Errorf("the form promises room: %+v", room)
 		}
 		for _, w := range small[:2] {

@@ -61,7 +61,12 @@ func (w Workload) settled() bool {
 }
 
 // fits reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
-func (w Workload) fits(seen Existence) bool { return (w.Phase == Running) == (seen == Up) }
+func (w Workload) fits(seen Existence) bool {
+	if w.Phase == Running {
+		return seen == Up
+	}
+	return !seen.alive()
+}
 
 // forgetful reports whether the service has lost its records: it started without any, and things run of which it knows nothing. It
 // stops none of them, for they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
@@ -90,7 +95,7 @@ func (m *Manager) forgetful(found map[string]map[ID]Existence) bool {
 func (m *Manager) straysLocked(list map[ID]Existence) int {
 	n := 0
 	for id, seen := range list {
-		if seen == Up && m.work[id] == nil {
+		if seen.alive() && m.work[id] == nil {
 			n++
 		}
 	}
@@ -150,7 +155,7 @@ func (m *Manager) reapOne(ctx context.Context, b Backend, id ID) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
 	defer cancel()
 	o, err := b.Observe(ctx, id)
-	if err == nil && o.Existence == Up {
+	if err == nil && o.Existence.alive() {
 		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)
 		err = b.Stop(ctx, id, m.cfg.Limits.Grace)
 	}

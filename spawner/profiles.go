@@ -32,6 +32,7 @@ type ImageChoice struct {
 type Profile struct {
 	Name, Title, Description string
 	Kind                     Kind
+	Backend                  string   // where its sessions run. Empty: Config.Sessions
 	Images                   []string // names of ImageChoice; the first is what a user gets who names none
 	CPUs, MaxCPUs            float64
 	Memory, MaxMemory        int64       // bytes
@@ -122,6 +123,15 @@ func (c Catalogue) Default() (Profile, bool) {
 		return Profile{}, false
 	}
 	return c.Profiles[i], true
+}
+
+// Backend gives where the sessions of a profile run; empty: at Config.Sessions.
+func (c Catalogue) Backend(profile string) string {
+	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Name == profile })
+	if i < 0 {
+		return ""
+	}
+	return c.Profiles[i].Backend
 }
 
 // Image finds an image by its name.

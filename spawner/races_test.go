@@ -76,7 +76,7 @@ func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 			}
 		}
 		s.startSession(request("dave", "", "one"))
-		if e := s.Room(spawner.Resources{CPUs: 1, Memory: 1}, gpu.Request{}).Estimate; e >= 0 {
+		if e := s.Room("", spawner.Resources{CPUs: 1, Memory: 1}, gpu.Request{}).Estimate; e >= 0 {
 			t.Errorf("an estimate of %v, and nothing ever came free", e)
 		}
 	})(t)

@@ -23,7 +23,10 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 	if ctx.Err() != nil {
 		return
 	}
-	action := next(m.situate(e, o.Existence))
+	if e, ok = m.sight(ctx, e, o); !ok {
+		return
+	}
+	action := next(m.situate(e, o))
 	if err := m.act(ctx, e, action, o); err != nil {
 		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
 		m.queue.addAfter(id, retryAfter)
@@ -68,14 +71,15 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 	return o
 }
 
-func (m *Manager) situate(e entry, seen Existence) situation {
+func (m *Manager) situate(e entry, o Observation) situation {
 	s := situation{
-		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: seen,
+		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
+		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "",
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
 		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, recalled: m.recalled(e),
 	}
-	limit, ok := m.limit(s)
+	limit, ok := m.limit(e)
 	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
 	s.expired = e.Phase == Running && e.due(time.Now())
 	return s
@@ -85,6 +89,8 @@ func (m *Manager) situate(e entry, seen Existence) situation {
 // Start takes what it takes.
 func (m *Manager) phaseBegan(e entry) time.Time {
 	switch {
+	case e.Remote && !e.quit.IsZero():
+		return e.quit
 	case e.Phase == Starting && e.started:
 		return e.startedAt
 	case e.Since.Before(m.born):
@@ -110,12 +116,20 @@ func (m *Manager) listen(ctx context.Context, e entry) {
 	}
 	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
 	if err == nil {
-		err = m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
+		err = m.admitAgent(e, account)
 	}
 	if err != nil {
 		m.log.Error("cannot listen for an agent", "id", e.ID, "err", err)
 		m.queue.addAfter(e.ID, retryAfter)
 	}
+}
+
+// admitAgent opens the door for a workload's agent.
+func (m *Manager) admitAgent(e entry, account Account) error {
+	if e.Remote {
+		return m.cfg.Agents.Expect(e.ID)
+	}
+	return m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
 }
 
 // socket is where the service listens for the agent of a workload.
@@ -129,12 +143,17 @@ func appOf(e entry) control.State {
 	return e.status.State
 }
 
-// limit gives how long the phase may last; false when for ever.
-func (m *Manager) limit(s situation) (time.Duration, bool) {
+// limit gives how long the phase may last; false when for ever. On another host none counts before something runs there, and a job needs
+// none but for the way back of what it has left.
+func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {
-	case s.phase == Booting:
+	case e.Remote && e.Kind == Job:
+		return returnPatience, !e.quit.IsZero()
+	case e.Phase == Booting:
 		return m.cfg.Limits.Boot, true
-	case s.phase == Starting:
+	case e.Phase == Starting && e.Remote:
+		return m.cfg.Limits.Afar, !e.startedAt.IsZero()
+	case e.Phase == Starting:
 		return m.cfg.Limits.Agent, true
 	default:
 		return 0, false
@@ -143,7 +162,7 @@ func (m *Manager) limit(s situation) (time.Duration, bool) {
 
 // remind asks for another look when the phase's time is up.
 func (m *Manager) remind(e entry) {
-	if limit, ok := m.limit(m.situate(e, Unknown)); ok {
+	if limit, ok := m.limit(e); ok {
 		m.queue.addAfter(e.ID, max(time.Until(m.phaseBegan(e).Add(limit)), 0)+time.Millisecond)
 	}
 }

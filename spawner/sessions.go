@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type SessionRequest struct {
 	Name    string // the Hub's server name; empty for the default server
 	Kind    Kind
 	Spec    Spec
+	Backend string      // where it is to run. Empty: Config.Sessions
 	Launch  string      // names this start; repeating the request with the same one is harmless
 	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
 	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
@@ -32,6 +34,7 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	if !c.mayStart() {
 		return Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
+	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
 	if err := errors.Join(m.checkSession(r), m.remembers()); err != nil {
 		return Workload{}, err
 	}
@@ -42,6 +45,9 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 		return Workload{}, err
 	}
 	r.Spec.Environment = digest
+	if err := m.judge(ctx, m.sessionOf(c.Hub, r)); err != nil {
+		return Workload{}, err
+	}
 	var mine *ask
 	defer func() { m.unask(mine) }()
 	for {
@@ -88,13 +94,20 @@ func (m *Manager) checkSession(r SessionRequest) error {
 		return err
 	case r.Launch == "":
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
+	case m.backends[r.Backend] == nil || r.Backend != m.cfg.Sessions && !m.remote(r.Backend):
+		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
+	case m.remote(r.Backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && r.Spec.Environment == ""):
+		return errs.New(errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend)
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
 	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
 		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
-	if why := m.ledger.neverFits(m.cfg.Sessions, r.Spec.Resources); why != "" {
+	if why := m.ledger.neverFits(r.Backend, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
+	}
+	if m.remote(r.Backend) {
+		return nil // what it asks of GPUs is for judge to say
 	}
 	return m.checkGPU(r.Spec.GPU)
 }
@@ -148,7 +161,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 	}
 	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Kind == r.Kind && e.Phase.Active() })
 	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
-		return e.Kind == r.Kind && e.Phase == Stopped && e.Want != WantGone && e.Spec.over() == r.Spec.over()
+		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == Stopped && e.Want != WantGone && e.Spec.over() == r.Spec.over()
 	})
 	switch {
 	case active != nil && active.Launch == r.Launch:
@@ -178,10 +191,9 @@ func (s Spec) over() foundation { return foundation{s.Image, s.Environment} }
 // makeWayLocked asks the session of an earlier launch to stop.
 func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w Workload, before *Workload, err error) {
 	if e.Want == WantRunning {
-		err = m.changeLocked(ctx, e, func(e *entry) { e.Want = WantStopped })
-	}
-	if e.abort != nil {
-		e.abort()
+		if err = m.changeLocked(ctx, e, func(e *entry) { e.Want = WantStopped }); e.abort != nil {
+			e.abort()
+		}
 	}
 	copied := e.Workload
 	return Workload{}, &copied, err
@@ -200,16 +212,14 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	now := time.Now()
 	e := kept
 	if e == nil {
-		e = newEntry(Workload{
-			ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: m.cfg.Sessions, Created: now, Since: now,
-		})
+		e = newEntry(m.sessionOf(hub, r))
 	}
 	m.turn++
 	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
-		e.started, e.collecting, e.pulse, e.Moves, e.Bad = false, time.Time{}, pulse{}, 0, nil
+		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {
@@ -222,6 +232,15 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	}
 	m.noteLocked(e, Event{Percent: 0, Message: message})
 	return e.Workload, nil
+}
+
+// sessionOf gives a new session, as nobody has started it yet.
+func (m *Manager) sessionOf(hub string, r SessionRequest) Workload {
+	now := time.Now()
+	return Workload{
+		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,
+		Created: now, Since: now,
+	}
 }
 
 // SessionsOf gives the sessions of one server name of one user, whatever their image, newest first.

@@ -111,7 +111,7 @@ type grant struct {
 
 // roomLocked finds what e asks for beside its turn; lacks says in words what is missing.
 func (m *Manager) roomLocked(e *entry) (g grant, lacks string) {
-	if lacks := m.ledger.lacks(e.Backend, e.Spec.Resources); lacks != "" || e.Spec.GPU.None() {
+	if lacks := m.ledger.lacks(e.Backend, e.Spec.Resources); lacks != "" || e.gpuHere().None() {
 		return g, lacks
 	}
 	if m.cfg.GPUs == nil {
@@ -163,7 +163,7 @@ func (m *Manager) checkGPU(r gpu.Request) error {
 
 // askedLocked tells the GPUs what is asked for: they cut so that what is asked for often stays possible.
 func (m *Manager) askedLocked(e *entry) {
-	if !e.Spec.GPU.None() && m.cfg.GPUs != nil {
+	if !e.gpuHere().None() && m.cfg.GPUs != nil {
 		m.cfg.GPUs.Asked(e.Spec.GPU)
 	}
 }

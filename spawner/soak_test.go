@@ -95,6 +95,16 @@ func (s *watched) Put(_ context.Context, _, key string, value any) error {
 	return nil
 }
 
+// PutAll puts all or nothing: a full disk takes none.
+func (s *watched) PutAll(ctx context.Context, bucket string, values map[string]any) error {
+	for key, value := range values {
+		if err := s.Put(ctx, bucket, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Sync fails as Put does.
 func (s *watched) Sync(context.Context) error {
 	s.mu.Lock()

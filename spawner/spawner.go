@@ -115,12 +115,18 @@ type Workload struct {
 	Moves  int        `json:"moves,omitempty"`  // how often it went back in line since its start was asked for
 	Bad    []BadPart  `json:"bad,omitempty"`    // the parts of GPUs that this start found bad, since it last ran
 
-	// Of what runs on other hosts.
 	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
 	Point int    `json:"point,omitempty"` // its number in the scan, from 0
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
-	Kept  string `json:"kept,omitempty"`  // sessions: the environment that holds what it had changed when it last ended
-	Host  string `json:"host,omitempty"`  // where it runs, or ran last
+
+	// Of what runs on other hosts.
+	Remote    bool   `json:"remote,omitempty"`    // its backend is a Remote
+	Host      string `json:"host,omitempty"`      // where it runs, or ran last
+	From      string `json:"from,omitempty"`      // sessions: the environment that this run, or the last one, was started from
+	Kept      string `json:"kept,omitempty"`      // sessions: the environment that holds what it had changed when it last ended
+	Saved     bool   `json:"saved,omitempty"`     // what came back of the run that has ended is here, or is known never to come
+	Unkept    string `json:"unkept,omitempty"`    // sessions: why what it had changed could not be kept. It lies with its backend until it is
+	Evictions int    `json:"evictions,omitempty"` // how often its place was taken away since its start was asked for
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
 	// Of the current start of a session; zero: never. Active is saved from time to time only.
@@ -167,7 +173,9 @@ type Launch struct {
 	// control.LinkDir; the service listens there), run/ (the user's; what a backend without tmpfs binds on control.RunDir).
 	Dir      string
 	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
-	SIF      string // jobs, and all workloads of a Remote: the environment's image file
+	// SIF is the image file of the environment, for jobs and for all workloads of a Remote. For those, Spec.Environment is the digest of
+	// what is in it, also where a session was asked for by its image alone, or goes on from what it had kept.
+	SIF string
 	// Uplink and App are for a Remote alone: how the agent reaches the service from another host, and what a job's agent starts by
 	// itself, whether it reaches the service or not. App is nil for sessions, whose secrets travel over the link.
 	Uplink *control.Uplink

@@ -53,6 +53,16 @@ func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
 	return err
 }
 
+// PutAll puts all or nothing.
+func (s *memory) PutAll(ctx context.Context, bucket string, values map[string]any) error {
+	for key, value := range values {
+		if err := s.Put(ctx, bucket, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *memory) Delete(_ context.Context, bucket, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -23,6 +24,8 @@ func (q Queue) String() string {
 		return ""
 	case q.Place == 1:
 		return "Waiting for room, next in line: " + q.Lacks + about(q.Estimate)
+	case q.Lacks != "":
+		return fmt.Sprintf("Waiting for room, number %d in line: %s", q.Place, q.Lacks) + about(q.Estimate)
 	default:
 		return fmt.Sprintf("Waiting for room: number %d in line", q.Place) + about(q.Estimate)
 	}
@@ -68,6 +71,9 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 		return Queue{}, grant{}
 	}
 	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.line(), at+1)}
+	if q.Lacks = m.ledger.lacksOwn(e.Backend, e.owner()); q.Lacks != "" {
+		return q, grant{}
+	}
 	if at > 0 && m.headLocked(e.line()) != e {
 		return q, grant{}
 	}
@@ -86,8 +92,11 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 func (m *Manager) headLocked(l line) *entry {
 	stuck := map[gpu.Request]bool{}
 	for _, t := range m.index.lines[l] {
+		if m.ledger.lacksOwn(l.backend, t.of) != "" {
+			continue
+		}
 		e := m.work[t.id]
-		r := e.Spec.GPU
+		r := e.gpuHere()
 		if _, known := stuck[r]; !known {
 			stuck[r] = m.stuckLocked(r)
 		}
@@ -113,11 +122,11 @@ func (m *Manager) stuckLocked(r gpu.Request) bool {
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
 		older := m.headLocked(l)
-		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.Spec.GPU) {
+		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.gpuHere()) || m.ledger.lacksOwn(l.backend, older.owner()) != "" {
 			continue
 		}
 		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""
-		noPart := !older.Spec.GPU.None() && m.cfg.GPUs != nil && m.partLacksLocked(older)
+		noPart := !older.gpuHere().None() && m.cfg.GPUs != nil && m.partLacksLocked(older)
 		switch {
 		case !noPart && l.backend == w.Backend:
 			return "others asked before for processors and memory"
@@ -135,18 +144,23 @@ func (g grant) wouldDo(r gpu.Request) bool {
 
 // Room is what a backend has for workloads of one size.
 type Room struct {
-	Most     int           // at once when it is empty; -1: not limited
+	Most     int           // at once when it is empty; -1: not limited, or it is a Remote's own matter
 	Free     int           // at once now; -1: not limited
 	Lacks    string        // why not one more starts now; empty: one does
 	Waiting  int           // that stand in line before a new one
 	Estimate time.Duration // until a new one's turn, if it cannot start now; negative: nobody knows
 }
 
-// Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now.
-func (m *Manager) Room(r Resources, g gpu.Request) Room {
+// Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend; empty:
+// Config.Sessions. How long a Remote lets it wait there is not known.
+func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	l := line{m.cfg.Sessions, g.Mode}
+	backend = cmp.Or(backend, m.cfg.Sessions)
+	if m.remote(backend) {
+		g = gpu.Request{}
+	}
+	l := line{backend, g.Mode}
 	room := Room{
 		Most: fits(m.ledger.capacity[l.backend], Capacity{}, r), Free: fits(m.ledger.capacity[l.backend], m.ledger.use(l.backend), r),
 		Waiting: len(m.index.lines[l]), Lacks: m.ledger.lacks(l.backend, r), Estimate: -1,

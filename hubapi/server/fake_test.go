@@ -234,7 +234,7 @@ func (f *fakeEngine) InGroup(r gpu.Request, hub string, user spawner.User) gpu.R
 	return r
 }
 
-func (f *fakeEngine) Room(r spawner.Resources, _ gpu.Request) spawner.Room {
+func (f *fakeEngine) Room(_ string, r spawner.Resources, _ gpu.Request) spawner.Room {
 	switch {
 	case f.room != nil:
 		return *f.room

@@ -49,7 +49,7 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) rooms(hub string, user spawner.User) map[string]spawner.Room {
 	rooms := map[string]spawner.Room{}
 	for _, p := range s.cfg.Catalogue.Profiles {
-		rooms[p.Name] = s.cfg.Engine.Room(spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
+		rooms[p.Name] = s.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
 	}
 	return rooms
 }

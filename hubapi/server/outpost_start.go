@@ -165,7 +165,8 @@ func outpostRequest(h Hub, catalogue spawner.Catalogue, b outpostBody) (req spaw
 	}
 	spec.Argv, spec.Prefix, spec.Ready = []string{outpostCommand}, decoded, prefix+spec.Ready
 	return spawner.SessionRequest{
-		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Launch: b.UserOptions.StartID, Fresh: fresh, Secrets: env,
+		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Backend: catalogue.Backend(spec.Profile), Launch: b.UserOptions.StartID,
+		Fresh: fresh, Secrets: env,
 	}, nil
 }
 

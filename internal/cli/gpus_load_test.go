@@ -128,7 +128,7 @@ func TestRequestsUnderLoad(t *testing.T) {
 		"route":     func() { engine.Route("main", "/user/user7/api") },
 		"visit":     func() { engine.Visit("s-0000000000000007", true) },
 		"queue":     func() { w, _ := engine.Get(ctx, spawner.Caller{System: true}, "j-0000000000000000"); engine.Queue(w) },
-		"room":      func() { engine.Room(spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
+		"room":      func() { engine.Room("", spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
 		"leases":    func() { engine.Leases() },
 		"inventory": func() { gpus.Inventory() },
 		"changed":   engine.GPUsChanged,

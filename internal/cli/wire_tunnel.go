@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 )
@@ -16,6 +17,15 @@ type agents struct{ links *tunnel.Links }
 // Open listens for the agent of a workload.
 func (a agents) Open(id spawner.ID, socket string, uid int) error {
 	return a.links.Open(string(id), socket, uid)
+}
+
+// Expect lets the agent of a workload in when it dials from another host.
+func (a agents) Expect(id spawner.ID) error {
+	links, ok := any(a.links).(interface{ Expect(id string) error })
+	if !ok {
+		return errs.New(errs.Unavailable, "agents on other hosts are not let in")
+	}
+	return links.Expect(string(id))
 }
 
 // Close ends the link.

@@ -99,6 +99,18 @@ func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
+// PutAll saves each value as JSON under its key, all or none.
+func (s *Store) PutAll(ctx context.Context, bucket string, values map[string]any) error {
+	return s.Batch(ctx, func(tx *Tx) error {
+		for key, value := range values {
+			if err := tx.Put(ctx, bucket, key, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // prepare makes the directory and the file, so that SQLite, which gives its side files the file's mode, never makes a
 // readable one.
 func prepare(path string) error {

@@ -70,6 +70,9 @@ func (c *Crew) GoDown(id spawner.ID) {
 // Open listens for an agent; a Crew's need no socket.
 func (c *Crew) Open(spawner.ID, string, int) error { return nil }
 
+// Expect lets an agent in from afar.
+func (c *Crew) Expect(spawner.ID) error { return nil }
+
 // Close ends listening.
 func (c *Crew) Close(spawner.ID) {}
 
@@ -225,6 +228,12 @@ func (h *Hand) Notify(_ context.Context, text string) error {
 	return nil
 }
 
+// End ends the app, and the agent.
+func (h *Hand) End(context.Context) error {
+	h.Exit(0)
+	return nil
+}
+
 // Notices gives all that the session was told, in order.
 func (h *Hand) Notices() []string {
 	h.mu.Lock()
@@ -285,3 +294,4 @@ func (nobody) Log(context.Context, int64, bool) (io.ReadCloser, error)    { retu
 func (nobody) File(context.Context, string) (io.ReadCloser, int64, error) { return nil, 0, down() }
 func (nobody) Activity(context.Context) (control.Activity, error)         { return control.Activity{}, down() }
 func (nobody) Notify(context.Context, string) error                       { return down() }
+func (nobody) End(context.Context) error                                  { return down() }

@@ -1,0 +1,189 @@
+package spawner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
+const returnPatience = 10 * time.Minute
+
+// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace.
+const askPatience = 2 * time.Minute
+
+// mostEvictions is how often a start may lose its place before it fails.
+const mostEvictions = 10
+
+// remote reports whether a backend runs its workloads on other hosts.
+func (m *Manager) remote(backend string) bool {
+	_, ok := m.backends[backend].(Remote)
+	return ok
+}
+
+// judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
+func (m *Manager) judge(ctx context.Context, w Workload) error {
+	r, ok := m.backends[w.Backend].(Remote)
+	if !ok {
+		return nil
+	}
+	err := r.Judge(ctx, w)
+	if errs.Is(err, errs.Unavailable) {
+		m.log.Warn("a backend cannot judge a workload now", "backend", w.Backend, "err", err)
+		return nil
+	}
+	return err
+}
+
+// sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
+func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, bool) {
+	if !e.Remote || o.Existence == Unknown || e.Phase == Pending {
+		return e, true
+	}
+	if o.Host != "" && o.Host != e.Host && o.Existence == Up {
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
+		if err == nil {
+			m.relay(e.ID, "Runs on "+o.Host, 80)
+			return e, false
+		}
+		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return e, false
+	}
+	now.seen = o
+	if now.Phase == Starting && o.Existence.alive() {
+		now.started = true // whoever asked for it, and whatever was heard of that
+	}
+	if o.Existence == Up && now.startedAt.IsZero() {
+		now.startedAt = time.Now()
+	}
+	m.tellSeenLocked(now)
+	return *now, true
+}
+
+// tellSeenLocked tells the owner of a workload how it stands in the queue of a batch system.
+func (m *Manager) tellSeenLocked(e *entry) {
+	if !e.seen.Existence.alive() || e.seen.Existence == Up || e.Phase == Stopping {
+		return
+	}
+	if text := e.elsewhere(); e.journal.latest().Message != text {
+		m.noteLocked(e, Event{Percent: 25, Message: text})
+	}
+}
+
+// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one that it was asked
+// for with, or the one that is its image.
+func (m *Manager) findBase(ctx context.Context, e entry) error {
+	from := cmp.Or(e.Kept, e.Spec.Environment)
+	if from == "" {
+		var err error
+		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent) })
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
+		}
+	}
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.From = from })
+	return err
+}
+
+// runsIn gives a workload as those on other hosts have it: with the environment that it runs in.
+func (w Workload) runsIn() Workload {
+	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
+	return w
+}
+
+// launchAfar gathers what a Remote needs.
+func (m *Manager) launchAfar(ctx context.Context, e entry, l Launch) (Launch, error) {
+	l.Workload = e.runsIn()
+	var err error
+	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
+		return Launch{}, err
+	}
+	if l.Uplink, err = m.cfg.Uplink(ctx, l.Workload); err != nil {
+		return Launch{}, err
+	}
+	if e.Kind == Job {
+		app := m.app(e, l.Account)
+		l.App = &app
+	}
+	if err := makeDirs(l); err != nil {
+		return Launch{}, err
+	}
+	return l, m.admitAgent(e, l.Account)
+}
+
+// cede has a workload that lost its place go back in line, unless that happens again and again.
+func (m *Manager) cede(ctx context.Context, e entry, o Observation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	host := cmp.Or(o.Host, e.Host, e.Backend)
+	if now.Evictions >= mostEvictions {
+		return m.endLocked(ctx, now, Outcome{
+			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
+			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
+		})
+	}
+	return m.moveLocked(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
+}
+
+func evictedFrom(host string, o Observation, e entry) string {
+	text := "It was evicted from " + host
+	if o.Reason != "" {
+		text += " (" + o.Reason + ")"
+	}
+	if e.Kind == Job {
+		return text + ": it begins anew"
+	}
+	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
+}
+
+// partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
+// false when there is nothing to wait for any more, or nothing that anybody wants.
+func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
+	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
+		return false
+	}
+	waited := time.Since(m.phaseOwn(e))
+	if !e.asked.IsZero() && waited < m.wayBack(e) {
+		m.queue.addAfter(e.ID, time.Second)
+		return true
+	}
+	if !e.asked.IsZero() || e.status.State == "" || waited >= m.cfg.Limits.Grace+askPatience {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
+	defer cancel()
+	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
+		m.log.Debug("an agent cannot be asked to end", "id", e.ID, "err", err)
+		m.queue.addAfter(e.ID, retryAfter)
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
+		now.asked = time.Now()
+	}
+	return true
+}
+
+// wayBack is how long what a workload leaves may take from its end to this host.
+func (m *Manager) wayBack(e entry) time.Duration {
+	if e.Kind == Job {
+		return m.cfg.Limits.Grace + askPatience
+	}
+	return m.cfg.Limits.Grace + m.cfg.Limits.Pack
+}

@@ -1,0 +1,92 @@
+package spawner
+
+import (
+	"context"
+
+	"slipway/internal/errs"
+)
+
+// Hold has a job that has not begun to run wait until it is released, and takes it back from where it is queued.
+func (m *Manager) Hold(ctx context.Context, c Caller, id ID) (Workload, error) {
+	return m.reorder(ctx, c, id, func(e *entry) error {
+		switch {
+		case e.Held:
+			return nil
+		case e.Phase == Pending || e.Phase == Leased:
+			return m.holdLocked(ctx, e)
+		case e.waitsElsewhere():
+			return m.moveLocked(ctx, e, "Its owner has it wait: it is taken back from "+e.Backend, func(e *entry) { e.Held = true })
+		default:
+			return errs.New(errs.Conflict, "job %s is %s: one that has begun cannot be held", id, e.Phase).
+				With("requeue it to have it begin anew later, or cancel it")
+		}
+	})
+}
+
+func (m *Manager) holdLocked(ctx context.Context, e *entry) error {
+	if e.Phase == Leased {
+		return m.moveLocked(ctx, e, "Its owner has it wait", func(e *entry) { e.Held = true })
+	}
+	err := m.changeLocked(ctx, e, func(e *entry) { e.Held = true })
+	if err == nil {
+		m.noteLocked(e, Event{Percent: 0, Message: "Its owner has it wait"})
+	}
+	return err
+}
+
+// Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is asked for anew there.
+func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error) {
+	return m.reorder(ctx, c, id, func(e *entry) error {
+		switch {
+		case e.Held:
+			err := m.changeLocked(ctx, e, func(e *entry) { e.Held = false })
+			if err == nil {
+				m.noteLocked(e, Event{Percent: 0, Message: "Released"})
+			}
+			return err
+		case e.Phase != Stopping && e.seen.Existence == Held:
+			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+e.Backend, nil)
+		default:
+			return errs.New(errs.Conflict, "job %s is not held", id)
+		}
+	})
+}
+
+// Requeue has a job begin anew: what runs of it is ended, what it has left is dropped, and it goes back in line.
+func (m *Manager) Requeue(ctx context.Context, c Caller, id ID) (Workload, error) {
+	return m.reorder(ctx, c, id, func(e *entry) error {
+		if e.Phase == Pending {
+			return errs.New(errs.Conflict, "job %s has not begun: it waits in line", id)
+		}
+		return m.moveLocked(ctx, e, "Its owner has it begin anew", nil)
+	})
+}
+
+// reorder does something with the place in line of a job that is wanted and not being ended.
+func (m *Manager) reorder(ctx context.Context, c Caller, id ID, do func(*entry) error) (Workload, error) {
+	m.mu.Lock()
+	w, err := m.reorderLocked(c, id, do)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+func (m *Manager) reorderLocked(c Caller, id ID, do func(*entry) error) (Workload, error) {
+	e, err := m.entryLocked(c, id)
+	switch {
+	case err != nil:
+		return Workload{}, err
+	case e.Kind != Job:
+		return Workload{}, errs.New(errs.Invalid, "%s is a session: it does not wait in line as jobs do", id).With("stop it, and start it again")
+	case e.Want != WantRunning || !e.Phase.Active():
+		return Workload{}, errs.New(errs.Conflict, "job %s has ended, or is about to", id).With("submit it again")
+	case e.Phase == Stopping && !(e.Held && e.Moving): // what is taken back may be released meanwhile
+		return Workload{}, errs.New(errs.Conflict, "job %s is on its way back in line", id).With("try again in a few seconds")
+	}
+	err = do(e)
+	return e.Workload, err
+}
+
+// waitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
+func (e *entry) waitsElsewhere() bool {
+	return e.Phase == Starting && e.Remote && (e.seen.Existence == Queued || e.seen.Existence == Held)
+}

@@ -1,0 +1,168 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// PointEnv tells a job that is a point of a scan its number in it, from 0.
+const PointEnv = "SLIPWAY_POINT"
+
+// MostPoints is how many points a scan has at most.
+const MostPoints = 10_000
+
+// Point is what one job of a scan has of its own.
+type Point struct {
+	Env  map[string]string // beside the scan's, and before it
+	Argv []string          // in place of the scan's. Empty: the scan's
+}
+
+// SubmitScan saves one job for each point, all or none, and returns at once. The jobs share their input files. Of a request that is
+// repeated it gives the jobs of the first time.
+func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points []Point) ([]Workload, error) {
+	if n := len(points); n == 0 || n > MostPoints {
+		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", MostPoints))
+	}
+	r, err := m.admissible(c, r)
+	if err != nil {
+		return nil, err
+	}
+	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
+		return jobs, nil
+	}
+	for n, p := range points {
+		if err := checkSizes(r.at(p)); err != nil {
+			return nil, fmt.Errorf("point %d: %w", n, err)
+		}
+	}
+	digest, err := m.acceptable(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	jobs := m.scanOf(c, r, digest, points)
+	if err := m.judge(ctx, jobs[0]); err != nil {
+		return nil, err
+	}
+	if err := m.saveScanInputs(jobs, r.Files); err != nil {
+		return nil, errors.Join(err, m.dropDirs(jobs))
+	}
+	jobs, err = m.enterJobs(ctx, c, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+}
+
+// at gives the request for one point.
+func (r JobRequest) at(p Point) JobRequest {
+	env := maps.Clone(r.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, p.Env)
+	r.Env = env
+	if len(p.Argv) > 0 {
+		r.Argv = p.Argv
+	}
+	return r
+}
+
+func (m *Manager) scanOf(c Caller, r JobRequest, digest string, points []Point) []Workload {
+	scan := "scan-" + strings.TrimPrefix(string(newID(Job)), "j-")
+	jobs := make([]Workload, len(points))
+	for n, p := range points {
+		w := m.jobOf(c, r.at(p), digest)
+		w.Scan, w.Point = scan, n
+		w.Spec.Env[PointEnv] = strconv.Itoa(n)
+		if r.RequestID != "" && n > 0 { // the first bears the request's own name, by which a repetition finds it
+			w.Launch = fmt.Sprintf("%s.p%d", r.RequestID, n)
+		}
+		jobs[n] = w
+	}
+	return jobs
+}
+
+// scanIn gives the points of a scan in order.
+func scanIn(jobs map[ID]*entry, scan string) []Workload {
+	var points []Workload
+	for _, e := range jobs {
+		if e.Scan == scan {
+			points = append(points, e.Workload)
+		}
+	}
+	slices.SortFunc(points, func(a, b Workload) int { return a.Point - b.Point })
+	return points
+}
+
+// saveScanInputs keeps the input files of all points. They are on the disk once; the jobs end one by one.
+func (m *Manager) saveScanInputs(jobs []Workload, files map[string][]byte) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if err := m.saveInputs(jobs[0].ID, files); err != nil {
+		return err
+	}
+	first := m.inputs(jobs[0].ID)
+	for _, w := range jobs[1:] {
+		if err := linkAll(first, m.inputs(w.ID), jobs[0].Spec.Inputs); err != nil {
+			return fmt.Errorf("keep the input files: %w", err)
+		}
+	}
+	return nil
+}
+
+func linkAll(from, to string, names []string) error {
+	if err := os.MkdirAll(to, 0o711); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Link(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDirs removes the directories of jobs that were not saved.
+func (m *Manager) dropDirs(jobs []Workload) error {
+	var all []error
+	for _, w := range jobs {
+		all = append(all, os.RemoveAll(m.dir(w.ID)))
+	}
+	return errors.Join(all...)
+}
+
+// enterJobs saves jobs that are asked for together, all or none, unless an equal request has come first.
+func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first := m.repeatedLocked(c, jobs[0].Launch); len(first) > 0 {
+		return first, m.dropDirs(jobs)
+	}
+	records := make(map[string]any, len(jobs))
+	for i := range jobs {
+		m.turn++
+		jobs[i].Turn, jobs[i].Rev = m.turn, 1
+		records[string(jobs[i].ID)] = jobs[i]
+	}
+	err := m.mu.save(func() error { return m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("save %d jobs: %w", len(jobs), err), m.dropDirs(jobs))
+	}
+	for _, w := range jobs {
+		e := newEntry(w)
+		m.enteredLocked(Workload{}, e)
+		m.askedLocked(e)
+		m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
+	}
+	return slices.Clone(jobs), nil
+}

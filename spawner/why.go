@@ -1,0 +1,71 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+)
+
+// Why explains what a workload waits for. Of one that does not wait it says so.
+func (m *Manager) Why(ctx context.Context, c Caller, id ID) (Explanation, error) {
+	w, err := m.Get(ctx, c, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e, _ := m.snapshot(id)
+	if remote, ok := m.backend(w.Backend).(Remote); ok && e.waitsElsewhere() {
+		return remote.Why(ctx, w)
+	}
+	return m.explain(w), nil
+}
+
+// explain says what is known here of why a workload does not run.
+func (m *Manager) explain(w Workload) Explanation {
+	switch {
+	case w.Held:
+		return Explanation{Summary: "its owner has it wait", Remedy: "release it"}
+	case w.Phase == Pending && w.Want == WantRunning:
+		return Explanation{Summary: "it waits on " + w.Backend + ": " + m.waitingFor(w)}
+	case w.Phase == Running && w.Host != "":
+		return Explanation{Summary: "it runs on " + w.Host}
+	default:
+		return Explanation{Summary: fmt.Sprintf("it does not wait: it is %s", w.Phase)}
+	}
+}
+
+func (m *Manager) waitingFor(w Workload) string {
+	switch q := m.Queue(w); {
+	case q.Place == 0:
+		return "it is about to start"
+	case q.Lacks != "":
+		return q.Lacks
+	default:
+		return fmt.Sprintf("%d are before it in line", q.Place-1)
+	}
+}
+
+// Detail says in a line what a workload waits for, here or where it is queued; empty when it does not wait, or nothing is known.
+func (m *Manager) Detail(w Workload) string {
+	e, ok := m.snapshot(w.ID)
+	switch {
+	case !ok:
+		return ""
+	case e.Held:
+		return "its owner has it wait"
+	case e.waitsElsewhere():
+		return e.elsewhere()
+	default:
+		return m.Queue(w).String()
+	}
+}
+
+// elsewhere says how a batch system has a workload in its queue.
+func (e *entry) elsewhere() string {
+	verb, why := "Queued at ", e.seen.Detail
+	if e.seen.Existence == Held {
+		verb, why = "Held at ", e.seen.Reason
+	}
+	if why == "" {
+		return verb + e.Backend
+	}
+	return verb + e.Backend + ": " + why
+}

@@ -13,13 +13,16 @@ import (
 // HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
 type HTCondor struct {
 	On           bool              `yaml:"on"`
-	Bin          string            `yaml:"bin"`           // where its commands are; empty: on PATH
-	Owner        string            `yaml:"owner"`         // of all jobs; empty: each user's own
-	Domain       string            `yaml:"domain"`        // of the identities; empty: the pool's own
+	Bin          string            `yaml:"bin"`    // where its commands are; empty: on PATH
+	Owner        string            `yaml:"owner"`  // of all jobs; empty: each user's own
+	Domain       string            `yaml:"domain"` // of the identities; empty: the pool's own
+	Key          string            `yaml:"key"`    // that signs tokens for them
+	Group        string            `yaml:"accounting_group"`
 	Requirements string            `yaml:"requirements"`  // of all jobs, beside what each needs
 	Rank         string            `yaml:"rank"`          // of all jobs
 	Extra        map[string]string `yaml:"extra"`         // submit commands of all jobs
-	Image        string            `yaml:"image"`         // where workers find an environment's image; empty: they fetch it
+	Image        string            `yaml:"image"`         // where workers find an environment's image; send: with the job; empty: they fetch it
+	Disk         Size              `yaml:"disk"`          // that a job asks for, beside its image and inputs
 	Cache        string            `yaml:"cache"`         // of images, on each worker; empty: each job fetches its own
 	HomeDirs     bool              `yaml:"home_dirs"`     // workers have the users' homes where this host has them
 	Binds        []string          `yaml:"binds"`         // of each worker, where they are there
@@ -32,6 +35,9 @@ type HTCondor struct {
 // DigestWord stands in HTCondor.Image for the digest of an environment, without what is before its colon.
 const DigestWord = "{digest}"
 
+// ImageSent is the HTCondor.Image of a site whose jobs bring their images along.
+const ImageSent = "send"
+
 // The backends that a profile can name.
 const (
 	BackendDocker   = "docker"
@@ -40,7 +46,7 @@ const (
 
 func defaultHTCondor() HTCondor {
 	return HTCondor{
-		Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, Lease: Duration(20 * time.Minute), Every: Duration(5 * time.Second),
+		Key: "POOL", Disk: 4 << 30, Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, Lease: Duration(20 * time.Minute), Every: Duration(5 * time.Second),
 	}
 }
 
@@ -65,8 +71,8 @@ func (c Config) checkHTCondor(p *problems) {
 	for i, path := range h.Binds {
 		p.absolute(fmt.Sprintf("htcondor.binds[%d]", i), path)
 	}
-	if h.Image != "" && (!filepath.IsAbs(h.Image) || !strings.Contains(h.Image, DigestWord)) {
-		p.add("htcondor.image", h.Image, "an absolute path with "+DigestWord+" in it, such as /shared/slipway/"+DigestWord+".sif")
+	if h.Image != "" && h.Image != ImageSent && (!filepath.IsAbs(h.Image) || !strings.Contains(h.Image, DigestWord)) {
+		p.add("htcondor.image", h.Image, "an absolute path with "+DigestWord+" in it, such as /shared/slipway/"+DigestWord+".sif; "+ImageSent+", or nothing")
 	}
 	for field, d := range map[string]Duration{"lease": h.Lease, "every": h.Every} {
 		if d < Duration(time.Second) {

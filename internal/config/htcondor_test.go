@@ -15,6 +15,7 @@ func TestHTCondor(t *testing.T) {
 		{"htcondor: {cache: ''}", ""},
 		{"htcondor: {binds: [/cvmfs, data]}", "htcondor.binds[1]"},
 		{"htcondor: {image: '/shared/{digest}.sif'}", ""},
+		{"htcondor: {image: send}", ""},
 		{"htcondor: {image: /shared/one.sif}", "htcondor.image"},
 		{"htcondor: {image: 'shared/{digest}.sif'}", "htcondor.image"},
 		{"htcondor: {lease: 0s}", "htcondor.lease"},

@@ -49,7 +49,6 @@ type Options struct {
 	Workers []Worker
 	Config  string // more of HTCondor's configuration for the pool's own machine
 	CPUs    int    // of the pool's own machine, as it tells; 0: 16. -1: it runs no jobs, only the workers do
-	Overlay bool   // jobs run on the container's own file system, on which the kernel's overlay cannot be stacked
 }
 
 // Worker is one more machine that runs jobs.
@@ -58,6 +57,8 @@ type Worker struct {
 	Config string // more of HTCondor's configuration
 	CPUs   int    // as it tells; 0: 4
 	Shared bool   // sees Pool.Dir too, as a shared file system
+	// Stacked: jobs run on the container's own file system, on which the kernel's overlay cannot be stacked. Elsewhere it can.
+	Stacked bool
 }
 
 // Pool is a pool that runs.

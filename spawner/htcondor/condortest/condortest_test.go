@@ -1,62 +1,220 @@
 package condortest
 
 import (
+	"bufio"
+	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"slipway/internal/testenv"
+	"time"
 )
 
-var shared = Shared{}
+// shared has a worker behind a firewall, and one where the kernel's overlay cannot be stacked.
+var shared = Shared{Options: Options{Workers: []Worker{{Name: "far", CPUs: 2}, {Name: "stacked", CPUs: 2, Stacked: true}}}}
 
 // TestMain ends the pool that the tests share.
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 // TestJob submits a job as a user, who has nothing but a token, and has it run in an image.
 func TestJob(t *testing.T) {
-	testenv.Need(t, testenv.HTCondor)
 	p := shared.Pool(t)
-	p.AddUser(t, "alice", 41234)
-	dir := p.TempDir(t)
-	if err := os.Chown(dir, 41234, 100); err != nil {
-		t.Fatal(err)
+	j := newJob(t, p, "apptainer exec --userns --contain --pid --ipc --cleanenv image.sif sh -c "+
+		`'echo "uid $(id -u) on $(hostname)"; test -d /.singularity.d && echo inside'`+"\necho answered > answer")
+	j.submit(t, "transfer_output_files = answer", on(Main))
+	j.ends(t)
+	if got, want := j.read(t, "out"), "uid 41234 on pool.slipway.test\ninside\n"; got != want {
+		t.Errorf("the job wrote %q, want %q, and %q as errors", got, want, j.read(t, "err"))
 	}
-	p.SmallImage(t, filepath.Join(dir, "image.sif"))
-	write(t, filepath.Join(dir, "run.sh"), `#!/bin/sh
-apptainer exec --userns --contain --pid --ipc --cleanenv image.sif sh -c 'echo "uid $(id -u) on $(hostname)"; test -d /.singularity.d && echo inside'
-echo answered > answer
-`)
-	write(t, filepath.Join(dir, "job.sub"), `executable = run.sh
-transfer_input_files = image.sif
-transfer_output_files = answer
-should_transfer_files = YES
-output = out
-error = err
-log = log
-request_cpus = 1
-request_memory = 64M
-request_disk = 10M
-queue
-`)
-	id := strings.Fields(say(t, p, "alice", dir, "condor_submit", "-terse", "job.sub"))[0]
-	Await(t, "the job has ended", func() bool { return strings.TrimSpace(p.Admin(t, "condor_q", id, "-af", "JobStatus")) == "" })
-	if got := read(t, filepath.Join(dir, "out")); got != "uid 41234 on pool.slipway.test\ninside\n" {
-		t.Errorf("the job wrote %q, and %q as errors", got, read(t, filepath.Join(dir, "err")))
-	}
-	if got := read(t, filepath.Join(dir, "answer")); got != "answered\n" {
+	if got := j.read(t, "answer"); got != "answered\n" {
 		t.Errorf("the job's file is %q", got)
 	}
 }
 
-func say(t *testing.T, p *Pool, user, dir, command string, argv ...string) string {
-	t.Helper()
-	out, err := output(p.As(t, user, dir, command, argv...))
+// TestOverlay has changes go to a directory of the job's. Over an image in a file that is done by FUSE everywhere; over one in a
+// directory the kernel does it where it can.
+func TestOverlay(t *testing.T) {
+	p := shared.Pool(t)
+	for _, c := range []struct{ machine, image, want string }{
+		{Main, "image.sif", "fuse"}, {"stacked", "image.sif", "fuse"}, {Main, "tree", "overlay"}, {"stacked", "tree", "fuse"},
+	} {
+		t.Run(c.machine+" "+c.image, func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t, p, "mkdir upper && apptainer build --sandbox tree image.sif && apptainer exec --userns --contain --overlay upper "+c.image+
+				" sh -c 'grep \" / \" /proc/mounts; echo kept > /etc/added' && cat upper/upper/etc/added; chmod -R u+w upper tree")
+			j.submit(t, on(c.machine))
+			j.ends(t)
+			root, kept, _ := strings.Cut(strings.TrimSpace(j.read(t, "out")), "\n")
+			if kind := strings.Fields(root + " / none")[2]; !strings.HasPrefix(kind, c.want) || kept != "kept" {
+				t.Errorf("the root is %q, what is kept %q; errors: %s", root, kept, j.read(t, "err"))
+			}
+		})
+	}
+}
+
+// TestOutwards: a worker is reached by nobody, and reaches this host at the pool's address and no other.
+func TestOutwards(t *testing.T) {
+	p := shared.Pool(t)
+	l, err := net.Listen("tcp", net.JoinHostPort(p.Address, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	j := newJob(t, p, "busybox nc -l -p 7777 & (echo hello; exec sleep 1) | busybox nc "+HostName+" "+port+
+		"\nbusybox nc -w 2 192.0.2.1 80 </dev/null && echo out; kill %1")
+	j.submit(t, on("far"))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(conn).ReadString('\n'); err != nil || said != "hello\n" {
+		t.Errorf("the worker said %q: %v", said, err)
+	}
+	if c, err := net.DialTimeout("tcp", net.JoinHostPort(p.machines["far"].address, "7777"), time.Second); err == nil {
+		c.Close()
+		t.Error("the worker lets itself be called")
+	}
+	conn.Close()
+	j.ends(t)
+	if out := j.read(t, "out"); out != "" {
+		t.Errorf("the worker reaches other networks: %q", out)
+	}
+}
+
+// TestCutAndHeal: a job goes on while nobody can see its machine, and its end is told when they can.
+func TestCutAndHeal(t *testing.T) {
+	p := shared.Pool(t)
+	j := newJob(t, p, "for i in $(seq 100); do sleep .1; [ -e go ] && exit 0; done; echo nobody came >&2")
+	j.submit(t, on("far"))
+	j.runs(t, "1")
+	p.Cut(t, "far")
+	p.machines["far"].must(t, "find", "/var/lib/condor/execute", "-name", "image.sif", "-execdir", "touch", "go", ";")
+	p.Heal(t, "far")
+	j.ends(t)
+	if j.read(t, "err") != "" || j.starts(t) != "1" {
+		t.Errorf("the job said %q and was started %s times", j.read(t, "err"), j.starts(t))
+	}
+}
+
+// TestKill: a job whose machine is gone is idle again when its lease is over, and another start is the pool's to give.
+func TestKill(t *testing.T) {
+	p := shared.Pool(t)
+	j := newJob(t, p, "exec sleep 600")
+	j.submit(t, on("far"), "job_lease_duration = 10")
+	j.runs(t, "1")
+	p.Kill(t, "far")
+	Await(t, "the job is idle again", func() bool { return j.attribute(t, "JobStatus") == "1" })
+	p.Revive(t, "far")
+	j.runs(t, "2")
+}
+
+// TestConfigure changes one machine, and only until the end of the test.
+func TestConfigure(t *testing.T) {
+	p := shared.Pool(t)
+	t.Run("changed", func(t *testing.T) {
+		p.Configure(t, Main, "50-test.conf", "SLIPWAY_TEST = 3\n")
+		if got := p.Admin(t, "condor_config_val", "SLIPWAY_TEST"); got != "3\n" {
+			t.Errorf("the value is %q", got)
+		}
+	})
+	if out, err := p.machines[Main].run("condor_config_val", "SLIPWAY_TEST"); err == nil {
+		t.Errorf("the value stays: %q", out)
+	}
+}
+
+// TestCommands runs one as any program would find it on PATH.
+func TestCommands(t *testing.T) {
+	p := shared.Pool(t)
+	dir := p.TempDir(t)
+	write(t, filepath.Join(dir, "here.sub"), "executable = /bin/true\n+Has = \"$ENV(_CONDOR_WORD:no) $ENV(SECRET:no)\"\nqueue\n")
+	c := exec.Command(filepath.Join(p.Bin, "condor_submit"), "-dry-run", "-", "here.sub")
+	c.Dir, c.Env = dir, append(os.Environ(), "_CONDOR_WORD=yes", "SECRET=yes")
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `Has="yes no"`) || !strings.Contains(string(out), `Iwd="`+dir+`"`) {
+		t.Errorf("with HTCondor's variables alone, in %s: %v: %s", dir, err, out)
+	}
+	c = exec.Command(filepath.Join(p.Bin, "condor_submit"), "none.sub")
+	c.Dir = dir
+	var exit *exec.ExitError
+	if err := c.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("a command that fails: %v", err)
+	}
+}
+
+// job is one of alice's, in a directory of her own.
+type job struct {
+	pool *Pool
+	dir  string
+	id   string
+}
+
+func newJob(t *testing.T, p *Pool, script string) *job {
+	t.Helper()
+	p.AddUser(t, "alice", 41234)
+	j := &job{pool: p, dir: p.TempDir(t)}
+	if err := os.Chown(j.dir, 41234, 100); err != nil {
+		t.Fatal(err)
+	}
+	p.SmallImage(t, filepath.Join(j.dir, "image.sif"))
+	write(t, filepath.Join(j.dir, "run.sh"), "#!/bin/sh\n"+script+"\n")
+	return j
+}
+
+// on is the line that has a job run on one machine alone.
+func on(machine string) string { return `requirements = Machine == "` + machine + "." + Domain + `"` }
+
+func (j *job) submit(t *testing.T, lines ...string) {
+	t.Helper()
+	lines = append([]string{
+		"executable = run.sh", "transfer_input_files = image.sif", "should_transfer_files = YES", "output = out", "error = err", "log = log",
+		"request_cpus = 1", "request_memory = 64M", "request_disk = 10M", "leave_in_queue = true",
+	}, lines...)
+	write(t, filepath.Join(j.dir, "job.sub"), strings.Join(lines, "\n")+"\nqueue\n")
+	out, err := output(j.pool.As(t, "alice", j.dir, "condor_submit", "-terse", "job.sub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.id = strings.Fields(out)[0]
+	t.Cleanup(func() { j.remove(t) })
+}
+
+func (j *job) remove(t *testing.T) {
+	t.Helper()
+	constraint := "ClusterId == " + strings.TrimSuffix(j.id, ".0")
+	for _, args := range [][]string{{"condor_qedit", "-constraint", constraint, "LeaveJobInQueue", "false"}, {"condor_rm", "-constraint", constraint}} {
+		_, _ = j.pool.machines[Main].run(args...)
+	}
+	Await(t, "the job is gone", func() bool { return j.attribute(t, "JobStatus") == "" })
+}
+
+func (j *job) attribute(t *testing.T, name string) string {
+	t.Helper()
+	return strings.TrimSpace(j.pool.Admin(t, "condor_q", "-allusers", j.id, "-af", name))
+}
+
+// runs waits for the job's program itself: its status is Running from the time when its files are sent.
+func (j *job) runs(t *testing.T, starts string) {
+	t.Helper()
+	Await(t, "the job runs", func() bool { return j.attribute(t, "JobStatus") == "2" && j.starts(t) == starts })
+}
+
+func (j *job) ends(t *testing.T) {
+	t.Helper()
+	Await(t, "the job has ended", func() bool { return j.attribute(t, "JobStatus") == "4" })
+}
+
+func (j *job) starts(t *testing.T) string { return j.attribute(t, "NumJobStarts") }
+
+func (j *job) read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(j.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func write(t *testing.T, path, text string) {
@@ -64,13 +222,4 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

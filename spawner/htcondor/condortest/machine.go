@@ -93,11 +93,11 @@ func (p *Pool) startMachines(o Options) error {
 		daemons += ", STARTD"
 	}
 	own := "DAEMON_LIST = " + daemons + "\n" + room(max(cpus, 1)) + simulatedGPUs + o.Config
-	if err := p.startMachine(Main, own, machineOptions{share: true, overlay: o.Overlay}); err != nil {
+	if err := p.startMachine(Worker{Name: Main, Config: own, Shared: true}); err != nil {
 		return err
 	}
 	for _, w := range o.Workers {
-		if err := p.startWorker(w, o.Overlay); err != nil {
+		if err := p.startWorker(w); err != nil {
 			return err
 		}
 	}
@@ -113,32 +113,29 @@ func room(cpus int) string {
 const simulatedGPUs = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n"
 
 // startWorker starts a machine whose daemons are reached only through connections that they opened themselves.
-func (p *Pool) startWorker(w Worker, overlay bool) error {
+func (p *Pool) startWorker(w Worker) error {
 	cpus := w.CPUs
 	if cpus == 0 {
 		cpus = 4
 	}
-	own := "DAEMON_LIST = MASTER, STARTD\nCCB_ADDRESS = $(COLLECTOR_HOST)\n" + room(cpus) + w.Config
-	if err := p.startMachine(w.Name, own, machineOptions{share: w.Shared, overlay: overlay}); err != nil {
+	w.Config = "DAEMON_LIST = MASTER, STARTD\nCCB_ADDRESS = $(COLLECTOR_HOST)\n" + room(cpus) + w.Config
+	if err := p.startMachine(w); err != nil {
 		return err
 	}
 	return p.machines[w.Name].closeInbound()
 }
 
-// machineOptions say what a machine sees of this host, and where it runs jobs: Worker and Options have the words.
-type machineOptions struct{ share, overlay bool }
-
-func (p *Pool) startMachine(name, config string, o machineOptions) error {
-	m := &machine{name: name, container: "slipway-pool-" + p.mark + "-" + name, site: filepath.Join(p.etc(), name)}
-	secrets := filepath.Join(p.etc(), name+".secrets")
-	if err := errors.Join(os.Mkdir(m.site, 0o755), os.Mkdir(secrets, 0o700), p.makeSecret(name, secrets)); err != nil {
+func (p *Pool) startMachine(w Worker) error {
+	m := &machine{name: w.Name, container: "slipway-pool-" + p.mark + "-" + w.Name, site: filepath.Join(p.etc(), w.Name)}
+	secrets := filepath.Join(p.etc(), w.Name+".secrets")
+	if err := errors.Join(os.Mkdir(m.site, 0o755), os.Mkdir(secrets, 0o700), p.makeSecret(w.Name, secrets)); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(m.site, "00-machine.conf"), []byte(config), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(m.site, "00-machine.conf"), []byte(w.Config), 0o644); err != nil {
 		return err
 	}
-	p.machines[name] = m
-	if _, err := docker(p.runArgv(m, secrets, o)...); err != nil {
+	p.machines[w.Name] = m
+	if _, err := docker(p.runArgv(m, secrets, w)...); err != nil {
 		return err
 	}
 	return p.located(m)
@@ -158,7 +155,7 @@ func (p *Pool) makeSecret(name, dir string) error {
 }
 
 // runArgv starts a machine. Apptainer without setuid needs what is unconfined here, and no capability.
-func (p *Pool) runArgv(m *machine, secrets string, o machineOptions) []string {
+func (p *Pool) runArgv(m *machine, secrets string, w Worker) []string {
 	argv := []string{
 		"run", "--detach", "--name", m.container, "--label", p.label(), "--hostname", m.name + "." + Domain, "--network", p.network(),
 		"--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined", "--device", "/dev/fuse",
@@ -170,10 +167,10 @@ func (p *Pool) runArgv(m *machine, secrets string, o machineOptions) []string {
 	} else {
 		argv = append(argv, "--volume", secrets+":/etc/condor/passwords.d")
 	}
-	if o.share {
+	if w.Shared {
 		argv = append(argv, "--volume", p.Dir+":"+p.Dir)
 	}
-	if !o.overlay {
+	if !w.Stacked {
 		argv = append(argv, "--volume", "/var/lib/condor/execute")
 	}
 	return append(argv, p.image)

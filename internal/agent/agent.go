@@ -36,6 +36,7 @@ type Config struct {
 	WorkDir    string
 	LogFile    string
 	OverlayDir string
+	UplinkFile string   // there on another host than the service's
 	Env        []string // the agent's own environment, given on to the app
 	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
 	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
@@ -49,6 +50,7 @@ func (c *Config) complete() {
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
 		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir},
+		{&c.UplinkFile, control.UplinkFile},
 	} {
 		if *f.field == "" {
 			*f.field = f.value
@@ -87,7 +89,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app = newSupervisor(a)
 	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
-	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: a.dial, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
+	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
 	}})
@@ -144,11 +146,6 @@ func (a *agent) run(outer context.Context) error {
 }
 
 func (a *agent) end() { a.once.Do(func() { close(a.ending) }) }
-
-func (a *agent) dial(ctx context.Context) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "unix", a.cfg.LinkSocket)
-}
 
 // listenAPI makes the socket by which programs of the workload reach the service.
 func listenAPI(path string) (net.Listener, error) {

@@ -43,6 +43,7 @@ type Profile struct {
 	GPU         string  `json:"gpu"`       // the slice that its sessions get; "none": none
 	Isolation   string  `json:"isolation"` // the weakest that its slice has; empty without one
 	Default     bool    `json:"default"`
+	Backend     string  `json:"backend"`  // where its sessions run
 	Free        int     `json:"free"`     // how many of its usual size start now; -1: not limited
 	Most        int     `json:"most"`     // how many there can be at once; -1: not limited
 	Lacks       string  `json:"lacks"`    // why none starts now; empty: one does
@@ -66,10 +67,11 @@ type Workload struct {
 	Since   time.Time  `json:"since"` // when the phase began
 	Up      *time.Time `json:"up"`    // when it last began to run
 	Outcome *Outcome   `json:"outcome"`
-	Waiting string     `json:"waiting"` // why it waits, in words
+	Waiting string     `json:"waiting"` // why it waits, here or in a batch system's queue, in words
 	Queue   *Queue     `json:"queue"`   // where it stands in line; null: it does not wait
 	GPU     string     `json:"gpu"`     // what it asks for of a GPU; "none": nothing
 	Slice   *Slice     `json:"slice"`   // what it holds of one; null: nothing
+	Host    string     `json:"host"`    // where a batch system runs it, or ran it last; empty: nowhere, or on the service's own host
 }
 
 // Queue is where a workload stands in line for room.
@@ -111,7 +113,12 @@ type Job struct {
 	Argv        []string `json:"argv"`
 	TimeLimit   string   `json:"time_limit"` // such as "1h0m0s"
 	State       State    `json:"state"`
-	Requeued    int      `json:"requeued"` // how often it went back in line: its slice was called back, or turned out bad
+	Requeued    int      `json:"requeued"` // how often it went back in line: its slice was called back, or turned out bad; or a batch system evicted it
+	Held        bool     `json:"held"`     // its owner has it wait until she releases it
+	Scan        string   `json:"scan"`     // of which it is a point; empty: of none
+	Point       int      `json:"point"`    // its number in the scan, from 0
+	// Parameters are what sets the point apart from others of its scan; null: it is of none.
+	Parameters map[string]string `json:"parameters"`
 }
 
 // State is a job's phase and outcome in one word.
@@ -203,7 +210,8 @@ type JobRequest struct {
 	GPU         any               `json:"gpu,omitempty"`         // such as "1g.18gb"; absent: none
 	Preemptible bool              `json:"preemptible,omitempty"` // it may borrow an idle session's slice, and is put back in line when its owner returns
 	Backend     string            `json:"backend,omitempty"`
-	RequestID   string            `json:"request_id"` // repeating the request with the same one gives the same job
+	Points      []Point           `json:"points,omitempty"` // a scan: a job for each; the answer is then a Jobs, and not a Job
+	RequestID   string            `json:"request_id"`       // repeating the request with the same one gives the same job
 }
 
 // ServerRequest asks the caller's Hub for one of her servers.
@@ -232,7 +240,8 @@ type (
 	}
 	// Jobs is a list of jobs.
 	Jobs struct {
-		Jobs []Job `json:"jobs"`
+		Jobs  []Job  `json:"jobs"`
+		Scans []Scan `json:"scans,omitempty"` // where scans were asked for
 	}
 	// Environments is a list of environments.
 	Environments struct {

@@ -114,7 +114,7 @@ func runSessionShow(ctx context.Context, env Env, id string, asJSON bool) error 
 // pairsOf gives what sessions and jobs have in common, to show one.
 func pairsOf(w hubapi.Workload) [][2]string {
 	pairs := [][2]string{
-		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend},
+		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend}, {"host", w.Host},
 		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
 		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", w.Memory},
 	}

@@ -19,6 +19,7 @@ import (
 type submitOptions struct {
 	name, env, cpus, mem, time, gpu, backend string
 	detach, asJSON, preemptible              bool
+	scan                                     []string
 }
 
 // submitCommand is `slipway submit`.
@@ -28,8 +29,12 @@ func submitCommand(env Env) *cobra.Command {
 		Use: "submit [flags] SCRIPT [-- ARGS...]", Short: "Run a script as a job in a frozen environment",
 		Long: "Run a script as a job. Inside a session its environment is frozen first, if it changed; with --env the job runs in\n" +
 			"that environment. A .py file runs with python3, any other by its first line. The output is shown as it comes and\n" +
-			"the exit code is the job's. Ctrl-C stops watching; the job runs on.",
-		Example: "  slipway submit --name fit --mem 4G fit.py -- --points 500",
+			"the exit code is the job's. Ctrl-C stops watching; the job runs on.\n\n" +
+			"With --scan the script runs once for each combination of the values: as many jobs, submitted together. A job finds its\n" +
+			"values in environment variables of these names, all of them as JSON in SLIPWAY_PARAMETERS, and its number, from 0, in\n" +
+			"SLIPWAY_POINT. How many run, are done or have failed is shown; the exit code is 0 when all are done, else 1.",
+		Example: "  slipway submit --name fit --mem 4G fit.py -- --points 500\n" +
+			"  slipway submit --to htcondor --scan k=1,2,3 --scan mode=fast,slow fit.py",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("slipway submit needs a script; see `slipway submit --help`")}
@@ -45,8 +50,9 @@ func submitCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
 	c.Flags().StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb; see slipway gpus (default: none)")
 	c.Flags().BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
-	c.Flags().StringVar(&o.backend, "to", "", "the backend (default: the site's)")
-	c.Flags().BoolVar(&o.detach, "detach", false, "print the job's ID and return at once")
+	c.Flags().StringVar(&o.backend, "to", "", "the backend, such as local or htcondor (default: the site's)")
+	c.Flags().StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")
+	c.Flags().BoolVar(&o.detach, "detach", false, "print the job's ID, or the scan's, and return at once")
 	c.Flags().BoolVar(&o.asJSON, "json", false, "with --detach: print the job as the API's JSON")
 	return c
 }
@@ -65,6 +71,9 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	}
 	if r.Environment, err = environmentFor(ctx, env, client, o.env); err != nil {
 		return err
+	}
+	if len(r.Points) > 0 {
+		return runScan(ctx, env, client, o, r)
 	}
 	j, err := client.Submit(ctx, r)
 	if err != nil {
@@ -95,6 +104,10 @@ func watchingEnded(ctx context.Context, env Env, id string, err error) error {
 
 // jobRequest reads the script and makes the request.
 func jobRequest(o submitOptions, script string, args []string) (hubapi.JobRequest, error) {
+	points, err := parseScan(o.scan)
+	if err != nil {
+		return hubapi.JobRequest{}, err
+	}
 	text, err := os.ReadFile(script)
 	if err != nil {
 		return hubapi.JobRequest{}, errs.New(errs.Invalid, "read the script: %w", err).With("give the path of a file")
@@ -107,6 +120,7 @@ func jobRequest(o submitOptions, script string, args []string) (hubapi.JobReques
 	r := hubapi.JobRequest{
 		Name: name, Argv: append(commandFor(file, string(text)), args...), Files: map[string][]byte{file: text},
 		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(), Preemptible: o.preemptible,
+		Points: points,
 	}
 	if o.gpu != "" {
 		r.GPU = o.gpu

@@ -20,6 +20,7 @@ type stubService struct {
 	url, socket  string
 	session      hubapi.Session
 	job          hubapi.Job
+	scans        stubScans
 	environments stubEnvironments
 	gpus         stubGPUs
 	ends         []func()
@@ -28,7 +29,7 @@ type stubService struct {
 func newStubService(examples string) (*stubService, error) {
 	f := &stubService{}
 	for name, into := range map[string]any{
-		"session": &f.session, "job": &f.job, "gpus": &f.gpus.all, "environment": &f.environments.one,
+		"session": &f.session, "job": &f.job, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "environment": &f.environments.one,
 		"details": &f.environments.details, "diff": &f.environments.diff, "check": &f.environments.check, "usage": &f.environments.usage,
 	} {
 		text, err := os.ReadFile(filepath.Join(examples, name+".json"))
@@ -91,7 +92,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine := func(pattern string, serve http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			id := r.PathValue("id")
-			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != hubapi.Self {
+			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != f.scans.one.ID && id != hubapi.Self {
 				refuse(w, 404, "not_found", "there is no "+id, "")
 				return
 			}
@@ -100,7 +101,7 @@ func (f *stubService) routes(user string) http.Handler {
 	}
 	const api = hubapi.Base
 	mux.HandleFunc("GET "+api+"/sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.sessionsOf(user)) })
-	mux.HandleFunc("GET "+api+"/jobs", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.jobsOf(user)) })
+	mux.HandleFunc("GET "+api+"/jobs", func(w http.ResponseWriter, r *http.Request) { f.list(w, r, user) })
 	mux.HandleFunc("GET "+api+"/me", func(w http.ResponseWriter, r *http.Request) {
 		me := hubapi.Me{User: user, Hub: "main"}
 		if r.Header.Get("Authorization") == "" {
@@ -130,6 +131,9 @@ func (f *stubService) routes(user string) http.Handler {
 	})
 	mine("POST "+api+"/jobs/{id}/cancel", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
 	mine("DELETE "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	f.scans.routes(mine)
+	mine("POST "+api+"/jobs/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) { answer(w, f.scans.changed(r.PathValue("verb"))) })
+	mine("GET "+api+"/jobs/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.scans.why) })
 	mine("GET "+api+"/jobs/{id}/files", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, hubapi.Files{Files: []hubapi.File{{Name: "result.txt", Size: 3}}})
 	})
@@ -153,15 +157,6 @@ func (f *stubService) sessionsOf(user string) hubapi.Sessions {
 	return hubapi.Sessions{Sessions: list}
 }
 
-func (f *stubService) jobsOf(user string) hubapi.Jobs {
-	if user != f.job.User {
-		return hubapi.Jobs{Jobs: []hubapi.Job{}}
-	}
-	job := f.job
-	job.Created = recently()
-	return hubapi.Jobs{Jobs: []hubapi.Job{job}}
-}
-
 // submit refuses what the scripts submit by mistake, and gives the example of a job.
 func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 	var req hubapi.JobRequest
@@ -173,9 +168,13 @@ func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
 		return
 	}
+	w.WriteHeader(http.StatusAccepted)
+	if len(req.Points) > 0 {
+		answer(w, f.scans.submitted(req))
+		return
+	}
 	job := f.job
 	job.Argv, job.Name = req.Argv, req.Name
-	w.WriteHeader(http.StatusAccepted)
 	answer(w, job)
 }
 

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+)
+
+// jobChange is one way to change a job, or every job of a scan.
+type jobChange struct {
+	use, short, long string
+	words            string // what a job then is
+	one              func(*hubapi.Client, context.Context, string) (hubapi.Job, error)
+	all              func(*hubapi.Client, context.Context, string) (hubapi.ScanChange, error)
+}
+
+// jobChanges are all of them but the removal, after which there is no job to tell of.
+func jobChanges() []jobChange {
+	return []jobChange{{
+		"cancel ID", "Cancel a job, or all of a scan", "", "being cancelled", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
+	}, {
+		"hold ID", "Have a job, or all of a scan, not start until released",
+		"Have a job that waits, or those of a scan that do, not start until `slipway jobs release`. One that runs cannot be held:\n" +
+			"`slipway jobs requeue` puts it back in line, `slipway jobs cancel` ends it.",
+		"held", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
+	}, {
+		"release ID", "Release a job, or those of a scan, that is held", "", "released", (*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
+	}, {
+		"requeue ID", "Put a job that runs, or those of a scan, back in line",
+		"Put a job that runs, or those of a scan that do, back in line. It is ended where it runs and begins anew when its turn comes;\n" +
+			"what it has not written to your home or elsewhere outside is lost.",
+		"being requeued", (*hubapi.Client).RequeueJob, (*hubapi.Client).RequeueScan,
+	}}
+}
+
+// jobChangeCommands are the commands that change jobs.
+func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
+	commands := []*cobra.Command{{
+		Use: "rm ID", Short: "Remove a job's record, output and files, or those of a scan's jobs that have ended", Args: exactly(1, "the ID of a job or scan"),
+		RunE: func(c *cobra.Command, args []string) error { return runJobRemove(c.Context(), env, args[0], *asJSON) },
+	}}
+	for _, change := range jobChanges() {
+		commands = append(commands, &cobra.Command{
+			Use: change.use, Short: change.short, Long: change.long, Args: exactly(1, "the ID of a job or scan"),
+			RunE: func(c *cobra.Command, args []string) error {
+				return runJobChange(c.Context(), env, change, args[0], *asJSON)
+			},
+		})
+	}
+	return commands
+}
+
+func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	if ofScan(id) {
+		done, err := change.all(client, ctx, id)
+		if err != nil {
+			return err
+		}
+		return printScanChange(env, done, change.words, asJSON)
+	}
+	j, err := change.one(client, ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return printJSON(env.Stdout, j)
+	case j.State.Ended():
+		_, err = fmt.Fprintf(env.Stdout, "%s has ended already: %s\n", j.ID, j.State)
+	default:
+		_, err = fmt.Fprintf(env.Stdout, "%s is %s (it is %s)\n", j.ID, change.words, j.State)
+	}
+	return err
+}
+
+func runJobRemove(ctx context.Context, env Env, id string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	if !ofScan(id) {
+		return client.RemoveJob(ctx, id)
+	}
+	done, err := client.RemoveScan(ctx, id)
+	if err != nil {
+		return err
+	}
+	return printScanChange(env, done, "removed", asJSON)
+}
+
+// printScanChange says to how many points of a scan something was done, and why not to the others.
+func printScanChange(env Env, done hubapi.ScanChange, words string, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.Stdout, done)
+	}
+	fmt.Fprintf(env.Stdout, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
+	if done.Refused > 0 {
+		fmt.Fprintf(env.Stdout, "not %s: %s\n", count(int64(done.Refused), "point", "points"), printable(done.Why))
+	}
+	if now := stateWords(done.Scan); now != "" {
+		fmt.Fprintf(env.Stdout, "now: %s\n", now)
+	}
+	return nil
+}

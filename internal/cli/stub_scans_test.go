@@ -1,0 +1,85 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	"slipway/hubapi"
+)
+
+// stubScans are the scans of a stubService: one, which goes on a step with every look.
+type stubScans struct {
+	one    hubapi.Scan
+	point  hubapi.Job
+	change hubapi.ScanChange
+	why    hubapi.Explanation
+
+	mu    sync.Mutex
+	looks int
+}
+
+func (s *stubScans) routes(mine func(string, http.HandlerFunc)) {
+	const api = hubapi.Base
+	mine("GET "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.look()) })
+	mine("GET "+api+"/scans/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.why) })
+	mine("POST "+api+"/scans/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		change := s.change
+		if r.PathValue("verb") != "hold" {
+			change.Refused, change.Why = 0, ""
+		}
+		answer(w, change)
+	})
+	mine("DELETE "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.change) })
+}
+
+// look gives the scan: first it goes on, then it has ended.
+func (s *stubScans) look() hubapi.Scan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	scan := s.one
+	if s.looks++; s.looks > 1 {
+		scan.States, scan.Held, scan.Waiting = map[hubapi.State]int{hubapi.JobDone: 997, hubapi.JobFailed: 3}, 0, ""
+	}
+	return scan
+}
+
+// changed gives the point as a change leaves it.
+func (s *stubScans) changed(verb string) hubapi.Job {
+	job := s.point
+	job.Held = verb == "hold"
+	return job
+}
+
+// submitted gives the jobs of a scan that is submitted.
+func (s *stubScans) submitted(r hubapi.JobRequest) hubapi.Jobs {
+	list := hubapi.Jobs{}
+	for i, p := range r.Points {
+		job := s.point
+		job.ID, job.Name, job.Point, job.Parameters = fmt.Sprintf("j-%016d", i), r.Name, i, p.Parameters
+		list.Jobs = append(list.Jobs, job)
+	}
+	return list
+}
+
+// list gives a user's jobs, as a table, all of them or the points of one scan.
+func (f *stubService) list(w http.ResponseWriter, r *http.Request, user string) {
+	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
+	job, point, scan := f.job, f.scans.point, f.scans.one
+	job.Created, point.Created, scan.Created = recently(), recently(), recently()
+	switch q := r.URL.Query(); {
+	case user != f.job.User && q.Get("scan") != "":
+		refuse(w, 404, "not_found", "there is no "+q.Get("scan"), "")
+		return
+	case user != f.job.User:
+	case q.Get("scan") != "":
+		failed := f.job
+		failed.Scan, failed.Point, failed.Parameters, failed.Host = scan.ID, 4, map[string]string{"k": "2", "lr": "0.1"}, "wn042.example.org"
+		list.Jobs, list.Scans = []hubapi.Job{point, failed}, []hubapi.Scan{scan}
+	case q.Get("points") == "no":
+		list.Jobs, list.Scans = []hubapi.Job{job}, []hubapi.Scan{scan}
+	default:
+		list.Jobs = []hubapi.Job{job, point}
+	}
+	answer(w, list)
+}

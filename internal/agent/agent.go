@@ -3,7 +3,8 @@
 //
 // Promises: an app is started at most once; a service that restarts or is away changes nothing for the app; what the app
 // printed and how it ended stay readable until the service ends the agent; nothing that runs in the container outlives the
-// agent; no environment variable of the app is ever logged.
+// agent; no environment variable of the app is ever logged. On another host than the service's the agent does not depend on it: a job
+// starts by itself, and what is to be known of its end lies in files.
 // The package must build without cgo and stay small: no database, no container engine, no command line library.
 package agent
 
@@ -37,6 +38,8 @@ type Config struct {
 	LogFile    string
 	OverlayDir string
 	UplinkFile string   // there on another host than the service's
+	AppFile    string   // there for a job on another host: what to start without being told
+	LastDir    string   // where an agent on another host leaves what is to be known of its end
 	Env        []string // the agent's own environment, given on to the app
 	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
 	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
@@ -50,7 +53,7 @@ func (c *Config) complete() {
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
 		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir},
-		{&c.UplinkFile, control.UplinkFile},
+		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
 		if *f.field == "" {
 			*f.field = f.value
@@ -88,8 +91,9 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app = newSupervisor(a)
+	a.afar = newAfar(cfg)
 	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
-	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
+	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: a.afar.seen(wayTo(cfg)), Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
 	}})
@@ -104,6 +108,7 @@ type agent struct {
 	uplink *tunnel.Uplink
 	app    *supervisor
 	reaper *reaper
+	afar   *afar
 
 	lookout *lookout
 
@@ -123,10 +128,14 @@ func (a *agent) run(outer context.Context) error {
 	a.work.Go(func() { _ = a.uplink.Run(ctx) })
 	a.work.Go(func() { a.relay(ctx, a.api, tunnel.DoorAPI) })
 	a.work.Go(func() { _ = server.Serve(a.doors) })
+	a.work.Go(func() { a.endAlone(ctx) })
 
-	select {
-	case <-outer.Done():
-	case <-a.ending:
+	err := a.launchAlone()
+	if err == nil {
+		select {
+		case <-outer.Done():
+		case <-a.ending:
+		}
 	}
 	code := a.app.end()
 	close(a.finished)
@@ -139,10 +148,11 @@ func (a *agent) run(outer context.Context) error {
 	cancel()
 	a.work.Wait()
 	_ = os.Remove(a.cfg.APISocket)
+	a.leave(outer)
 	if code != 0 {
-		return &ExitError{Code: code}
+		err = &ExitError{Code: code}
 	}
-	return nil
+	return err
 }
 
 func (a *agent) end() { a.once.Do(func() { close(a.ending) }) }

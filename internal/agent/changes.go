@@ -71,7 +71,12 @@ func (p *packer) prepare(body io.Reader) (pack.Config, error) {
 	if err := json.NewDecoder(io.LimitReader(body, control.MaxChanges)).Decode(&r); err != nil {
 		return pack.Config{}, errs.New(errs.Invalid, "read the request for changes: %w", err)
 	}
-	strip, err := tree.ExactStrip(r.Strip)
+	return p.config(r.Strip)
+}
+
+// config says what to pack, less what rules name.
+func (p *packer) config(rules []string) (pack.Config, error) {
+	strip, err := tree.ExactStrip(rules)
 	if err != nil {
 		return pack.Config{}, err
 	}

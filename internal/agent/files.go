@@ -50,6 +50,19 @@ func (w *workdir) put(name string, r io.Reader) error {
 	return nil
 }
 
+// takeInputs makes inputs of what lies in the directory already.
+func (w *workdir) takeInputs() {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range entries {
+		w.inputs[e.Name()] = true
+	}
+}
+
 func noSpace(name string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errs.New(errs.NoSpace, "write the input %q: %w", name, err).With("fewer or smaller input files, or a job with more memory")

@@ -27,9 +27,10 @@ func rules() map[string]rule {
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":   {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
-		"internal/store":    {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
-		"internal/identity": {own: []string{"internal/errs", "internal/store"}},
+		"internal/config":     {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/store":      {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
+		"internal/credential": {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
+		"internal/identity":   {own: []string{"internal/errs", "internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},
@@ -72,7 +73,7 @@ func rules() map[string]rule {
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
 		"internal/tunnel": {
 			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
-			outside: []string{"github.com/hashicorp/yamux", "golang.org/x/sys"},
+			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {own: []string{"internal/agent/control", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"internal/agent": {
@@ -91,6 +92,10 @@ func rules() map[string]rule {
 			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
+		},
+		"spawner/htcondor": {
+			own:   []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/worker"},
+			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}}, // a real pool, for tests
 		"spawner/local": {
@@ -191,10 +196,10 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config",
+				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
-				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel",
+				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel", "internal/worker",
 				"spawner", "spawner/docker", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},

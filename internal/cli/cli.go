@@ -86,7 +86,7 @@ func newRoot(env Env) *cobra.Command {
 	root.AddCommand(
 		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), freezeCommand(env), submitCommand(env),
 		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env), versionCommand(env),
-		agentCommand(env), localShimCommand(), localEnterCommand(), mpsEncloseCommand(),
+		agentCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), mpsEncloseCommand(),
 	)
 	return root
 }

@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// usualPath is where Apptainer is looked for, for a batch system may give a job no PATH.
+const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// findApptainer gives the path of the program, or of the one that Apptainer was before it was called so.
+func findApptainer(name string, env []string) (string, error) {
+	names := []string{name}
+	if name == "" {
+		names = []string{"apptainer", "singularity"}
+	}
+	dirs := filepath.SplitList(variable(env, "PATH") + ":" + usualPath)
+	for _, name := range names {
+		if strings.Contains(name, "/") {
+			dirs, name = []string{filepath.Dir(name)}, filepath.Base(name)
+		}
+		for _, dir := range dirs {
+			if !filepath.IsAbs(dir) {
+				continue
+			}
+			program, err := exec.LookPath(filepath.Join(dir, name))
+			if err == nil {
+				return program, nil
+			}
+		}
+	}
+	return "", errs.New(errs.Missing, "Apptainer is not installed on the worker node (no program %q)", names[0]).
+		With("tell your administrator: the nodes that take Slipway's jobs need Apptainer")
+}
+
+// variable gives the value of a name in an environment.
+func variable(env []string, name string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// argv is Apptainer's command line. The binds nest, so the outer comes first.
+func (w *worker) argv(program, image string) []string {
+	args := []string{
+		program, "--quiet", "exec",
+		"--userns", // never a program with root's rights, even where one is installed
+		"--contain", "--pid", "--ipc", "--cleanenv",
+		"--no-eval",                    // values are not shell text
+		"--no-mount", "bind-paths,cwd", // whatever the administrator lets other containers see
+		"--workdir", w.box.path(scratchDir), // /tmp and /var/tmp on disk, not in 64 MB of memory
+		"--home", w.box.home(w.plan) + ":" + w.plan.Home,
+	}
+	if w.plan.GPU {
+		args = append(args, "--nv")
+	}
+	if w.plan.Session {
+		args = append(args, "--overlay", w.box.path(overlayDir))
+	}
+	for _, b := range w.binds() {
+		args = append(args, "--bind", b)
+	}
+	return append(args, "--pwd", control.RunDir, image, control.Program, "agent")
+}
+
+func (w *worker) binds() []string {
+	list := []string{
+		w.box.path(runDir) + ":" + control.RunDir,
+		w.box.path(binDir) + ":" + control.BinDir + ":ro",
+		w.box.path(LinkDir) + ":" + control.LinkDir + ":ro",
+	}
+	if w.plan.Session {
+		list = append(list, w.box.path(overlayDir)+":"+control.OverlayDir)
+	}
+	for _, dir := range append(slices.Clone(w.plan.Binds), w.shared()...) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// The variables by which a batch system says which GPUs are a job's.
+const (
+	visibleGPUs   = "CUDA_VISIBLE_DEVICES"
+	visibleNVIDIA = "NVIDIA_VISIBLE_DEVICES"
+	sharedGPU     = "CUDA_MPS_PIPE_DIRECTORY"
+)
+
+// shared is where the daemon listens by which several jobs share a GPU, if there is one.
+func (w *worker) shared() []string {
+	dir := variable(w.cfg.Env, sharedGPU)
+	if !w.plan.GPU || !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.ContainsAny(dir, ":,\\\"'\n") {
+		return nil
+	}
+	return []string{dir}
+}
+
+// environ is Apptainer's own environment. What has the prefix reaches the run, without it.
+func (w *worker) environ() []string {
+	const inside = "APPTAINERENV_"
+	scratch := w.box.path(scratchDir)
+	env := []string{
+		"PATH=" + usualPath,
+		"LANG=C.UTF-8",
+		"HOME=" + scratch,
+		"APPTAINER_CONFIGDIR=" + filepath.Join(scratch, ".apptainer"),
+		"APPTAINER_CACHEDIR=" + filepath.Join(scratch, ".apptainer/cache"),
+		"APPTAINER_TMPDIR=" + scratch,
+		"APPTAINER_NO_ROCM=true",
+		inside + "APPEND_PATH=" + control.BinDir,
+		inside + control.IDEnv + "=" + w.plan.ID,
+		inside + "USER=" + w.plan.Login,
+		inside + "LOGNAME=" + w.plan.Login,
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.plan.Env)) {
+		if name != "HOME" {
+			env = append(env, inside+name+"="+w.plan.Env[name])
+		}
+	}
+	if !w.plan.GPU {
+		return append(env, "APPTAINER_NO_NV=true", inside+visibleNVIDIA+"=void")
+	}
+	given := variable(w.cfg.Env, visibleGPUs)
+	if given != "" {
+		env = append(env, inside+visibleGPUs+"="+given, inside+visibleNVIDIA+"="+given) // what HTCondor before 24.0.19 says in the latter is wrong
+	}
+	for _, kv := range w.cfg.Env {
+		if strings.HasPrefix(kv, "CUDA_") && !strings.HasPrefix(kv, visibleGPUs+"=") {
+			env = append(env, inside+kv)
+		}
+	}
+	return env
+}

@@ -1,0 +1,218 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// What the worker itself makes in the sandbox.
+const (
+	runDir     = "run"     // bound on control.RunDir
+	binDir     = "bin"     // bound on control.BinDir; holds the agent's program
+	homeDir    = "home"    // where the node has none
+	scratchDir = "scratch" // /tmp and /var/tmp inside
+	overlayDir = "overlay" // a session's changes
+	imageFile  = "image"   // what was fetched, where there is no cache
+)
+
+const maxPlan = 1 << 20 // bytes of a plan, or of an uplink
+
+// sandbox is the directory that the batch system made for the run. All in it is the user's.
+type sandbox struct{ dir string }
+
+func openSandbox(dir string) (sandbox, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return sandbox{}, fmt.Errorf("find the sandbox: %w", err)
+	}
+	return sandbox{dir: abs}, nil
+}
+
+func (s sandbox) path(elem ...string) string {
+	return filepath.Join(append([]string{s.dir}, elem...)...)
+}
+
+// begin makes the directory that comes back, with the end that holds unless another is written.
+func (s sandbox) begin(e End) error {
+	if err := os.MkdirAll(s.path(OutDir, FilesDir), 0o700); err != nil {
+		return fmt.Errorf("make the directory that comes back: %w", err)
+	}
+	return s.write(e)
+}
+
+// finish writes down how it ended. On a full disk what the run has used makes room.
+func (s sandbox) finish(e End) error {
+	err := s.write(e)
+	if err == nil {
+		return nil
+	}
+	for _, name := range []string{scratchDir, overlayDir, imageFile, homeDir} {
+		_ = os.RemoveAll(s.path(name))
+	}
+	if s.write(e) == nil {
+		return nil
+	}
+	return err
+}
+
+func (s sandbox) write(e End) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write how it ended: %w", err)
+	}
+	next := s.path(OutDir, "."+EndFile)
+	if err := os.WriteFile(next, b, 0o600); err != nil {
+		return errors.Join(fmt.Errorf("write how it ended: %w", err), os.Remove(next))
+	}
+	return os.Rename(next, s.path(OutDir, EndFile))
+}
+
+// plan reads what is to be run.
+func (s sandbox) plan() (Plan, error) {
+	var p Plan
+	if err := s.read(PlanFile, &p); err != nil {
+		return Plan{}, err
+	}
+	return p, p.check(s.dir)
+}
+
+// uplink reads how the service is reached.
+func (s sandbox) uplink() (control.Uplink, error) {
+	var u control.Uplink
+	return u, s.read(filepath.Join(LinkDir, filepath.Base(control.UplinkFile)), &u)
+}
+
+func (s sandbox) read(name string, into any) error {
+	f, err := os.Open(s.path(name))
+	if err != nil {
+		return fmt.Errorf("read what was sent along: %w", err)
+	}
+	defer f.Close()
+	if err := json.NewDecoder(io.LimitReader(f, maxPlan)).Decode(into); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// check refuses what Apptainer's options cannot express.
+func (p Plan) check(dir string) error {
+	paths := append([]string{dir, p.Home}, p.Binds...)
+	if p.HomeDir != "" {
+		paths = append(paths, p.HomeDir)
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || strings.ContainsAny(path, ":,\\\"'\n\r\t\x00") {
+			return errs.Bad("path", path, "an absolute path without colons, commas, quotes and blanks")
+		}
+	}
+	if p.ID == "" || p.Launch == "" {
+		return errs.New(errs.Invalid, "read %s: it names no run", PlanFile)
+	}
+	for name := range p.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(p.Env[name], 0) {
+			return errs.Bad("env", name, "names without '=' and values without NUL bytes")
+		}
+	}
+	return nil
+}
+
+// furnish makes the directories of the run, and puts its files in place.
+func (s sandbox) furnish(program string) error {
+	for _, dir := range []string{
+		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"), filepath.Join(runDir, "overlay"),
+		binDir, homeDir, scratchDir, overlayDir, LinkDir, Inputs,
+	} {
+		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
+			return fmt.Errorf("furnish the sandbox: %w", err)
+		}
+	}
+	if err := s.keepToOneself(LinkDir); err != nil {
+		return err
+	}
+	return s.install(program)
+}
+
+// keepToOneself takes everybody else's rights to what lies in a directory: not every batch system brings the modes along.
+func (s sandbox) keepToOneself(dir string) error {
+	list, err := os.ReadDir(s.path(dir))
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	for _, e := range list {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		if err := os.Chmod(s.path(dir, e.Name()), 0o600); err != nil {
+			return fmt.Errorf("keep %s to its owner: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// install puts the agent's program where it is bound from.
+func (s sandbox) install(program string) error {
+	to := s.path(binDir, filepath.Base(control.Program))
+	if os.Link(program, to) == nil {
+		return nil
+	}
+	from, err := os.Open(program)
+	if err != nil {
+		return fmt.Errorf("put the agent in place: %w", err)
+	}
+	defer from.Close()
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700)
+	if err != nil {
+		return fmt.Errorf("put the agent in place: %w", err)
+	}
+	_, err = io.Copy(f, from)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("put the agent in place: %w", err)
+	}
+	return nil
+}
+
+// takeInputs moves a job's input files into its work directory, and names them.
+func (s sandbox) takeInputs() (names map[string]bool, err error) {
+	list, err := os.ReadDir(s.path(Inputs))
+	if err != nil {
+		return nil, fmt.Errorf("look at the inputs: %w", err)
+	}
+	names = map[string]bool{}
+	for _, e := range list {
+		if !e.Type().IsRegular() || control.CheckName(e.Name()) != nil {
+			continue
+		}
+		names[e.Name()] = true
+		to := s.path(runDir, "work", e.Name())
+		if err := errors.Join(os.Rename(s.path(Inputs, e.Name()), to), os.Chmod(to, 0o700)); err != nil {
+			return nil, fmt.Errorf("put the input %q in place: %w", e.Name(), err)
+		}
+	}
+	return names, nil
+}
+
+// home gives the node's directory that is to be the home: the user's, if the node has it, or an empty one.
+func (s sandbox) home(p Plan) string {
+	if st, err := os.Stat(p.HomeDir); p.HomeDir != "" && err == nil && st.IsDir() && ownerOf(st) == os.Getuid() {
+		return p.HomeDir
+	}
+	return s.path(homeDir)
+}
+
+// ownerOf gives a file's owner; -1: it is not known.
+func ownerOf(st fs.FileInfo) int {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int(sys.Uid)
+	}
+	return -1
+}

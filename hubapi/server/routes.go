@@ -9,6 +9,9 @@ import (
 	"slipway/internal/errs"
 )
 
+// LinkPath is where agents of other hosts connect.
+const LinkPath = hubapi.Base + "/link"
+
 // Public serves the Hub, users, and through the session proxy everything else. No middleware here may clean a path: names in it
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
@@ -17,6 +20,9 @@ func (s *Server) Public() http.Handler {
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)
+	if s.cfg.Link != nil {
+		r.Get(LinkPath, s.plain(s.cfg.Link))
+	}
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.identify(s.byToken))
 		s.api(r)

@@ -127,6 +127,9 @@ type Config struct {
 	// same again joins it. Its progress may be told from any goroutine until it returns.
 	Environments Environments
 	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
+	// Link is of LinkPath: it finds out by itself who is calling, and returns an error only if it has answered nothing. It lasts as long
+	// as the agent's link; the request's context ends with the server. Nil: there is none.
+	Link func(w http.ResponseWriter, r *http.Request) error
 	// GPUs gives what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time, and PublishGPUs the
 	// GPUs in a form for matchmaking.
 	// All are nil where there are none.

@@ -35,7 +35,7 @@ func (s *shelves) handOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentCr
 		return hubapi.EnvironmentCredential{}, errs.New(errs.Conflict, "%s is not active any more", w.ID).With("its credential would be refused; ask while it runs or waits")
 	}
 	digest := w.Spec.Environment
-	password, err := s.credential(w.ID, digest)
+	password, err := s.door.forImage(w)
 	if err != nil {
 		return hubapi.EnvironmentCredential{}, err
 	}

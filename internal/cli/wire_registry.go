@@ -3,9 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -15,8 +13,8 @@ import (
 
 	"slipway/images"
 	"slipway/images/registry"
+	"slipway/internal/credential"
 	"slipway/internal/errs"
-	"slipway/internal/secret"
 	"slipway/spawner"
 )
 
@@ -24,7 +22,7 @@ import (
 // password of Basic, or the token of Bearer, belongs:
 //
 //   - a token of a Hub is its user, who reads what she owns and what others share with her;
-//   - a credential of a workload (see credential) reads the one environment of that workload, as long as it is active.
+//   - a credential of a workload (see doorkeeper) reads the one environment of that workload, as long as it is active.
 //
 // An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. A tag has what it
 // stands for on each architecture. Every one that
@@ -32,20 +30,16 @@ import (
 type shelves struct {
 	library   *images.Library
 	identify  func(ctx context.Context, token string) (spawner.Caller, error)
-	workload  func(ctx context.Context, id spawner.ID) (spawner.Workload, error)
 	viewer    func(hub string, user spawner.User) images.Viewer
 	principal func(hub string, user spawner.User) string
-	box       *secret.Box
+	door      *doorkeeper
 }
 
 // shelves makes the repositories of the service's own registry.
 func (s *service) shelves() *shelves {
 	return &shelves{
-		library: s.library, viewer: s.freezer.viewer, principal: s.principal, box: s.box,
+		library: s.library, viewer: s.freezer.viewer, principal: s.principal, door: s.doorkeeper(),
 		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
-		workload: func(ctx context.Context, id spawner.ID) (spawner.Workload, error) {
-			return s.engine.Get(ctx, spawner.Caller{System: true}, id)
-		},
 	}
 }
 
@@ -63,12 +57,12 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 		return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").
 			With("give any name, and as the password a token of your Hub (its menu: Token)")
 	}
-	if sealed, ofWorkload := strings.CutPrefix(token.Reveal(), workloadToken); ofWorkload {
-		digest, err := s.admitted(r.Context(), sealed)
+	if credential.Is(token.Reveal()) {
+		c, err := s.door.admit(r.Context(), token.Reveal(), credential.Image)
 		if err != nil {
 			return nil, err
 		}
-		return s.ofWorkload(digest, repository)
+		return s.ofWorkload(c.Digest, repository)
 	}
 	c, err := s.identify(r.Context(), token.Reveal())
 	if errs.Is(err, errs.Unauthorized) {
@@ -167,49 +161,6 @@ func bit(yes bool) int {
 		return 1
 	}
 	return 0
-}
-
-// workloadToken is how a workload's credential begins. No Hub's token does.
-const workloadToken = "slipway-workload."
-
-const workloadPurpose = "registry credential"
-
-// grant is what a workload's credential says.
-type grant struct {
-	Workload spawner.ID `json:"workload"`
-	Digest   string     `json:"digest"`
-}
-
-// credential gives the password by which a workload reads its environment from anywhere, and nothing else. It holds as long as the
-// workload is active.
-func (s *shelves) credential(id spawner.ID, digest string) (secret.Text, error) {
-	plain, err := json.Marshal(grant{id, digest})
-	if err != nil {
-		return secret.Text{}, err
-	}
-	return secret.New(workloadToken + base64.RawURLEncoding.EncodeToString(s.box.Seal(plain, workloadPurpose))), nil
-}
-
-// admitted gives the digest that a workload's credential opens.
-func (s *shelves) admitted(ctx context.Context, sealed string) (digest string, err error) {
-	refused := errs.New(errs.Forbidden, "the credential is of no active job").With("it holds only while the job that it was made for is active")
-	box, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
-	if err != nil {
-		return "", refused
-	}
-	plain, err := s.box.Open(box, workloadPurpose)
-	if err != nil {
-		return "", refused
-	}
-	var g grant
-	if err := json.Unmarshal(plain, &g); err != nil {
-		return "", refused
-	}
-	w, err := s.workload(ctx, g.Workload)
-	if errs.Is(err, errs.NotFound) || err == nil && (!w.Phase.Active() || w.Spec.Environment != g.Digest) {
-		return "", refused
-	}
-	return g.Digest, err
 }
 
 // Names in repositories: OCI allows lower-case words joined by single marks. What is not so, or begins like what is written here, is

@@ -51,17 +51,20 @@ func newDepot(t *testing.T) *depotOf {
 	d.must(err)
 	t.Cleanup(func() { d.must(d.library.Close()) })
 	d.shelves = &shelves{
-		library: d.library, box: secret.NewBox(), identify: d.identify,
+		library: d.library, identify: d.identify,
 		principal: func(_ string, user spawner.User) string { return string(user) },
 		viewer:    func(_ string, user spawner.User) images.Viewer { return images.Viewer{Owner: string(user)} },
-		workload: func(_ context.Context, id spawner.ID) (spawner.Workload, error) {
-			if w, ok := d.jobs.Load(id); ok {
-				return w.(spawner.Workload), nil
-			}
-			return spawner.Workload{}, errs.New(errs.NotFound, "no %s", id)
-		},
+		door:      newDoorkeeper(secret.NewBox(), d.workload),
 	}
 	return d
+}
+
+// workload finds one of the jobs.
+func (d *depotOf) workload(_ context.Context, id spawner.ID) (spawner.Workload, error) {
+	if w, ok := d.jobs.Load(id); ok {
+		return w.(spawner.Workload), nil
+	}
+	return spawner.Workload{}, errs.New(errs.NotFound, "no %s", id)
 }
 
 func (d *depotOf) must(all ...error) {
@@ -139,9 +142,21 @@ func (d *depotOf) ask(password, path string) (status int, body []byte) {
 
 func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string {
 	d.t.Helper()
-	d.jobs.Store(id, spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Spec: spawner.Spec{Environment: digest}})
-	token, err := d.shelves.credential(id, digest)
+	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
+	d.jobs.Store(id, w)
+	token, err := d.shelves.door.forImage(w)
 	d.must(err)
+	return token.Reveal()
+}
+
+// run gives the credential of the first run of a job, which has been put back in line since as often as moves says.
+func (d *depotOf) run(id spawner.ID, digest string, moves int) string {
+	d.t.Helper()
+	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: spawner.Running, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
+	token, err := d.shelves.door.forRun(w)
+	d.must(err)
+	w.Moves = moves
+	d.jobs.Store(id, w)
 	return token.Reveal()
 }
 
@@ -163,6 +178,7 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 	d.jobs.Store(spawner.ID("j-3"), spawner.Workload{ID: "j-3", Phase: spawner.Running, Spec: spawner.Spec{Environment: other.Digest}})
 	gone := d.job("j-4", mine.Digest, spawner.Running)
 	d.jobs.Delete(spawner.ID("j-4"))
+	runs, ran := d.run("j-5", mine.Digest, 0), d.run("j-6", mine.Digest, 1) // one is in another run by now
 	tail := d.document(mine.Digest).Tail.Digest
 	bobsTail := d.document(other.Digest).Tail.Digest
 	for _, tc := range []struct {
@@ -212,8 +228,11 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 		{forged, "/sif/" + mine.Digest, 403},
 		{elsewhere, "/sif/" + mine.Digest, 403},
 		{gone, "/sif/" + mine.Digest, 403},
-		{"slipway-workload.", "/v2/", 403},
-		{"slipway-workload.%%%", "/v2/", 403},
+		{"eyJ..", "/v2/", 403},
+		{"eyJ.%%%.", "/v2/", 403},
+		{runs, "/sif/" + mine.Digest, 200},
+		{runs, "/sif/" + other.Digest, 404},
+		{ran, "/sif/" + mine.Digest, 403},
 	} {
 		if status, body := d.ask(tc.password, tc.path); status != tc.status {
 			t.Errorf("%.24q asks for %s: %d, not %d: %.200q", tc.password, tc.path, status, tc.status, body)

@@ -3,7 +3,9 @@ package secret
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +20,10 @@ const keySize = 32
 // Box seals secrets that must survive a restart, so that they can lie in a database: AES-256 in Galois/Counter Mode with a random
 // nonce for each seal (NIST SP 800-38D). Its key lies in a file of its own; who has the database alone has nothing. It is safe
 // for concurrent use.
-type Box struct{ aead cipher.AEAD }
+type Box struct {
+	key  []byte
+	aead cipher.AEAD
+}
 
 // OpenBox opens the box whose key is in file, and makes the key when there is none.
 func OpenBox(file string) (*Box, error) {
@@ -46,7 +51,7 @@ func boxOf(key []byte) (*Box, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Box{aead}, err
+	return &Box{key, aead}, err
 }
 
 func readKey(file string) ([]byte, error) {
@@ -91,6 +96,13 @@ func makeKey(file string) ([]byte, error) {
 		return nil, err
 	}
 	return key, errors.Join(dir.Sync(), dir.Close())
+}
+
+// Derive gives a key of 32 bytes for a purpose (HKDF, RFC 5869): the same after a restart, and of no use for finding the box's own or
+// that for another purpose.
+func (b *Box) Derive(purpose string) []byte {
+	key, _ := hkdf.Expand(sha256.New, b.key, purpose, keySize) // never fails for so few bytes
+	return key
 }
 
 // Seal seals plain. What is sealed for one purpose is not opened for another.

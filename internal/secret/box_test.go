@@ -52,6 +52,26 @@ func TestBox(t *testing.T) {
 	}
 }
 
+func TestDerive(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	box, err := OpenBox(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenBox(file) // a restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := box.Derive("a")
+	if len(key) != 32 || !bytes.Equal(key, again.Derive("a")) {
+		t.Errorf("%d bytes, another after a restart", len(key))
+	}
+	own, err := os.ReadFile(file)
+	if err != nil || bytes.Equal(key, own) || bytes.Equal(key, box.Derive("b")) || bytes.Equal(key, NewBox().Derive("a")) {
+		t.Errorf("the key for a purpose is another key too: %v", err)
+	}
+}
+
 func TestBoxOfAProcess(t *testing.T) {
 	box := NewBox()
 	sealed := box.Seal([]byte("hunter2"), "login")

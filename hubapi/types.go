@@ -43,7 +43,7 @@ type Profile struct {
 	GPU         string  `json:"gpu"`       // the slice that its sessions get; "none": none
 	Isolation   string  `json:"isolation"` // the weakest that its slice has; empty without one
 	Default     bool    `json:"default"`
-	Backend     string  `json:"backend"`  // where its sessions run
+	Backend     string  `json:"backend"`  // where its sessions run; empty: where the site's usually do
 	Free        int     `json:"free"`     // how many of its usual size start now; -1: not limited
 	Most        int     `json:"most"`     // how many there can be at once; -1: not limited
 	Lacks       string  `json:"lacks"`    // why none starts now; empty: one does

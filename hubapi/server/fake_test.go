@@ -34,6 +34,8 @@ type fakeEngine struct {
 	changed  chan struct{}
 	started  []spawner.SessionRequest
 	jobs     []spawner.JobRequest
+	points   []spawner.Point
+	acted    []string // what was asked of Hold, Release, Requeue and Why, with the ids
 	callers  []spawner.Caller
 	log      string
 	logs     func(from int64, follow bool) io.ReadCloser // instead of log

@@ -122,7 +122,7 @@ func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 		room := rooms[p.Name]
 		out = append(out, hubapi.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default,
+			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
 			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: seconds(room.Estimate),
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"slipway/hubapi"
@@ -12,39 +13,77 @@ import (
 	"slipway/spawner"
 )
 
-func (s *Server) submitJob(r *http.Request, req hubapi.JobRequest) (hubapi.Job, error) {
+// submit answers with a Job or, of a request with points, with a Jobs.
+func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
+	job, err := s.jobRequest(r, req)
+	if err != nil {
+		return nil, err
+	}
+	if req.Points == nil {
+		w, err := s.cfg.Engine.SubmitJob(r.Context(), callerOf(r.Context()), job)
+		return s.wireJob(w), err
+	}
+	points, err := enginePoints(req)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
+	return s.wireJobs(all), err
+}
+
+// jobRequest makes the engine's request of the API's.
+func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
 	total := 0
 	for _, content := range req.Files {
 		total += len(content)
 	}
 	if total > jobFilesLimit {
-		return hubapi.Job{}, errs.Bad("files", fmt.Sprintf("%d bytes", total), "at most 64 MiB in all; put more into your home and read it from there")
+		return spawner.JobRequest{}, errs.Bad("files", fmt.Sprintf("%d bytes", total), "at most 64 MiB in all; put more into your home and read it from there")
 	}
 	res, limit, err := s.cfg.Jobs.Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
-		return hubapi.Job{}, err
+		return spawner.JobRequest{}, err
 	}
 	slice, err := s.cfg.Jobs.GPU(req.GPU)
-	if err != nil {
-		return hubapi.Job{}, err
-	}
-	c := callerOf(r.Context())
-	w, err := s.cfg.Engine.SubmitJob(r.Context(), c, spawner.JobRequest{
+	return spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
-		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: c.Workload,
-	})
-	return s.wireJob(w), err
+		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: callerOf(r.Context()).Workload,
+	}, err
 }
 
+// listJobs lists all jobs; with scan=ID the points of a scan, and it; with points=no the scans in place of their points.
 func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
-	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
+	q := r.URL.Query()
+	if q.Has("scan") {
+		points, err := s.points(r, q.Get("scan"))
+		if err != nil {
+			return hubapi.Jobs{}, err
+		}
+		list := s.wireJobs(points)
+		list.Scans = []hubapi.Scan{s.wireScan(points)}
+		return list, nil
+	}
+	if p := q.Get("points"); p != "" && p != "yes" && p != "no" {
+		return hubapi.Jobs{}, errs.Bad("points", p, "yes or no")
+	}
 	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
+	if err != nil || q.Get("points") != "no" {
+		return s.wireJobs(all), err
+	}
+	list := s.wireJobs(slices.DeleteFunc(slices.Clone(all), func(w spawner.Workload) bool { return w.Scan != "" }))
+	list.Scans = s.wireScans(all)
+	return list, nil
+}
+
+// wireJobs makes the wire's form of the jobs among a list of workloads.
+func (s *Server) wireJobs(all []spawner.Workload) hubapi.Jobs {
+	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
 	for _, w := range all {
 		if w.Kind == spawner.Job {
 			list.Jobs = append(list.Jobs, s.wireJob(w))
 		}
 	}
-	return list, err
+	return list
 }
 
 func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {
@@ -52,21 +91,32 @@ func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {
 	return s.wireJob(w), err
 }
 
-func (s *Server) cancelJob(r *http.Request, _ none) (hubapi.Job, error) {
-	w, err := s.find(r, true)
-	if err == nil {
-		w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID)
+// changeJob serves what is done to one job.
+func (s *Server) changeJob(do act) func(*http.Request, none) (hubapi.Job, error) {
+	return func(r *http.Request, _ none) (hubapi.Job, error) {
+		w, err := s.find(r, true)
+		if err == nil {
+			w, err = do(r.Context(), callerOf(r.Context()), w.ID)
+		}
+		return s.wireJob(w), err
 	}
-	return s.wireJob(w), err
+}
+
+func (s *Server) whyJob(r *http.Request, _ none) (hubapi.Explanation, error) {
+	w, err := s.find(r, true)
+	if err != nil {
+		return hubapi.Explanation{}, err
+	}
+	return s.why(r, w.ID)
 }
 
 func (s *Server) removeJob(r *http.Request, _ none) (none, error) {
 	w, err := s.find(r, true)
+	if err == nil {
+		err = hasEnded(w)
+	}
 	if err != nil {
 		return none{}, err
-	}
-	if w.Phase.Active() {
-		return none{}, errs.New(errs.Conflict, "job %s has not ended", w.ID).With("cancel it first")
 	}
 	return none{}, s.remove(r, w.ID)
 }

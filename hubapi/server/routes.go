@@ -87,15 +87,27 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
-	r.Post("/jobs", serve(s, 202, s.submitJob))
+	r.Post("/jobs", serve(s, 202, s.submit))
 	r.Get("/jobs/{id}", serve(s, 200, s.job))
 	r.Delete("/jobs/{id}", serve(s, 204, s.removeJob))
-	r.Post("/jobs/{id}/cancel", serve(s, 202, s.cancelJob))
+	r.Post("/jobs/{id}/cancel", serve(s, 202, s.changeJob(s.cfg.Engine.Stop)))
+	r.Post("/jobs/{id}/hold", serve(s, 202, s.changeJob(s.cfg.Engine.Hold)))
+	r.Post("/jobs/{id}/release", serve(s, 202, s.changeJob(s.cfg.Engine.Release)))
+	r.Post("/jobs/{id}/requeue", serve(s, 202, s.changeJob(s.cfg.Engine.Requeue)))
+	r.Get("/jobs/{id}/why", serve(s, 200, s.whyJob))
 	r.Get("/jobs/{id}/gpu", serve(s, 200, s.jobGPU))
 	r.Get("/jobs/{id}/events", s.plain(s.jobEvents))
 	r.Get("/jobs/{id}/log", s.plain(s.jobLog))
 	r.Get("/jobs/{id}/files", serve(s, 200, s.jobFiles))
 	r.Get("/jobs/{id}/files/{name}", s.plain(s.jobFile))
+
+	r.Get("/scans/{id}", serve(s, 200, s.getScan))
+	r.Delete("/scans/{id}", serve(s, 202, s.changeScan(s.removeEnded, anyPoint)))
+	r.Post("/scans/{id}/cancel", serve(s, 202, s.changeScan(s.cfg.Engine.Stop, active)))
+	r.Post("/scans/{id}/hold", serve(s, 202, s.changeScan(s.cfg.Engine.Hold, notHeld)))
+	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, waiting)))
+	r.Post("/scans/{id}/requeue", serve(s, 202, s.changeScan(s.cfg.Engine.Requeue, running)))
+	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
 }
 
 func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {

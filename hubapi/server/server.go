@@ -33,6 +33,12 @@ import (
 type Engine interface {
 	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
 	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
+	SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error)
+	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error)
+	Detail(w spawner.Workload) string
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
 	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)

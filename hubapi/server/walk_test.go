@@ -62,6 +62,17 @@ var walked = map[string]struct {
 	"GET /jobs/{id}":                  {path: "/jobs/j-alice", refused: true},
 	"DELETE /jobs/{id}":               {path: "/jobs/j-alice", refused: true},
 	"POST /jobs/{id}/cancel":          {path: "/jobs/j-alice/cancel", refused: true},
+	"POST /jobs/{id}/hold":            {path: "/jobs/j-alice/hold", refused: true},
+	"POST /jobs/{id}/release":         {path: "/jobs/j-alice/release", refused: true},
+	"POST /jobs/{id}/requeue":         {path: "/jobs/j-alice/requeue", refused: true},
+	"GET /jobs/{id}/why":              {path: "/jobs/j-alice/why", refused: true},
+	"GET /scans/{id}":                 {path: "/scans/scan-alice", refused: true},
+	"DELETE /scans/{id}":              {path: "/scans/scan-alice", refused: true},
+	"POST /scans/{id}/cancel":         {path: "/scans/scan-alice/cancel", refused: true},
+	"POST /scans/{id}/hold":           {path: "/scans/scan-alice/hold", refused: true},
+	"POST /scans/{id}/release":        {path: "/scans/scan-alice/release", refused: true},
+	"POST /scans/{id}/requeue":        {path: "/scans/scan-alice/requeue", refused: true},
+	"GET /scans/{id}/why":             {path: "/scans/scan-alice/why", refused: true},
 	"GET /jobs/{id}/events":           {path: "/jobs/j-alice/events", refused: true},
 	"GET /jobs/{id}/log":              {path: "/jobs/j-alice/log", refused: true},
 	"GET /jobs/{id}/files":            {path: "/jobs/j-alice/files", refused: true},
@@ -73,7 +84,9 @@ var outside = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /m
 
 func TestNoRouteGivesAnothersThings(t *testing.T) {
 	servers := &fakeServers{}
-	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), func(cfg *Config) { cfg.Hubs[0].Servers = servers })
+	hers := job("j-alice", "alice")
+	hers.Scan = "scan-alice"
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) { cfg.Hubs[0].Servers = servers })
 	seen := map[string]bool{}
 	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if outside[method+" "+route] {

@@ -14,7 +14,7 @@ func (s *Server) wire(w spawner.Workload) hubapi.Workload {
 	out := hubapi.Workload{
 		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
 		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
-		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: queue.String(),
+		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: s.cfg.Engine.Detail(w), Host: w.Host,
 		GPU: w.Spec.GPU.String(), Slice: s.wireHeld(w),
 	}
 	if queue.Place > 0 {
@@ -55,6 +55,7 @@ func (s *Server) wireJob(w spawner.Workload) hubapi.Job {
 	return hubapi.Job{
 		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session), Argv: append([]string{}, w.Spec.Argv...),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w), Requeued: w.Moves,
+		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
 	}
 }
 

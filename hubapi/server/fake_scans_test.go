@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// SubmitScan enters a job for each point.
+func (f *fakeEngine) SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error) {
+	if c.Spawner {
+		return nil, errs.New(errs.Forbidden, "only users")
+	}
+	var list []spawner.Workload
+	for i, p := range points {
+		w := spawner.Workload{ID: spawner.ID(fmt.Sprintf("j-p%d", i)), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Phase: spawner.Pending,
+			Want: spawner.WantRunning, Scan: "scan-new", Point: i, Spec: spawner.Spec{Env: p.Env, Argv: p.Argv}}
+		f.set(w)
+		list = append(list, w)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs, f.points = append(f.jobs, r), points
+	return list, nil
+}
+
+// reorder notes what was asked, and does it unless the job runs.
+func (f *fakeEngine) reorder(c spawner.Caller, id spawner.ID, what string, may func(spawner.Workload) bool, do func(*spawner.Workload)) (spawner.Workload, error) {
+	w, _, err := f.peek(c, id)
+	if err != nil {
+		return w, err
+	}
+	f.mu.Lock()
+	f.acted = append(f.acted, what+" "+string(id))
+	slices.Sort(f.acted) // points are changed side by side
+	f.mu.Unlock()
+	if !may(w) {
+		return w, errs.New(errs.Conflict, "job %s is %s", id, w.Phase).With("do another thing")
+	}
+	do(&w)
+	f.set(w)
+	return w, nil
+}
+
+func (f *fakeEngine) Hold(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	return f.reorder(c, id, "hold", func(w spawner.Workload) bool { return w.Phase == spawner.Pending }, func(w *spawner.Workload) { w.Held = true })
+}
+
+func (f *fakeEngine) Release(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	return f.reorder(c, id, "release", func(w spawner.Workload) bool { return w.Held }, func(w *spawner.Workload) { w.Held = false })
+}
+
+func (f *fakeEngine) Requeue(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	return f.reorder(c, id, "requeue", func(w spawner.Workload) bool { return w.Phase == spawner.Running }, func(w *spawner.Workload) { w.Phase = spawner.Pending })
+}
+
+func (f *fakeEngine) Why(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error) {
+	if _, _, err := f.peek(c, id); err != nil {
+		return spawner.Explanation{}, err
+	}
+	return spawner.Explanation{Summary: "no slot has " + string(id), Slots: 3, Fit: 1, Clauses: []spawner.Clause{{Words: "2 CPUs", Text: "Cpus >= 2", Excludes: 2, Alone: 1}}}, nil
+}
+
+func (f *fakeEngine) Detail(w spawner.Workload) string {
+	if w.Phase == spawner.Starting {
+		return "Queued at htcondor: no slot"
+	}
+	return f.Queue(w).String()
+}

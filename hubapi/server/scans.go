@@ -1,0 +1,269 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// parametersEnv tells a point of a scan its parameters, as one JSON object. The server knows them by it too.
+const parametersEnv = "SLIPWAY_PARAMETERS"
+
+// pointsLimit is the most bytes of all points of a scan.
+const pointsLimit = 16 << 20
+
+// enginePoints makes the engine's form of a scan's points.
+func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
+	if n := len(req.Points); n == 0 || n > hubapi.PointLimit {
+		return nil, errs.Bad("points", fmt.Sprintf("%d points", n), fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit))
+	}
+	size := 0
+	points := make([]spawner.Point, len(req.Points))
+	for i, p := range req.Points {
+		if err := checkPoint(fmt.Sprintf("points[%d]", i), p, req.Env); err != nil {
+			return nil, err
+		}
+		env := map[string]string{}
+		maps.Copy(env, p.Parameters)
+		all, err := json.Marshal(env)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(all) + len(fmt.Sprint(p.Argv)); size > pointsLimit {
+			return nil, errs.Bad("points", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
+		}
+		env[parametersEnv] = string(all)
+		points[i] = spawner.Point{Env: env, Argv: p.Argv}
+	}
+	return points, nil
+}
+
+func checkPoint(field string, p hubapi.Point, common map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
+		if err := hubapi.CheckParameter(field+".parameters", name, p.Parameters[name]); err != nil {
+			return err
+		}
+		if _, twice := common[name]; twice {
+			return errs.Bad(field+".parameters", name, "a name that is not in env too")
+		}
+	}
+	return nil
+}
+
+// parametersOf gives what sets a point apart; nil of what is no point.
+func parametersOf(w spawner.Workload) map[string]string {
+	if w.Scan == "" {
+		return nil
+	}
+	parameters := map[string]string{}
+	_ = json.Unmarshal([]byte(w.Spec.Env[parametersEnv]), &parameters) // written by this server, or nothing is known of them
+	return parameters
+}
+
+// scan gives the points of the scan that the path names, in order.
+func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
+	id, err := param(r, "id")
+	if err != nil {
+		return nil, err
+	}
+	return s.points(r, id)
+}
+
+func (s *Server) points(r *http.Request, id string) ([]spawner.Workload, error) {
+	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(all, func(w spawner.Workload) bool { return id == "" || w.Scan != id })
+	if len(found) == 0 {
+		return nil, errs.New(errs.NotFound, "there is no scan %.80q of yours", id).With("`slipway jobs` lists them")
+	}
+	slices.SortFunc(found, func(a, b spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
+	return found, nil
+}
+
+// wireScan makes the wire's form of a scan out of its points, of which there is one at least.
+func (s *Server) wireScan(points []spawner.Workload) hubapi.Scan {
+	first := points[0]
+	out := hubapi.Scan{
+		ID: first.Scan, Name: first.Name, User: string(first.Owner), Backend: first.Backend, Environment: first.Spec.Environment,
+		Created: first.Created.UTC(), Points: len(points), States: map[hubapi.State]int{},
+	}
+	for _, w := range points {
+		state := jobState(w)
+		out.States[state]++
+		switch {
+		case state == hubapi.JobPending && w.Held:
+			out.Held++
+		case state == hubapi.JobPending && out.Waiting == "":
+			out.Waiting = s.cfg.Engine.Detail(w)
+		case state == hubapi.JobFailed && out.Failure == "":
+			out.Failure = w.Outcome.Reason
+		}
+	}
+	return out
+}
+
+// wireScans makes the wire's form of all scans among a list of workloads.
+func (s *Server) wireScans(list []spawner.Workload) []hubapi.Scan {
+	points := map[string][]spawner.Workload{}
+	for _, w := range list {
+		if w.Scan != "" {
+			points[w.Scan] = append(points[w.Scan], w)
+		}
+	}
+	var out []hubapi.Scan
+	for _, id := range slices.Sorted(maps.Keys(points)) {
+		out = append(out, s.wireScan(points[id]))
+	}
+	slices.SortStableFunc(out, func(a, b hubapi.Scan) int { return a.Created.Compare(b.Created) })
+	return out
+}
+
+func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
+	points, err := s.scan(r)
+	if err != nil {
+		return hubapi.Scan{}, err
+	}
+	return s.wireScan(points), nil
+}
+
+// whyScan explains the first point that waits; when none does, the first.
+func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
+	points, err := s.scan(r)
+	if err != nil {
+		return hubapi.Explanation{}, err
+	}
+	waits := func(w spawner.Workload) bool { return jobState(w) == hubapi.JobPending && !w.Held }
+	return s.why(r, points[max(0, slices.IndexFunc(points, waits))].ID)
+}
+
+func (s *Server) why(r *http.Request, id spawner.ID) (hubapi.Explanation, error) {
+	e, err := s.cfg.Engine.Why(r.Context(), callerOf(r.Context()), id)
+	out := hubapi.Explanation{
+		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{}, Remedy: e.Remedy,
+	}
+	for _, c := range e.Clauses {
+		out.Clauses = append(out.Clauses, hubapi.Clause{Words: c.Words, Text: c.Text, Excludes: c.Excludes, Alone: c.Alone})
+	}
+	return out, err
+}
+
+// errNothing says that there was nothing to do.
+var errNothing = errors.New("nothing to do")
+
+// act is what is done to one job.
+type act func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+
+// changeScan serves what is done to every point of a scan for which it is meant.
+func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*http.Request, none) (hubapi.ScanChange, error) {
+	return func(r *http.Request, _ none) (hubapi.ScanChange, error) {
+		points, err := s.scan(r)
+		if err != nil {
+			return hubapi.ScanChange{}, err
+		}
+		out := hubapi.ScanChange{}
+		refusal := s.each(r, slices.DeleteFunc(slices.Clone(points), func(w spawner.Workload) bool { return !meant(w) }), do, &out)
+		if refusal != nil && out.Changed == 0 {
+			return hubapi.ScanChange{}, refusal
+		}
+		if refusal != nil {
+			out.Why = errs.Brief(refusal)
+		}
+		out.Scan = s.scanNow(r, points)
+		return out, nil
+	}
+}
+
+// scanNow is a scan after a change, which may have taken all its points away.
+func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
+	if now, err := s.points(r, before[0].Scan); err == nil {
+		return s.wireScan(now)
+	}
+	gone := s.wireScan(before)
+	gone.Points, gone.States, gone.Held, gone.Waiting, gone.Failure = 0, map[hubapi.State]int{}, 0, "", ""
+	return gone
+}
+
+// atOnce is how many points are changed at a time: each waits for the disk, and those that wait together share one flush of it.
+const atOnce = 64
+
+// each does something to each point, counts how it went in out, and gives the first refusal.
+func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *hubapi.ScanChange) (first error) {
+	var mu sync.Mutex // guards first, out and at
+	var doing sync.WaitGroup
+	at := len(points)
+	turns := make(chan int)
+	for range min(atOnce, len(points)) {
+		doing.Go(func() {
+			for i := range turns {
+				_, err := do(r.Context(), callerOf(r.Context()), points[i].ID)
+				mu.Lock()
+				switch {
+				case err == nil:
+					out.Changed++
+				case errors.Is(err, errNothing), errs.Is(err, errs.NotFound): // removed meanwhile
+				default:
+					out.Refused++
+					if i < at {
+						first, at = err, i
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range points {
+		turns <- i
+	}
+	close(turns)
+	doing.Wait()
+	return first
+}
+
+// For which points of a scan a change is meant. What cannot be done to one of these is told, and done to the others.
+func anyPoint(spawner.Workload) bool  { return true }
+func active(w spawner.Workload) bool  { return w.Phase.Active() }
+func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
+func waiting(w spawner.Workload) bool { return jobState(w) == hubapi.JobPending }
+func running(w spawner.Workload) bool { return jobState(w) == hubapi.JobRunning }
+
+// releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.
+func (s *Server) releaseHeld(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, err := s.cfg.Engine.Release(ctx, c, id)
+	if errs.Is(err, errs.Conflict) {
+		if now, _ := s.cfg.Engine.Get(ctx, c, id); !now.Held {
+			return now, errNothing
+		}
+	}
+	return w, err
+}
+
+// removeEnded removes a job that has ended. It returns at once: that it goes is certain.
+func (s *Server) removeEnded(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, err := s.cfg.Engine.Get(ctx, c, id)
+	if err == nil {
+		err = hasEnded(w)
+	}
+	if err != nil {
+		return w, err
+	}
+	return w, s.cfg.Engine.Remove(ctx, c, id)
+}
+
+func hasEnded(w spawner.Workload) error {
+	if w.Phase.Active() {
+		return errs.New(errs.Conflict, "job %s has not ended", w.ID).With("cancel it first")
+	}
+	return nil
+}

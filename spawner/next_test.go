@@ -9,20 +9,30 @@ import (
 var (
 	allWants  = []Want{WantRunning, WantStopped, WantGone}
 	allPhases = []Phase{Pending, Leased, Starting, Booting, Running, Stopping, Stopped, Removing}
-	allSeen   = []Existence{Unknown, Absent, Created, Up, Exited}
+	allSeen   = []Existence{Unknown, Absent, Created, Queued, Held, Up, Exited}
 	allApps   = []control.State{"", control.Idle, control.Starting, control.Ready, control.Exited}
 	both      = []bool{false, true}
 )
 
-// everySituation calls f with each of the situations that there are.
+// everySituation calls f with each of the situations that there are: what is of a Remote's alone does not come with other backends, and
+// what is of GPUs and of agents that are given their app does not come with a Remote.
 func everySituation(f func(situation)) {
 	for _, job := range both {
 		for _, want := range allWants {
 			for _, phase := range allPhases {
 				for _, seen := range allSeen {
 					for _, app := range allApps {
-						for flags := range 128 {
-							f(situation{job: job, want: want, phase: phase, seen: seen, app: app, armed: flags&1 > 0, started: flags&2 > 0, overdue: flags&4 > 0, fault: flags&8 > 0, moving: flags&16 > 0, recalled: flags&32 > 0, expired: flags&64 > 0})
+						for flags := range 512 {
+							on := func(bit int) bool { return flags&(1<<bit) > 0 }
+							s := situation{job: job, want: want, phase: phase, seen: seen, app: app, armed: on(0), started: on(1), overdue: on(2), moving: on(3), expired: on(4), held: on(5)}
+							if seen != Queued && seen != Held {
+								here := s
+								here.fault, here.recalled = on(6), on(7)
+								f(here)
+							}
+							if s.remote, s.saved, s.unkept, s.evicted = true, on(6), on(7), on(8); !s.evicted || seen == Exited {
+								f(s)
+							}
 						}
 					}
 				}
@@ -37,7 +47,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 			return
 		}
 		switch a := next(s); a {
-		case Settle, Requeue, Sweep, Forget, Welcome, Expire:
+		case Settle, Requeue, Sweep, Forget, Welcome, Expire, Save, Cede:
 			if s.phase != Pending {
 				t.Errorf("%+v: %s, though nothing is known", s, a)
 			}
@@ -52,14 +62,17 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 func TestNextGivesBackOnlyWhatIsSeenGone(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if (a == Settle || a == Requeue) && s.phase != Pending && (s.seen == Up || s.seen == Unknown) {
+		if (a == Settle || a == Requeue) && s.phase != Pending && (s.seen.alive() || s.seen == Unknown) {
 			t.Errorf("%+v: resources given back while it may run", s)
 		}
 		if a == Forget && s.seen != Absent {
 			t.Errorf("%+v: forgotten with something left", s)
 		}
-		if a == Sweep && !s.job && s.phase != Removing {
+		if a == Sweep && !s.job && !s.remote && s.phase != Removing {
 			t.Errorf("%+v: a session's changes swept away though it is only being stopped", s)
+		}
+		if a == Sweep && s.seen.alive() {
+			t.Errorf("%+v: swept away while it may run", s)
 		}
 	})
 }
@@ -76,7 +89,10 @@ func TestNextStartsOnlyWithALease(t *testing.T) {
 		if a == Start && s.job && s.seen == Exited && s.phase == Starting {
 			t.Errorf("%+v: a job is run twice", s)
 		}
-		if a == Welcome && (s.app != control.Ready || s.seen != Up) {
+		if a == Start && s.seen.alive() && s.phase == Starting {
+			t.Errorf("%+v: started though it is there", s)
+		}
+		if a == Welcome && (s.app != control.Ready && !(s.remote && s.job) || s.seen != Up) {
 			t.Errorf("%+v: welcomed though it does not answer", s)
 		}
 	})
@@ -86,6 +102,7 @@ func TestNextStartsOnlyWithALease(t *testing.T) {
 type world struct {
 	situation
 	leased bool
+	lost   bool // what a session had changed on another host was removed, and is nowhere else
 }
 
 // obey carries out a as the Manager and an obedient world would. It reports false when the walk is over.
@@ -94,7 +111,7 @@ func (w *world) obey(a Action) bool {
 	case Lease:
 		w.phase, w.leased = Leased, true
 	case Start:
-		w.phase, w.seen, w.app, w.started = Starting, Up, control.Idle, true
+		w.phase, w.seen, w.app, w.started, w.saved, w.evicted, w.overdue = Starting, Up, control.Idle, true, false, false, false
 	case Hand, Adopt:
 		w.phase, w.app = Booting, control.Ready
 	case Welcome:
@@ -109,7 +126,14 @@ func (w *world) obey(a Action) bool {
 	case Kill:
 		w.seen, w.app = Exited, ""
 	case Sweep:
+		if w.remote && !w.job && w.seen == Exited && !w.saved && w.want != WantGone && w.phase != Removing {
+			w.lost = true
+		}
 		w.seen = Absent
+	case Save:
+		w.saved, w.unkept = true, false
+	case Cede:
+		w.phase, w.moving = Stopping, true
 	case Leave:
 		w.phase, w.moving, w.fault = Stopping, true, false
 	case Recall:
@@ -141,7 +165,7 @@ func TestNextComesToRest(t *testing.T) {
 				return
 			}
 			last = next(w.situation)
-			if !w.obey(last) {
+			if !w.obey(last) && !w.goOn(last) {
 				break
 			}
 		}
@@ -149,9 +173,25 @@ func TestNextComesToRest(t *testing.T) {
 	})
 }
 
+// goOn is what a batch system does while the Manager waits: who is queued comes to run, and what a job leaves comes back with its end.
+func (w *world) goOn(last Action) bool {
+	switch {
+	case last != Wait || !w.remote || !w.phase.Active():
+		return false
+	case w.seen == Queued:
+		w.seen, w.app = Up, control.Idle
+	case w.job && w.app == control.Exited && w.seen.alive():
+		w.seen, w.app = Exited, ""
+	default:
+		return false
+	}
+	return true
+}
+
 func checkRest(t *testing.T, from situation, w world, last Action) {
 	t.Helper()
-	waiting := w.app == "" || w.app == control.Starting // for the link, the app
+	waiting := w.app == "" || w.app == control.Starting || // for the link, the app
+		w.held && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
 	case last == Forget:
 		if from.want != WantGone && from.phase != Removing {
@@ -164,13 +204,17 @@ func checkRest(t *testing.T, from situation, w world, last Action) {
 	case w.want == WantRunning && w.phase != Running && w.phase != Stopped && !waiting:
 		t.Errorf("%+v: rests in %s", from, w.phase)
 	}
-	if !w.phase.Active() && (w.leased || w.seen == Up) {
+	if w.lost {
+		t.Errorf("%+v: what a session had changed is lost", from)
+	}
+	if !w.phase.Active() && (w.leased || w.seen.alive()) {
 		t.Errorf("%+v: rests in %s, leased %v, seen %s", from, w.phase, w.leased, w.seen)
 	}
 }
 
 func TestNext(t *testing.T) {
 	running := situation{want: WantRunning, phase: Running, seen: Up, app: control.Ready, armed: true, started: true}
+	afar := with(running, func(s *situation) { s.remote = true })
 	tests := []struct {
 		name string
 		s    situation
@@ -198,6 +242,27 @@ func TestNext(t *testing.T) {
 		{"a discarded session", situation{want: WantGone, phase: Stopped, seen: Exited}, Retire},
 		{"a job whose slice is called back", with(running, func(s *situation) { s.job, s.recalled = true, true }), Recall},
 		{"a job that is done gives its slice back by itself", with(running, func(s *situation) { s.job, s.recalled, s.app = true, true, control.Exited }), Collect},
+		{"a session in the queue of a batch system", with(afar, func(s *situation) { s.phase, s.seen, s.overdue = Starting, Queued, true }), Wait},
+		{"one that the batch system holds", with(afar, func(s *situation) { s.phase, s.seen = Starting, Held }), Fail},
+		{"a job that the batch system holds", with(afar, func(s *situation) { s.job, s.phase, s.seen = true, Starting, Held }), Wait},
+		{"a running job that the batch system holds", with(afar, func(s *situation) { s.job, s.seen = true, Held }), Wait},
+		{"a job runs afar without a link", with(afar, func(s *situation) { s.job, s.phase, s.app = true, Starting, "" }), Welcome},
+		{"a session waits afar for its link", with(afar, func(s *situation) { s.phase, s.app = Starting, "" }), Wait},
+		{"one whose link never came up", with(afar, func(s *situation) { s.phase, s.app, s.overdue = Starting, "", true }), Fail},
+		{"one that was killed between the submission and its record", with(afar, func(s *situation) { s.phase, s.seen, s.started = Starting, Queued, false }), Wait},
+		{"one that an administrator took out of the queue", with(afar, func(s *situation) { s.phase, s.seen = Starting, Absent }), Fail},
+		{"a session that was evicted", with(afar, func(s *situation) { s.seen, s.evicted, s.app = Exited, true, "" }), Cede},
+		{"one that is queued again", with(afar, func(s *situation) { s.seen, s.app = Queued, "" }), Cede},
+		{"one that has ended afar", with(afar, func(s *situation) { s.seen, s.app = Exited, "" }), Collect},
+		{"a job that has ended afar, and is still on its way back", with(afar, func(s *situation) { s.job, s.app = true, control.Exited }), Wait},
+		{"a job that never comes back", with(afar, func(s *situation) { s.job, s.app, s.overdue = true, control.Exited, true }), Collect},
+		{"an ended session has its changes fetched", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantStopped, Stopping, Exited }), Save},
+		{"then it leaves nothing", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.saved = WantStopped, Stopping, Exited, true }), Sweep},
+		{"what cannot be kept stays", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.unkept = WantStopped, Stopping, Exited, true }), Settle},
+		{"and is fetched before the next start", with(afar, func(s *situation) { s.phase, s.seen, s.unkept = Leased, Exited, true }), Save},
+		{"nobody wants it any more", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantGone, Stopping, Exited }), Sweep},
+		{"a queued job is taken back", with(afar, func(s *situation) { s.job, s.moving, s.phase, s.seen = true, true, Stopping, Queued }), Kill},
+		{"a held job waits", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, held: true}, Wait},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
 	for _, tt := range tests {
@@ -225,7 +290,10 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		if a == Recall && (!s.recalled || s.want != WantRunning || s.app == control.Exited) {
 			t.Errorf("%+v: called back", s)
 		}
-		if s.moving && s.want == WantRunning && s.phase == Stopping && a == Settle {
+		if a == Cede && (s.want != WantRunning || s.seen != Queued && !s.evicted || s.seen.alive() && s.phase == Starting) {
+			t.Errorf("%+v: said to have lost its place", s)
+		}
+		if s.moving && s.want == WantRunning && s.phase == Stopping && a == Settle && !s.unkept {
 			t.Errorf("%+v: settled instead of put back in line", s)
 		}
 	})

@@ -19,15 +19,17 @@ import (
 type Crew struct {
 	mu      sync.Mutex // guards the fields below
 	hands   map[spawner.ID]*Hand
+	cut     map[spawner.ID]bool // those that do not reach the service
 	changed func(id spawner.ID, up bool)
 	boot    func(*Hand)
+	leave   func(id spawner.ID, code int) // ends the workload of an agent that ends on another host
 }
 
 var _ spawner.Agents = (*Crew)(nil)
 
 // NewCrew makes a Crew whose apps are ready as soon as they are launched.
 func NewCrew() *Crew {
-	return &Crew{hands: map[spawner.ID]*Hand{}, changed: func(spawner.ID, bool) {}, boot: func(h *Hand) { h.Ready() }}
+	return &Crew{hands: map[spawner.ID]*Hand{}, cut: map[spawner.ID]bool{}, changed: func(spawner.ID, bool) {}, boot: func(h *Hand) { h.Ready() }}
 }
 
 // Boot makes every app do f when it is launched, in place of being ready at once.
@@ -41,21 +43,57 @@ func (c *Crew) Boot(f func(*Hand)) {
 func (c *Crew) Dial(changed func(id spawner.ID, up bool)) {
 	c.mu.Lock()
 	c.changed = changed
-	ids := slices.Collect(maps.Keys(c.hands))
+	ids := slices.DeleteFunc(slices.Collect(maps.Keys(c.hands)), func(id spawner.ID) bool { return c.cut[id] })
 	c.mu.Unlock()
 	for _, id := range ids {
 		changed(id, true)
 	}
 }
 
-// ComeUp is an agent's start: it runs and dials.
+// afar says how agents on other hosts end the workload that they are in.
+func (c *Crew) afar(leave func(id spawner.ID, code int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leave = leave
+}
+
+// ComeUp is an agent's start: it runs and dials. One that has brought its app along from afar starts it.
 func (c *Crew) ComeUp(l spawner.Launch) {
 	c.mu.Lock()
-	c.hands[l.ID] = &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{},
-		activity: control.Activity{Quiet: -1}}
-	changed := c.changed
+	h := &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{},
+		activity: control.Activity{Quiet: -1}, alone: l.App != nil}
+	if l.Uplink != nil {
+		h.leave = func(code int) {
+			if c.Hand(l.ID) == h { // and not an agent of a later run
+				c.leave(l.ID, code)
+			}
+		}
+	}
+	c.hands[l.ID] = h
+	changed, cut := c.changed, c.cut[l.ID]
 	c.mu.Unlock()
-	changed(l.ID, true)
+	if !cut {
+		changed(l.ID, true)
+	}
+	if h.alone {
+		_ = h.Launch(context.Background(), *l.App) // never fails
+	}
+}
+
+// Cut takes an agent's way to the service away, also before it comes up; Join gives it back.
+func (c *Crew) Cut(id spawner.ID) { c.reach(id, true) }
+
+// Join gives it back.
+func (c *Crew) Join(id spawner.ID) { c.reach(id, false) }
+
+func (c *Crew) reach(id spawner.ID, cut bool) {
+	c.mu.Lock()
+	c.cut[id] = cut
+	changed, up := c.changed, c.hands[id] != nil
+	c.mu.Unlock()
+	if up {
+		changed(id, !cut)
+	}
 }
 
 // GoDown is an agent's end.
@@ -78,7 +116,9 @@ func (c *Crew) Close(spawner.ID) {}
 
 // Agent gives the service's side of an agent. Its methods fail when there is none.
 func (c *Crew) Agent(id spawner.ID) spawner.Agent {
-	if h := c.Hand(id); h != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.hands[id]; h != nil && !c.cut[id] {
 		return h
 	}
 	return nobody{}
@@ -104,6 +144,9 @@ type Hand struct {
 	files    map[string]string
 	activity control.Activity
 	notices  []string
+	changes  string         // what a session has changed
+	alone    bool           // it has started its app by itself, and ends with it
+	leave    func(code int) // ends its workload, on another host; nil: that is not its own to do
 }
 
 // App gives what was launched last.
@@ -146,7 +189,10 @@ func (h *Hand) Print(text string) { h.change(func() { h.log = append(h.log, text
 // Leave makes the app leave a file.
 func (h *Hand) Leave(name, content string) { h.change(func() { h.files[name] = content }) }
 
-// Exit ends the app.
+// Change has a session change something outside its home.
+func (h *Hand) Change(what string) { h.change(func() { h.changes += what }) }
+
+// Exit ends the app, and the agent with it that has started it by itself.
 func (h *Hand) Exit(code int) {
 	h.change(func() {
 		h.status.State, h.status.ExitCode = control.Exited, code
@@ -154,6 +200,9 @@ func (h *Hand) Exit(code int) {
 			h.status.Files = append(h.status.Files, control.File{Name: name, Size: int64(len(content))})
 		}
 	})
+	if h.alone {
+		h.leave(code)
+	}
 }
 
 // Fault has the agent find the slice of its GPU bad instead of starting the app.
@@ -230,7 +279,15 @@ func (h *Hand) Notify(_ context.Context, text string) error {
 
 // End ends the app, and the agent.
 func (h *Hand) End(context.Context) error {
-	h.Exit(0)
+	h.mu.Lock()
+	ended := h.status.State == control.Exited
+	h.mu.Unlock()
+	if !ended {
+		h.Exit(143)
+	}
+	if h.leave != nil && !h.alone {
+		h.leave(0)
+	}
 	return nil
 }
 

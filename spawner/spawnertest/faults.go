@@ -20,12 +20,13 @@ const (
 	Stop    Op = "stop"
 	Remove  Op = "remove"
 	List    Op = "list"
+	Remains Op = "remains" // of a Pool
 )
 
 // Step is the point within a call at which a fault strikes.
 type Step int
 
-// The steps. Check has only Before; Observe, Remove and List have no Halfway.
+// The steps. Check and Remains have only Before; Observe, Remove and List have no Halfway.
 const (
 	Before  Step = iota // nothing is done yet, and nothing is left
 	Halfway             // Start: it is created and does not run. Stop: it was asked to end and still runs

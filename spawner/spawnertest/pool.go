@@ -1,0 +1,262 @@
+package spawnertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Pool is a Remote in memory: a Fake whose workloads wait in a queue before they run, on hosts that are called node1, node2 and so on.
+// As long as it is not full, who is queued runs at once. It looks whether the engine loses what somebody has changed.
+type Pool struct {
+	*Fake
+	crew *Crew
+	*hall
+}
+
+var _ spawner.Remote = (*Pool)(nil)
+
+// hall is what of a Pool outlives the service.
+type hall struct {
+	mu     sync.Mutex // guards the fields below
+	full   bool
+	hosts  int
+	refuse error
+	left   map[spawner.ID]*left
+	lost   []spawner.ID
+	faults []string
+}
+
+// NewPool makes a Pool that holds nothing, whose agents crew plays.
+func NewPool(cfg Config, crew *Crew) *Pool {
+	cfg.Started, cfg.Ended = crew.ComeUp, crew.GoDown
+	p := &Pool{Fake: New(cfg), crew: crew, hall: &hall{left: map[spawner.ID]*left{}}}
+	crew.afar(p.Exit)
+	return p
+}
+
+// Again makes another Pool over the same workloads, as after a restart of the service.
+func (p *Pool) Again() *Pool { return &Pool{Fake: p.Fake.Again(p.cfg), crew: p.crew, hall: p.hall} }
+
+// Fill has who is queued from now on wait until Dispatch, or until it is not full any more.
+func (p *Pool) Fill(full bool) {
+	p.hall.mu.Lock()
+	p.full = full
+	p.hall.mu.Unlock()
+	for id, seen := range p.Held() {
+		if !full && seen == spawner.Queued {
+			p.Dispatch(id)
+		}
+	}
+}
+
+// Refuse has Judge answer so from now on.
+func (p *Pool) Refuse(err error) {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	p.refuse = err
+}
+
+// Faults gives what the engine did that it may not do.
+func (p *Pool) Faults() []string {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	return slices.Clone(p.faults)
+}
+
+// Lost gives the sessions whose changes came back and were removed before anybody had fetched them.
+func (p *Pool) Lost() []spawner.ID {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	return slices.Clone(p.lost)
+}
+
+// Judge refuses what Refuse has said.
+func (p *Pool) Judge(context.Context, spawner.Workload) error {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	return p.refuse
+}
+
+// Why explains.
+func (p *Pool) Why(_ context.Context, w spawner.Workload) (spawner.Explanation, error) {
+	return spawner.Explanation{Summary: fmt.Sprintf("%s waits for a slot", w.ID), Slots: 8, Fit: 8}, nil
+}
+
+// Start puts a workload into the queue.
+func (p *Pool) Start(ctx context.Context, l spawner.Launch) error {
+	p.note(Start, l.ID)
+	if err := p.trip(ctx, Start, l.ID, Before); err != nil {
+		return err
+	}
+	if err := wait(ctx, p.cfg.StartTime); err != nil {
+		return fmt.Errorf("start %s: %w", l.ID, err)
+	}
+	adopted, err := p.enqueue(l)
+	if err != nil {
+		return err
+	}
+	if !adopted {
+		if err := p.trip(ctx, Start, l.ID, Halfway); err != nil {
+			return err
+		}
+		p.move(l.ID, spawner.Created, spawner.Observation{Existence: spawner.Queued, Detail: "no slot is free"})
+		if !p.isFull() {
+			p.Dispatch(l.ID)
+		}
+	}
+	return p.trip(ctx, Start, l.ID, After)
+}
+
+// enqueue makes the workload's record, in place of what an earlier run left, and reports whether this run has one already.
+func (p *Pool) enqueue(l spawner.Launch) (adopted bool, err error) {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	w := p.workloads[l.ID]
+	same := w != nil && w.launch.Run() == l.Run()
+	switch {
+	case same && w.Existence == spawner.Exited:
+		return false, errs.New(errs.Conflict, "start %s: it ran already", l.ID)
+	case same && w.Existence != spawner.Created:
+		return true, nil
+	case w != nil && !same && w.Existence != spawner.Created:
+		p.blame("%s is started over a run that is %s", l.ID, w.Existence)
+	}
+	p.drop(l.ID)
+	p.workloads[l.ID] = &workload{Observation: spawner.Observation{Existence: spawner.Created}, launch: l}
+	return false, nil
+}
+
+func (p *Pool) isFull() bool {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	return p.full
+}
+
+func (p *Pool) blame(format string, args ...any) {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	p.faults = append(p.faults, fmt.Sprintf(format, args...))
+}
+
+// move changes what is seen of a workload; false when it is not as from says.
+func (p *Pool) move(id spawner.ID, from spawner.Existence, to spawner.Observation) bool {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	w := p.workloads[id]
+	if w == nil || w.Existence != from {
+		return false
+	}
+	w.Observation = to
+	return true
+}
+
+// Dispatch has a queued workload run on the next host.
+func (p *Pool) Dispatch(id spawner.ID) {
+	p.hall.mu.Lock()
+	p.hosts++
+	host := fmt.Sprintf("node%d", p.hosts)
+	p.hall.mu.Unlock()
+	if !p.move(id, spawner.Queued, spawner.Observation{Existence: spawner.Up, Host: host}) {
+		return
+	}
+	p.world.mu.Lock()
+	w := p.workloads[id]
+	w.runs++
+	l := w.launch
+	p.world.mu.Unlock()
+	p.cfg.Started(l)
+	p.obey(l)
+}
+
+// Hold has the batch system hold what is queued or runs.
+func (p *Pool) Hold(id spawner.ID, reason string) {
+	held := spawner.Observation{Existence: spawner.Held, Reason: reason}
+	if !p.move(id, spawner.Queued, held) && p.move(id, spawner.Up, held) {
+		p.cfg.Ended(id)
+	}
+}
+
+// Evict takes the place of what runs away; kindly, its agent had the time to leave what it had.
+func (p *Pool) Evict(id spawner.ID, why string, kindly bool) {
+	host := p.look(id).Host
+	if kindly {
+		p.bring(id)
+	}
+	p.Die(id, spawner.Observation{ExitCode: 143, Evicted: true, Host: host, Reason: why})
+}
+
+// Exit lets what runs end by itself: all that its agent leaves comes back.
+func (p *Pool) Exit(id spawner.ID, code int) {
+	host := p.look(id).Host
+	p.bring(id)
+	p.Die(id, spawner.Observation{ExitCode: code, Host: host})
+}
+
+// bring has what an agent leaves come back.
+func (p *Pool) bring(id spawner.ID) {
+	l := p.crew.pack(id)
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	if l != nil {
+		p.left[id] = l
+	}
+}
+
+// Stop takes a workload out of the queue, or ends it where it runs: nothing comes back then.
+func (p *Pool) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
+	created := spawner.Observation{Existence: spawner.Created}
+	seen := p.look(id).Existence
+	if seen != spawner.Queued && seen != spawner.Held {
+		return p.Fake.Stop(ctx, id, grace)
+	}
+	p.note(Stop, id)
+	if err := p.trip(ctx, Stop, id, Before); err != nil {
+		return err
+	}
+	p.move(id, spawner.Queued, created)
+	p.move(id, spawner.Held, created)
+	return p.trip(ctx, Stop, id, After)
+}
+
+// Remove removes a stopped workload, with all that came back of it.
+func (p *Pool) Remove(ctx context.Context, id spawner.ID) error {
+	if seen := p.look(id).Existence; seen == spawner.Queued || seen == spawner.Held {
+		p.note(Remove, id)
+		return errs.New(errs.Conflict, "remove %s: it is %s", id, seen)
+	}
+	if err := p.Fake.Remove(ctx, id); err != nil {
+		return err
+	}
+	p.drop(id)
+	return nil
+}
+
+// drop forgets what came back of a workload.
+func (p *Pool) drop(id spawner.ID) {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	if l := p.left[id]; l != nil && !id.OfJob() && !l.fetched() {
+		p.lost = append(p.lost, id)
+	}
+	delete(p.left, id)
+}
+
+// Remains gives what came back.
+func (p *Pool) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
+	p.note(Remains, id)
+	if err := p.trip(ctx, Remains, id, Before); err != nil {
+		return nil, err
+	}
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	if l := p.left[id]; l != nil {
+		return l, nil
+	}
+	return nil, errs.New(errs.NotFound, "nothing came back of %s", id)
+}

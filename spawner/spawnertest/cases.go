@@ -40,6 +40,9 @@ func cases() map[string]func(*testing.T, harness) {
 		"remove what never was":                  removeUnknown,
 		"list holds exactly what was started":    listHolds,
 		"a restarted service finds all as it is": restart,
+		"a queued one is seen and taken back":    takesBack,
+		"a later run replaces what has ended":    replaces,
+		"what fits is not refused":               judges,
 	}
 }
 
@@ -55,7 +58,7 @@ func isReady(t *testing.T, h harness) {
 
 func startBringsUp(t *testing.T, h harness) {
 	l := h.up(t, "")
-	h.sees(t, l.ID, spawner.Up)
+	h.runs(t, l.ID)
 	h.lists(t, h.Backend, l.ID)
 	if l.Kind != spawner.Job {
 		h.ran(t, l.ID, 1)
@@ -79,7 +82,7 @@ func startTakesOddOwners(t *testing.T, h harness) {
 		l := h.launch(t, "")
 		l.Owner = owner
 		h.start(t, l)
-		h.sees(t, l.ID, spawner.Up)
+		h.runs(t, l.ID)
 	}
 }
 
@@ -97,7 +100,7 @@ func startOfTwoAtOnce(t *testing.T, h harness) {
 	h.lists(t, h.Backend, ls[0].ID, ls[1].ID)
 	h.stop(t, ls[0].ID)
 	h.ended(t, ls[0])
-	h.sees(t, ls[1].ID, spawner.Up)
+	h.runs(t, ls[1].ID)
 }
 
 func startEndedContext(t *testing.T, h harness) {
@@ -118,21 +121,30 @@ func startContextEnds(t *testing.T, h harness) {
 		err := h.Backend.Start(ctx, l)
 		cancel()
 		if err == nil {
-			h.sees(t, l.ID, spawner.Up)
+			h.runs(t, l.ID)
 			continue
 		}
-		seen := h.sees(t, l.ID, spawner.Absent, spawner.Created, spawner.Exited)
+		seen := h.sees(t, l.ID, h.unfinished()...)
 		if l.Kind == spawner.Job && seen.Existence == spawner.Exited {
 			continue // a job runs at most once
 		}
 		h.start(t, l)
-		h.sees(t, l.ID, spawner.Up)
+		h.runs(t, l.ID)
 	}
+}
+
+// unfinished is what may be seen of a start that was given up. A batch system may have taken it all the same, and only the answer is
+// lost: it is found again.
+func (h harness) unfinished() []spawner.Existence {
+	if h.Remote {
+		return []spawner.Existence{spawner.Absent, spawner.Created, spawner.Queued, spawner.Up}
+	}
+	return []spawner.Existence{spawner.Absent, spawner.Created, spawner.Exited}
 }
 
 func startAfterStop(t *testing.T, h harness) {
 	l := h.up(t, "")
-	if l.Kind == spawner.Job {
+	if l.Kind == spawner.Job || h.Remote {
 		return
 	}
 	h.ran(t, l.ID, 1)
@@ -144,7 +156,7 @@ func startAfterStop(t *testing.T, h harness) {
 
 func startAfterExit(t *testing.T, h harness) {
 	l := h.up(t, ExitWith+"3")
-	if l.Kind == spawner.Job {
+	if l.Kind == spawner.Job || h.Remote {
 		return
 	}
 	h.await(t, l.ID)
@@ -156,13 +168,14 @@ func startAfterExit(t *testing.T, h harness) {
 
 func startAfterRemove(t *testing.T, h harness) {
 	l := h.up(t, "")
-	if l.Kind == spawner.Job {
+	if l.Kind == spawner.Job && !h.Remote {
 		return
 	}
 	h.ran(t, l.ID, 1)
 	h.stop(t, l.ID)
 	h.remove(t, l.ID)
 	h.start(t, l)
+	h.runs(t, l.ID)
 	h.ran(t, l.ID, 1)
 }
 
@@ -196,7 +209,7 @@ func stopEnds(t *testing.T, h harness) {
 	}
 	h.stop(t, l.ID)
 	h.ended(t, l)
-	if l.Kind != spawner.Job {
+	if l.Kind != spawner.Job && !h.Remote {
 		h.lists(t, h.Backend, l.ID)
 		h.ran(t, l.ID, 1)
 	}
@@ -222,7 +235,7 @@ func stopKills(t *testing.T, h harness) {
 	l := h.up(t, Stubborn)
 	begun := time.Now()
 	h.stop(t, l.ID)
-	if took := time.Since(begun); took > grace+slack {
+	if took := time.Since(begun); took > grace+h.slack() {
 		t.Errorf("Stop(%s) took %v with a grace of %v", l.ID, took, grace)
 	}
 	h.ended(t, l)
@@ -279,5 +292,50 @@ func restart(t *testing.T, h harness) {
 	h.Backend = h.Again(t)
 	h.ended(t, l)
 	h.remove(t, l.ID)
+	h.lists(t, h.Backend)
+}
+
+func takesBack(t *testing.T, h harness) {
+	if h.Unfit == nil {
+		return
+	}
+	l := h.prepare(t, h.Unfit(t), "")
+	h.start(t, l)
+	h.sees(t, l.ID, spawner.Queued)
+	h.start(t, l)
+	h.lists(t, h.Backend, l.ID)
+	h.Backend = h.Again(t)
+	h.sees(t, l.ID, spawner.Queued)
+	h.stop(t, l.ID)
+	h.sees(t, l.ID, spawner.Absent, spawner.Created)
+	h.remove(t, l.ID)
+	h.sees(t, l.ID, spawner.Absent)
+	h.lists(t, h.Backend)
+}
+
+// replaces: a run that follows another of the same launch is not taken for it, whatever that has left.
+func replaces(t *testing.T, h harness) {
+	if !h.Remote {
+		return
+	}
+	l := h.up(t, ExitWith+"7")
+	h.await(t, l.ID)
+	l.Moves++
+	l.Spec.Env[AgentEnv] = ""
+	h.start(t, l)
+	h.runs(t, l.ID)
+	h.lists(t, h.Backend, l.ID)
+}
+
+// judges: what fits is not refused, and to be judged leaves nothing.
+func judges(t *testing.T, h harness) {
+	if !h.Remote {
+		return
+	}
+	l := h.launch(t, "")
+	if err := h.Backend.(spawner.Remote).Judge(t.Context(), l.Workload); err != nil {
+		t.Errorf("Judge(%s) = %v", l.ID, err)
+	}
+	h.sees(t, l.ID, spawner.Absent)
 	h.lists(t, h.Backend)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	. "slipway/spawner/spawnertest"
@@ -39,6 +40,26 @@ func TestFakeConforms(t *testing.T) {
 					},
 					Again: func(*testing.T) spawner.Backend { return f.Again(Config{}) },
 					Runs:  func(_ *testing.T, id spawner.ID) int { return f.Runs(id) },
+				}
+			})
+		})
+	}
+}
+
+func TestPoolConforms(t *testing.T) {
+	for _, prefix := range []string{"s-", "j-"} {
+		t.Run(prefix, func(t *testing.T) {
+			var count atomic.Int64
+			Run(t, func(*testing.T) Subject {
+				p := NewPool(Config{StartTime: 20 * time.Millisecond, StopTime: 5 * time.Millisecond}, NewCrew())
+				next := func(*testing.T) spawner.Launch {
+					l := launch(spawner.ID(fmt.Sprintf("%s%016d", prefix, count.Add(1))))
+					l.Uplink = &control.Uplink{}
+					return l
+				}
+				return Subject{
+					Backend: p, Launch: next, Again: func(*testing.T) spawner.Backend { return p.Again() }, Remote: true,
+					Unfit: func(t *testing.T) spawner.Launch { p.Fill(true); return next(t) },
 				}
 			})
 		})

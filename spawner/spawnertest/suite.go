@@ -17,8 +17,13 @@ type Subject struct {
 	Launch func(t *testing.T) spawner.Launch
 	// Again gives a second backend over the same world, as after a restart of the service.
 	Again func(t *testing.T) spawner.Backend
-	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions.
+	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions, but for a Remote:
+	// what a session keeps there is the engine's to bring back.
 	Runs func(t *testing.T, id spawner.ID) int
+	// Remote says that the backend is a spawner.Remote: what is started there is queued first, and its coming up is awaited.
+	Remote bool
+	// Unfit gives, of a Remote, a launch that no host ever takes: it stays queued.
+	Unfit func(t *testing.T) spawner.Launch
 	// Except names cases that do not apply, each with the reason.
 	Except map[string]string
 }
@@ -26,11 +31,21 @@ type Subject struct {
 // exitCode is that of an agent that ends by itself.
 const exitCode = 7
 
-// grace is what the suite leaves a workload to end, and slack what killing and clearing may take above it.
+// grace is what the suite leaves a workload to end, slack what killing and clearing may take above it, and queueing what it may take
+// until a batch system has found a host.
 const (
-	grace = time.Second
-	slack = 15 * time.Second
+	grace    = time.Second
+	slack    = 15 * time.Second
+	queueing = 2 * time.Minute
 )
+
+// slack gives how long to wait for what must happen.
+func (h harness) slack() time.Duration {
+	if h.Remote {
+		return queueing
+	}
+	return slack
+}
 
 // Run puts a backend through the suite. fresh is called for each case.
 func Run(t *testing.T, fresh func(t *testing.T) Subject) {
@@ -58,7 +73,11 @@ type harness struct{ Subject }
 // launch gives a new launch whose agent is to behave in the given way; the workload is cleared away after the test.
 func (h harness) launch(t *testing.T, order string) spawner.Launch {
 	t.Helper()
-	l := h.Launch(t)
+	return h.prepare(t, h.Launch(t), order)
+}
+
+func (h harness) prepare(t *testing.T, l spawner.Launch, order string) spawner.Launch {
+	t.Helper()
 	if l.Report == nil {
 		l.Report = func(string, int) {}
 	}
@@ -90,7 +109,19 @@ func (h harness) up(t *testing.T, order string) spawner.Launch {
 	t.Helper()
 	l := h.launch(t, order)
 	h.start(t, l)
+	if order == "" || order == Stubborn {
+		h.runs(t, l.ID)
+	}
 	return l
+}
+
+// runs checks that a workload that was started runs; on a Remote that it comes to run.
+func (h harness) runs(t *testing.T, id spawner.ID) {
+	t.Helper()
+	if h.Remote {
+		h.until(t, "it runs", func() bool { return h.sees(t, id, spawner.Queued, spawner.Up).Existence == spawner.Up })
+	}
+	h.sees(t, id, spawner.Up)
 }
 
 func (h harness) start(t *testing.T, l spawner.Launch) {
@@ -127,14 +158,18 @@ func (h harness) sees(t *testing.T, id spawner.ID, want ...spawner.Existence) sp
 	return o
 }
 
-// ended checks that a workload has been stopped: a session keeps its changes, of a job nothing needs to be left.
+// ended checks that a workload has been stopped: a session keeps its changes, of a job nothing needs to be left, nor of what is stopped
+// on another host.
 func (h harness) ended(t *testing.T, l spawner.Launch) {
 	t.Helper()
-	if l.Kind == spawner.Job {
+	switch {
+	case h.Remote:
+		h.sees(t, l.ID, spawner.Exited, spawner.Absent, spawner.Created)
+	case l.Kind == spawner.Job:
 		h.sees(t, l.ID, spawner.Exited, spawner.Absent)
-		return
+	default:
+		h.sees(t, l.ID, spawner.Exited)
 	}
-	h.sees(t, l.ID, spawner.Exited)
 }
 
 // await looks until the workload does not run any more.
@@ -142,8 +177,8 @@ func (h harness) await(t *testing.T, id spawner.ID) spawner.Observation {
 	t.Helper()
 	var seen spawner.Observation
 	h.until(t, "the workload has ended", func() bool {
-		seen = h.sees(t, id, spawner.Up, spawner.Exited, spawner.Absent)
-		return seen.Existence != spawner.Up
+		seen = h.sees(t, id, spawner.Queued, spawner.Up, spawner.Exited, spawner.Absent)
+		return seen.Existence != spawner.Up && seen.Existence != spawner.Queued
 	})
 	return seen
 }
@@ -151,6 +186,9 @@ func (h harness) await(t *testing.T, id spawner.ID) spawner.Observation {
 // ran waits until the session's own storage tells of n starts. What the agent does after its start takes a moment.
 func (h harness) ran(t *testing.T, id spawner.ID, n int) {
 	t.Helper()
+	if h.Remote {
+		return
+	}
 	h.until(t, "the changes show the right number of starts", func() bool {
 		got := h.Runs(t, id)
 		if got > n {
@@ -163,7 +201,7 @@ func (h harness) ran(t *testing.T, id spawner.ID, n int) {
 // until looks again and again until ok, and fails the test if that takes too long.
 func (h harness) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.NewTimer(slack)
+	limit := time.NewTimer(h.slack())
 	defer limit.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -171,7 +209,7 @@ func (h harness) until(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("after %v it is not so that %s", slack, what)
+			t.Fatalf("after %v it is not so that %s", h.slack(), what)
 		}
 	}
 }
@@ -188,8 +226,20 @@ func (h harness) lists(t *testing.T, b spawner.Backend, want ...spawner.ID) {
 		t.Errorf("List() = %q, want %q", ids, want)
 	}
 	for _, id := range want {
-		if o, err := b.Observe(t.Context(), id); err != nil || o.Existence != got[id] {
-			t.Errorf("List() shows %s as %s, Observe() as %s, %v", id, got[id], o.Existence, err)
-		}
+		h.agree(t, b, id)
 	}
+}
+
+// agree checks that a backend lists a workload as it sees it; on a Remote that may change between two questions.
+func (h harness) agree(t *testing.T, b spawner.Backend, id spawner.ID) {
+	t.Helper()
+	h.until(t, "List() and Observe() agree", func() bool {
+		o, err := b.Observe(t.Context(), id)
+		list, err2 := b.List(t.Context())
+		same := err == nil && err2 == nil && o.Existence == list[id]
+		if !same && !h.Remote {
+			t.Fatalf("List() shows %s as %s, %v, Observe() as %s, %v", id, list[id], err2, o.Existence, err)
+		}
+		return same
+	})
 }

@@ -11,18 +11,20 @@ import (
 // wrapper runs the command of its own name at the access point: in the machine's namespaces, with the caller's working directory, and
 // of the caller's environment with HTCondor's variables alone.
 const wrapper = `#!/bin/bash
-read -r pid <'%s'
+pool='%[1]s'
+read -r pid <"$pool/%[2]s"
+case $(pwd)/ in "$pool"/*) there=$(pwd) ;; *) there=/ ;; esac # what is elsewhere is not to be seen there
 for name in $(compgen -e); do
   case $name in _CONDOR_* | BEARER_TOKEN_FILE | CONDOR_CONFIG) ;; *) unset "$name" ;; esac
 done
-export %s HOME=/root LANG=C.UTF-8
-exec /usr/bin/nsenter --target "$pid" --mount --uts --ipc --net --wdns="$(pwd)" -- "${0##*/}" "$@"
+export %[3]s HOME=/root LANG=C.UTF-8
+exec /usr/bin/nsenter --target "$pid" --mount --uts --ipc --net --wdns="$there" -- "${0##*/}" "$@"
 `
 
 // makeCommands writes a wrapper, and a link to it for each of HTCondor's commands.
 func (p *Pool) makeCommands(Options) error {
 	first := filepath.Join(p.Bin, ".enter")
-	text := fmt.Sprintf(wrapper, filepath.Join(p.etc(), Main+".pid"), machinePath)
+	text := fmt.Sprintf(wrapper, p.Dir, "etc/"+Main+".pid", machinePath)
 	if err := os.WriteFile(first, []byte(text), 0o755); err != nil {
 		return err
 	}

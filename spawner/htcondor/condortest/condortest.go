@@ -32,6 +32,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +72,9 @@ type Pool struct {
 	image    string
 	machines map[string]*machine
 	reaper   *reaper
+
+	mu       sync.Mutex     // guards what follows, and which machines are up
+	accounts map[string]int // that all machines have which are up: uids by name
 }
 
 // HostName is this host's name for the machines of the pool.
@@ -100,7 +104,7 @@ func Start(t testing.TB, o Options) *Pool {
 
 // start gives the pool also when it fails, for then there is something to close.
 func start(o Options) (*Pool, error) {
-	p := &Pool{mark: newMark(), machines: map[string]*machine{}}
+	p := &Pool{mark: newMark(), machines: map[string]*machine{}, accounts: map[string]int{}}
 	p.Dir = "/var/tmp/slipway-pool-" + p.mark // short: sockets lie below it
 	p.Bin = filepath.Join(p.Dir, "bin")
 	var err error
@@ -153,7 +157,7 @@ func (p *Pool) SmallImage(t testing.TB, path string) {
 // Await asks until something is so. It fails the test after two minutes, which a pool on an idle machine never needs.
 func Await(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); !is(); time.Sleep(200 * time.Millisecond) {
 		if time.Since(begun) > patience {
 			t.Fatalf("not seen after %s: %s", patience, what)
 		}
@@ -179,7 +183,7 @@ func (p *Pool) awaitSlots(o Options) error {
 		want++
 	}
 	var said string
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
 		out, err := p.machines[Main].run("condor_status", "-constraint", "HasSIF && SlotID == 1 && PartitionableSlot", "-af", "Machine")
 		if said = out; err != nil {
 			said = err.Error()
@@ -194,7 +198,7 @@ func (p *Pool) awaitSlots(o Options) error {
 
 func (p *Pool) awaitSchedd() error {
 	var err error
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
 		if _, err = p.machines[Main].run("condor_q", "-allusers"); err == nil {
 			return nil
 		}

@@ -3,23 +3,92 @@ package condortest
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
-// shared has a worker behind a firewall, and one where the kernel's overlay cannot be stacked.
-var shared = Shared{Options: Options{Workers: []Worker{{Name: "far", CPUs: 2}, {Name: "stacked", CPUs: 2, Stacked: true}}}}
+// shared has workers that tests cut off and kill, and one where the kernel's overlay cannot be stacked.
+var shared = Shared{Options: Options{Workers: []Worker{{Name: "far"}, {Name: "doomed"}, {Name: "stacked", Stacked: true}}}}
 
-// TestMain ends the pool that the tests share.
-func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+// TestMain ends the pools that the tests share. It is also the program that TestKilled kills.
+func TestMain(m *testing.M) {
+	if os.Getenv(victim) != "" {
+		os.Exit(beVictim())
+	}
+	code := m.Run()
+	if err := shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// victim, in the environment, makes this test program one that has a pool and never ends.
+const victim = "SLIPWAY_CONDORTEST_VICTIM"
+
+func beVictim() int {
+	p, err := start(Options{CPUs: 1})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(p.mark)
+	select {}
+}
+
+// TestKill comes first, for it takes the longest: a job whose machine is gone is idle again when its lease is over, and another start is the pool's to give.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	p := shared.Pool(t)
+	j := newJob(t, p, "exec sleep 600")
+	j.submit(t, on("doomed"), "job_lease_duration = 10")
+	j.runs(t, "1")
+	p.Kill(t, "doomed")
+	Await(t, "the job is idle again", func() bool { return j.attribute(t, "JobStatus") == "1" })
+	p.Revive(t, "doomed")
+	j.runs(t, "2")
+}
+
+// TestKilled: nothing is left of the pool of a test program that is killed with all its children.
+func TestKilled(t *testing.T) {
+	testenv.Need(t, testenv.HTCondor)
+	t.Parallel()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), victim+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := c.StdoutPipe()
+	if err := errors.Join(err, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	line, readErr := bufio.NewReader(out).ReadString('\n')
+	if err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	_ = c.Wait() // it was killed
+	mark := strings.TrimSpace(line)
+	if mark == "" {
+		t.Fatalf("the pool did not start: %v", readErr)
+	}
+	Await(t, "nothing is left", func() bool {
+		containers, err := docker("ps", "--all", "--quiet", "--filter", "label="+label+"="+mark)
+		networks, netErr := docker("network", "ls", "--quiet", "--filter", "label="+label+"="+mark)
+		files, globErr := filepath.Glob("/var/tmp/*" + mark)
+		return errors.Join(err, netErr, globErr) == nil && containers+networks == "" && len(files) == 0
+	})
+}
 
 // TestJob submits a job as a user, who has nothing but a token, and has it run in an image.
 func TestJob(t *testing.T) {
+	t.Parallel()
 	p := shared.Pool(t)
 	j := newJob(t, p, "apptainer exec --userns --contain --pid --ipc --cleanenv image.sif sh -c "+
 		`'echo "uid $(id -u) on $(hostname)"; test -d /.singularity.d && echo inside'`+"\necho answered > answer")
@@ -36,6 +105,7 @@ func TestJob(t *testing.T) {
 // TestOverlay has changes go to a directory of the job's. Over an image in a file that is done by FUSE everywhere; over one in a
 // directory the kernel does it where it can.
 func TestOverlay(t *testing.T) {
+	t.Parallel()
 	p := shared.Pool(t)
 	for _, c := range []struct{ machine, image, want string }{
 		{Main, "image.sif", "fuse"}, {"stacked", "image.sif", "fuse"}, {Main, "tree", "overlay"}, {"stacked", "tree", "fuse"},
@@ -56,6 +126,7 @@ func TestOverlay(t *testing.T) {
 
 // TestOutwards: a worker is reached by nobody, and reaches this host at the pool's address and no other.
 func TestOutwards(t *testing.T) {
+	t.Parallel()
 	p := shared.Pool(t)
 	l, err := net.Listen("tcp", net.JoinHostPort(p.Address, "0"))
 	if err != nil {
@@ -86,6 +157,7 @@ func TestOutwards(t *testing.T) {
 
 // TestCutAndHeal: a job goes on while nobody can see its machine, and its end is told when they can.
 func TestCutAndHeal(t *testing.T) {
+	t.Parallel()
 	p := shared.Pool(t)
 	j := newJob(t, p, "for i in $(seq 100); do sleep .1; [ -e go ] && exit 0; done; echo nobody came >&2")
 	j.submit(t, on("far"))
@@ -97,18 +169,6 @@ func TestCutAndHeal(t *testing.T) {
 	if j.read(t, "err") != "" || j.starts(t) != "1" {
 		t.Errorf("the job said %q and was started %s times", j.read(t, "err"), j.starts(t))
 	}
-}
-
-// TestKill: a job whose machine is gone is idle again when its lease is over, and another start is the pool's to give.
-func TestKill(t *testing.T) {
-	p := shared.Pool(t)
-	j := newJob(t, p, "exec sleep 600")
-	j.submit(t, on("far"), "job_lease_duration = 10")
-	j.runs(t, "1")
-	p.Kill(t, "far")
-	Await(t, "the job is idle again", func() bool { return j.attribute(t, "JobStatus") == "1" })
-	p.Revive(t, "far")
-	j.runs(t, "2")
 }
 
 // TestConfigure changes one machine, and only until the end of the test.
@@ -127,6 +187,7 @@ func TestConfigure(t *testing.T) {
 
 // TestCommands runs one as any program would find it on PATH.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	p := shared.Pool(t)
 	dir := p.TempDir(t)
 	write(t, filepath.Join(dir, "here.sub"), "executable = /bin/true\n+Has = \"$ENV(_CONDOR_WORD:no) $ENV(SECRET:no)\"\nqueue\n")

@@ -2,6 +2,7 @@ package condortest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,9 +50,12 @@ func (p *Pool) Heal(t testing.TB, name string) {
 func (p *Pool) Kill(t testing.TB, name string) {
 	t.Helper()
 	m := p.machine(t, name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if _, err := docker("kill", m.container); err != nil {
 		t.Fatal(err)
 	}
+	m.down = true
 	t.Cleanup(func() { p.Revive(t, name) })
 }
 
@@ -59,20 +63,38 @@ func (p *Pool) Kill(t testing.TB, name string) {
 func (p *Pool) Revive(t testing.TB, name string) {
 	t.Helper()
 	m := p.machine(t, name)
-	if running, _ := docker("inspect", "--format", "{{.State.Running}}", m.container); running == "true" {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !m.down {
 		return
 	}
+	if err := p.restart(m); err != nil {
+		t.Fatal(err)
+	}
+	m.down = false
+}
+
+// restart has a machine as it was before it was killed.
+func (p *Pool) restart(m *machine) error {
 	if _, err := docker("start", m.container); err != nil {
-		t.Fatal(err)
+		return err
 	}
+	was := m.address
 	if err := p.located(m); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if name != Main {
-		if err := m.closeInbound(); err != nil {
-			t.Fatal(err)
+	if m.address != was {
+		return fmt.Errorf("machine %s was at %s and is at %s: nobody would find it", m.name, was, m.address)
+	}
+	for name, uid := range p.accounts {
+		if err := m.addAccount(name, uid); err != nil {
+			return err
 		}
 	}
+	if m.name == Main {
+		return nil
+	}
+	return m.closeInbound()
 }
 
 // Configure gives a machine one more piece of configuration until the end of the test, and has its daemons read it.
@@ -104,8 +126,10 @@ func (p *Pool) machine(t testing.TB, name string) *machine {
 
 // tell shows the end of what the daemons wrote.
 func (p *Pool) tell(t testing.TB) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, m := range p.machines {
-		if m.pid == "" {
+		if m.pid == "" || m.down {
 			continue
 		}
 		out, err := m.run("sh", "-c", `cd /var/log/condor && for f in *Log* ; do echo "-- $f"; tail -n 25 "$f"; done`)

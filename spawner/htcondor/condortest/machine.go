@@ -20,6 +20,7 @@ type machine struct {
 	site      string // the directory of its own configuration
 	pid       string // of its first process, by the host's count
 	address   string
+	down      bool // it was killed
 }
 
 // machinePath is where programs are looked for inside.

@@ -21,15 +21,20 @@ type Shared struct {
 // Main runs the package's tests and ends the pool after them. It gives the exit code.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
-	s.once.Do(func() {}) // nobody starts it now
-	if s.pool == nil {
-		return code
-	}
-	if err := s.pool.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return max(code, 1)
 	}
 	return code
+}
+
+// Close ends the pool, if there is one, for a package whose tests need a Main of their own.
+func (s *Shared) Close() error {
+	s.once.Do(func() {}) // nobody starts it now
+	if s.pool == nil {
+		return nil
+	}
+	return s.pool.Close()
 }
 
 // Pool gives the pool, or skips the test where none can be.

@@ -12,18 +12,35 @@ import (
 // usersGroup is the group of all users, as on hosts of Slipway.
 const usersGroup = "100"
 
-// AddUser makes an account on all machines, with a home of its own on each. One that is there already is right.
+// AddUser makes an account on all machines, with a home of its own on each. One that is there already is right. A machine that is down
+// gets it when it is revived.
 func (p *Pool) AddUser(t testing.TB, name string, uid int) {
 	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.accounts[name]; ok && known != uid {
+		t.Fatalf("%s has uid %d in this pool, and not %d", name, known, uid)
+	} else if ok {
+		return
+	}
 	for _, m := range p.machines {
-		out, err := m.run("id", "--user", name)
-		switch {
-		case err != nil:
-			m.must(t, "useradd", "--uid", strconv.Itoa(uid), "--gid", usersGroup, "--create-home", "--shell", "/bin/sh", name)
-		case strings.TrimSpace(out) != strconv.Itoa(uid):
-			t.Fatalf("%s is uid %s on %s, and not %d", name, strings.TrimSpace(out), m.name, uid)
+		if m.down {
+			continue
+		}
+		if err := m.addAccount(name, uid); err != nil {
+			t.Fatal(err)
 		}
 	}
+	p.accounts[name] = uid
+}
+
+// addAccount makes one that may be there already.
+func (m *machine) addAccount(name string, uid int) error {
+	if _, err := m.run("id", "--user", name); err == nil {
+		return nil
+	}
+	_, err := m.run("useradd", "--uid", strconv.Itoa(uid), "--gid", usersGroup, "--create-home", "--shell", "/bin/sh", name)
+	return err
 }
 
 // As gives a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a token and by

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 )
@@ -21,11 +20,7 @@ func (a agents) Open(id spawner.ID, socket string, uid int) error {
 
 // Expect lets the agent of a workload in when it dials from another host.
 func (a agents) Expect(id spawner.ID) error {
-	links, ok := any(a.links).(interface{ Expect(id string) error })
-	if !ok {
-		return errs.New(errs.Unavailable, "agents on other hosts are not let in")
-	}
-	return links.Expect(string(id))
+	return a.links.Expect(string(id))
 }
 
 // Close ends the link.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -25,10 +26,11 @@ const AgentHeader = "Slipway-Agent"
 type Dialer struct {
 	agent string
 	pool  *sync.Pool
+	now   func() time.Time
 }
 
 // NewDialer makes a Dialer for this process.
-func NewDialer() *Dialer { return &Dialer{agent: rand.Text(), pool: newPool()} }
+func NewDialer() *Dialer { return &Dialer{agent: rand.Text(), pool: newPool(), now: time.Now} }
 
 // Dial connects. Its errors are for the log of the workload: they say what is wrong in plain words.
 func (d *Dialer) Dial(ctx context.Context, u control.Uplink) (net.Conn, error) {
@@ -42,7 +44,8 @@ func (d *Dialer) Dial(ctx context.Context, u control.Uplink) (net.Conn, error) {
 	}
 	h := &handshake{pool: d.pool}
 	h.transport = &http.Transport{
-		DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, DialContext: h.dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, DialContext: h.dial,
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Time: d.now},
 		TLSHandshakeTimeout: handshakeTime, ResponseHeaderTimeout: handshakeTime,
 	}
 	ws, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{
@@ -50,7 +53,7 @@ func (d *Dialer) Dial(ctx context.Context, u control.Uplink) (net.Conn, error) {
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + u.Token}, AgentHeader: {d.agent}},
 	})
 	if err != nil {
-		return nil, explainDial(ctx, at, answer, err)
+		return nil, d.explain(ctx, at, answer, err)
 	}
 	return newWire(ws, h.out, h.raw), nil
 }

@@ -21,13 +21,13 @@ import (
 // skew is by how much two clocks may differ without a word about it.
 const skew = 2 * time.Minute
 
-// explainDial says why the service cannot be reached, in words for a user who will show them to an administrator.
-func explainDial(ctx context.Context, at *url.URL, answer *http.Response, err error) error {
+// explain says why the service cannot be reached, in words for a user who will show them to an administrator.
+func (d *Dialer) explain(ctx context.Context, at *url.URL, answer *http.Response, err error) error {
 	if answer != nil && answer.StatusCode != http.StatusSwitchingProtocols {
 		return explainAnswer(at, answer)
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
-		return explainTime(at, e.Cert, time.Now(), theirTime(ctx, at))
+		return explainTime(at, e.Cert, d.now(), theirTime(ctx, at))
 	}
 	why := "the service at " + at.Host + " cannot be reached"
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
@@ -38,7 +38,7 @@ func explainDial(ctx context.Context, at *url.URL, answer *http.Response, err er
 		return errs.New(errs.Unavailable, "the certificate of %s is signed by an authority that is not known here", at.Host).
 			With("the administrator names that authority's certificate in uplink.ca_file of the service")
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return errs.New(errs.Unavailable, "what answers at %s does not speak TLS", at.Host).
 			With("the administrator names an HTTPS address in uplink.url")
 	}
@@ -51,12 +51,16 @@ func explainDial(ctx context.Context, at *url.URL, answer *http.Response, err er
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return errs.New(errs.Unavailable, "%s: no answer in time", why).With("a firewall may be in between: the worker must reach that port")
 	}
-	return errs.New(errs.Unavailable, "%s: %w", why, err)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return errs.New(errs.Unavailable, "%s: %w", why, err).With("the service's administrator looks at uplink.url")
 }
 
 // refusal is the body of an error of the service.
 type refusal struct {
 	Error struct {
+		Code    string `json:"code"`
 		Message string `json:"message"`
 		Remedy  string `json:"remedy"`
 	} `json:"error"`
@@ -69,21 +73,12 @@ func explainAnswer(at *url.URL, answer *http.Response) error {
 	if err == nil {
 		err = json.Unmarshal(body, &r)
 	}
-	kind := kindOf(answer.StatusCode)
-	if err != nil || r.Error.Message == "" {
-		return errs.New(kind, "what answers at %s opens no link: HTTP status %d", at.Host, answer.StatusCode).
+	kind := errs.ByCode(r.Error.Code)
+	if err != nil || kind == errs.Internal {
+		return errs.New(errs.Unavailable, "what answers at %s opens no link: HTTP status %d", at.Host, answer.StatusCode).
 			With("the administrator looks at uplink.url, and whether a proxy in between lets websockets through")
 	}
 	return errs.New(kind, "the service at %s opens no link: %s", at.Host, r.Error.Message).With(r.Error.Remedy)
-}
-
-func kindOf(status int) errs.Kind {
-	for _, row := range errs.Table() {
-		if row.Status == status && row.Kind != errs.Internal {
-			return row.Kind
-		}
-	}
-	return errs.Unavailable
 }
 
 // explainTime says whether a certificate is out of its time, or a clock is wrong. The service's own clock decides; zero: it is not

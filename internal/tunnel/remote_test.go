@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log/slog"
@@ -25,27 +26,34 @@ const token = "the-token"
 type afar struct {
 	id     string
 	links  *Links
+	serves atomic.Pointer[Links] // the same, for the server
 	server *httptest.Server
 	cut    *cutter
 	stop   func() // ends the links
 }
 
-func newAfar(t testing.TB, changed func(string, bool)) *afar {
+func newAfar(t testing.TB, changed func(string, bool), change ...func(*http.Server)) *afar {
 	t.Helper()
 	a := &afar{id: "s-0123456789abcdef", cut: &cutter{}}
 	a.serve(t, changed)
 	a.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := error(errs.New(errs.Forbidden, "the credential is of no active workload"))
 		if r.Header.Get("Authorization") == "Bearer "+token {
-			err = a.links.Upgrade(w, r, a.id)
+			err = a.serves.Load().Upgrade(w, r, a.id)
 		}
 		if err != nil {
-			w.WriteHeader(errs.RowOf(errs.KindOf(err)).Status)
-			_, _ = io.WriteString(w, `{"error":{"message":"`+errs.Brief(err)+`"}}`)
+			row := errs.RowOf(errs.KindOf(err))
+			w.WriteHeader(row.Status)
+			_, _ = io.WriteString(w, `{"error":{"code":"`+row.Code+`","message":"`+errs.Brief(err)+`"}}`)
 		}
 	}))
 	a.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 	a.cut.Listener, a.server.Listener = a.server.Listener, a.cut
+	c := certificate(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), net.ParseIP("127.0.0.1"))
+	a.server.TLS = &tls.Config{Certificates: []tls.Certificate{c}}
+	for _, f := range change {
+		f(a.server.Config)
+	}
 	a.server.StartTLS()
 	t.Cleanup(func() { a.cut.all(); a.stop(); a.server.Close() })
 	return a
@@ -58,6 +66,7 @@ func (a *afar) serve(t testing.TB, changed func(string, bool)) {
 	if err := a.links.Expect(a.id); err != nil {
 		t.Fatal(err)
 	}
+	a.serves.Store(a.links)
 	a.stop = run(t, a.links.Run)
 }
 

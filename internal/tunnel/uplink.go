@@ -14,7 +14,7 @@ import (
 
 const (
 	firstPause   = 20 * time.Millisecond
-	flapPause    = 100 * time.Millisecond
+	flapPause    = 50 * time.Millisecond
 	lastPause    = time.Second
 	farPause     = 2 * time.Second
 	refusedPause = 30 * time.Second

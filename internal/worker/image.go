@@ -3,12 +3,14 @@ package worker
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"slipway/internal/errs"
 )
@@ -38,11 +40,12 @@ func (w *worker) atPath() (string, error) {
 	if err != nil || st.IsDir() {
 		return path, err
 	}
-	return path, checkImage(path, w.plan.Image.Size)
+	return path, checkImage(path)
 }
 
-// checkImage refuses a file that is no image, or not all of one. size 0: it is not known.
-func checkImage(path string, size int64) error {
+// checkImage refuses a file that is no image, or not all of one. How large an image is it says itself: its environment does not, for
+// whoever signs an image adds to it.
+func checkImage(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -52,21 +55,108 @@ func checkImage(path string, size int64) error {
 	if err != nil {
 		return err
 	}
-	if !st.Mode().IsRegular() || size > 0 && st.Size() != size {
-		return fmt.Errorf("%s has %d bytes, and the image has %d", path, st.Size(), size)
-	}
-	const sifMagic, sifAt, squashMagic = "SIF_MAGIC\x00", 32, "hsqs"
-	head := make([]byte, sifAt+len(sifMagic))
-	if _, err := io.ReadFull(f, head); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	if !bytes.HasSuffix(head, []byte(sifMagic)) && !bytes.HasPrefix(head, []byte(squashMagic)) {
+	head := make([]byte, 128)
+	if _, err := io.ReadFull(f, head); err != nil || !st.Mode().IsRegular() {
 		return fmt.Errorf("%s is no image for Apptainer", path)
+	}
+	least, known := imageSize(head)
+	if !known {
+		return fmt.Errorf("%s is no image for Apptainer", path)
+	}
+	if st.Size() < least {
+		return fmt.Errorf("%s is damaged: it has %d bytes of %d", path, st.Size(), least)
 	}
 	return nil
 }
 
-// noImage says that the image is not to be had.
-func noImage(digest string, missing error) error {
-	return errs.New(errs.NotFound, "the image of environment %.19s is not to be had on the worker node: %w", digest, missing).With(administrator)
+// imageSize reads from its first 128 bytes how many an image has: a SIF, or a squashfs alone.
+func imageSize(head []byte) (n int64, known bool) {
+	const sifMagic, sifMagicAt, sifDataAt, squashMagic, squashUsedAt = "SIF_MAGIC\x00", 32, 112, "hsqs", 40
+	number := func(at int) int64 { return int64(binary.LittleEndian.Uint64(head[at:])) }
+	switch {
+	case bytes.HasPrefix(head[sifMagicAt:], []byte(sifMagic)):
+		n = number(sifDataAt) + number(sifDataAt+8)
+	case bytes.HasPrefix(head, []byte(squashMagic)):
+		n = number(squashUsedAt)
+	}
+	return n, n > 0
+}
+
+// fetched gives the image from the node's cache, or from the service. missing is why it is not where the plan has it.
+func (w *worker) fetched(ctx context.Context, missing error) (path string, release func(), err error) {
+	get, err := w.download()
+	if err != nil {
+		return "", nil, w.noImage(missing, err)
+	}
+	w.log.Info("the image has to be fetched", "why", missing)
+	if w.plan.Cache != "" {
+		path, release, err = w.fromCache(ctx, get)
+		if err == nil || ctx.Err() != nil {
+			return path, release, err
+		}
+		if !errors.Is(err, errNoCache) {
+			return "", nil, w.noImage(missing, err)
+		}
+		w.log.Warn("the image is fetched for this run alone", "error", err)
+	}
+	path = w.box.path(imageFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", nil, err
+	}
+	err = errors.Join(get.into(ctx, f), f.Close())
+	if err == nil {
+		err = checkImage(path)
+	}
+	if err != nil {
+		return "", nil, w.noImage(missing, errors.Join(err, os.Remove(path)))
+	}
+	return path, func() {}, nil
+}
+
+// errNoCache says that the node has no cache for this image, which is no reason not to fetch it.
+var errNoCache = errors.New("the node's cache cannot be used")
+
+func (w *worker) fromCache(ctx context.Context, get *download) (path string, release func(), err error) {
+	digits, ok := strings.CutPrefix(w.plan.Image.Digest, "sha256:")
+	if !ok || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return "", nil, fmt.Errorf("%w: %q is no digest", errNoCache, w.plan.Image.Digest)
+	}
+	c, err := openCache(w.plan.Cache, w.plan.CacheSize, w.log)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", errNoCache, err)
+	}
+	var failed error
+	path, release, err = c.get(ctx, digits, w.plan.Image.Size, func(ctx context.Context, f *os.File) error {
+		failed = get.into(ctx, f)
+		return failed
+	})
+	if err != nil && (failed == nil || errs.Is(failed, errs.NoSpace)) {
+		return "", nil, fmt.Errorf("%w: %w", errNoCache, err)
+	}
+	return path, release, err
+}
+
+// download is how the image comes from the service.
+func (w *worker) download() (*download, error) {
+	u, err := w.box.uplink()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && u.Image == "" {
+		return nil, errors.New("no address is known at which the service has it")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newDownload(u, w.log)
+}
+
+// noImage says that the image is not to be had, neither where the plan has it nor from the service.
+func (w *worker) noImage(missing, err error) error {
+	remedy := administrator
+	if told, ok := errors.AsType[*errs.Error](err); ok && told.Remedy != "" {
+		remedy = told.Remedy
+	}
+	if e := noRoom(err); errs.Is(e, errs.NoSpace) {
+		return e
+	}
+	return errs.New(errs.NotFound, "the image of environment %.19s is not to be had on the worker node: %s; %w", w.plan.Image.Digest, missing, err).With(remedy)
 }

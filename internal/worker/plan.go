@@ -29,18 +29,21 @@ const (
 
 // Plan is all that the worker needs to know. It holds no secret.
 type Plan struct {
-	ID        string            `json:"id"`
-	Launch    string            `json:"launch"` // the run, as spawner.Workload.Run gives it
-	Session   bool              `json:"session"`
-	Image     Image             `json:"image"`
-	Apptainer string            `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
-	Cache     string            `json:"cache,omitempty"`     // a directory of the node, for images of all users' jobs; empty: each fetches its own
-	Login     string            `json:"login"`               // of the user, inside
-	Home      string            `json:"home"`                // inside
-	HomeDir   string            `json:"home_dir,omitempty"`  // on the node; where it is not there or another's, home is empty and lasts as long as the run
-	Binds     []string          `json:"binds,omitempty"`     // of the node, such as /cvmfs: bound where they are there
-	Env       map[string]string `json:"env,omitempty"`       // public
-	GPU       bool              `json:"gpu,omitempty"`       // make the node's NVIDIA driver usable inside
+	ID        string `json:"id"`
+	Launch    string `json:"launch"` // the run, as spawner.Workload.Run gives it
+	Session   bool   `json:"session"`
+	Image     Image  `json:"image"`
+	Apptainer string `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
+	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root puts into it is
+	// for all. Where it is not there, each user has a directory beside it. Empty: each run fetches its own.
+	Cache     string            `json:"cache,omitempty"`
+	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 100 GiB
+	Login     string            `json:"login"`                // of the user, inside
+	Home      string            `json:"home"`                 // inside
+	HomeDir   string            `json:"home_dir,omitempty"`   // on the node; where it is not there or another's, home is empty and lasts as long as the run
+	Binds     []string          `json:"binds,omitempty"`      // of the node, such as /cvmfs: bound where they are there
+	Env       map[string]string `json:"env,omitempty"`        // public
+	GPU       bool              `json:"gpu,omitempty"`        // make the node's NVIDIA driver usable inside
 	TimeLimit time.Duration     `json:"time_limit,omitempty"`
 	Grace     time.Duration     `json:"grace,omitempty"` // between asking the app to end and killing it
 }
@@ -49,7 +52,7 @@ type Plan struct {
 type Image struct {
 	Path   string `json:"path,omitempty"` // on a file system that the nodes share, or in the sandbox
 	Digest string `json:"digest"`         // of the environment; its SIF is to be had at control.Uplink.Image
-	Size   int64  `json:"size,omitempty"` // bytes of the SIF
+	Size   int64  `json:"size,omitempty"` // bytes of the SIF, about
 }
 
 // End is how a run ended, in the worker's words.

@@ -23,6 +23,7 @@ const (
 	scratchDir = "scratch" // /tmp and /var/tmp inside
 	overlayDir = "overlay" // a session's changes
 	imageFile  = "image"   // what was fetched, where there is no cache
+	reserved   = "reserve" // room for the last word, on a disk that the run has filled
 )
 
 const maxPlan = 1 << 20 // bytes of a plan, or of an uplink
@@ -47,11 +48,16 @@ func (s sandbox) begin(e End) error {
 	if err := os.MkdirAll(s.path(OutDir, FilesDir), 0o700); err != nil {
 		return fmt.Errorf("make the directory that comes back: %w", err)
 	}
-	return s.write(e)
+	if err := s.write(e); err != nil {
+		return err
+	}
+	_ = os.WriteFile(s.path(reserved), make([]byte, 4*tailSize), 0o600) // where even that does not fit, the end is about to be told
+	return nil
 }
 
 // finish writes down how it ended. On a full disk what the run has used makes room.
 func (s sandbox) finish(e End) error {
+	_ = os.Remove(s.path(reserved))
 	err := s.write(e)
 	if err == nil {
 		return nil

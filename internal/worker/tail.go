@@ -24,7 +24,7 @@ func (t *tail) Write(b []byte) (int, error) {
 // text gives whole lines, fit for a terminal.
 func (t *tail) text() string {
 	s := string(t.kept)
-	if _, rest, found := strings.Cut(s, "\n"); t.cut && found {
+	if _, rest, _ := strings.Cut(s, "\n"); t.cut && rest != "" {
 		s = rest
 	}
 	return strings.Map(func(r rune) rune {

@@ -9,6 +9,7 @@ import (
 
 const (
 	administrator = "tell your administrator, naming the worker node"
+	damaged       = "the image is damaged"
 	fullDisk      = "the disk of the worker node is full"
 	moreDisk      = "ask for more disk, or start it again: another node may have room"
 )
@@ -29,7 +30,8 @@ func troubles() []trouble {
 		{"/dev/fuse", "the worker node cannot mount the image: FUSE is not to be had there", administrator + ": /dev/fuse must be there, and open to everybody"},
 		{"squashfuse", "the worker node cannot mount the image", administrator + ": Apptainer needs squashfuse there"},
 		{"overlay", "the worker node cannot keep a session's changes: it has no overlays for Apptainer", administrator + ": `enable overlay` in apptainer.conf, and fuse-overlayfs"},
-		{"image format not recognized", "the image is damaged", "start it again; if that does not help, freeze the environment again"},
+		{"image format not recognized", damaged, "start it again; if that does not help, freeze the environment again"},
+		{"incompatible sif", damaged, "start it again; if that does not help, freeze the environment again"},
 		{"could not open image", "the image cannot be opened on the worker node", administrator},
 	}
 }

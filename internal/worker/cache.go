@@ -1,0 +1,268 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	mostCached = int64(100) << 30 // bytes of one user's images, where the plan names no number
+	keepFree   = 20               // one part in so many of the file system stays free
+	lockEvery  = 200 * time.Millisecond
+
+	imageExt = ".sif"
+	lockExt  = ".lock" // held by who fetches
+	partExt  = ".part" // what has come so far, kept from run to run
+)
+
+// cache is where a node keeps one user's images, for her next runs there: a directory that nobody else can read or write. Several runs of
+// a node fetch an image once. A run holds the lock of its image while it uses it, and the others take no image from it to make room.
+//
+// What the administrator has put into the directory above, as <64 digits of the digest>.sif, is for everybody.
+type cache struct {
+	dir    string
+	shared string // the directory above; empty: it is not to be trusted, or there is none
+	most   int64
+	log    *slog.Logger
+}
+
+// openCache makes a user's part of the directory that a plan names; next to it, where there is no such directory.
+func openCache(dir string, most int64, log *slog.Logger) (*cache, error) {
+	c := &cache{most: most, log: log}
+	if c.most <= 0 {
+		c.most = mostCached
+	}
+	me := strconv.Itoa(os.Getuid())
+	c.dir = dir + "-" + me
+	if plainDir(dir) {
+		c.dir, c.shared = filepath.Join(dir, me), dir
+	}
+	if err := safe(filepath.Dir(c.dir)); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	st, err := os.Lstat(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() || ownerOf(st) != os.Getuid() || st.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is no directory of this user's alone", c.dir)
+	}
+	return c, nil
+}
+
+// safe refuses a directory in which others could put their file in the place of somebody else's.
+func safe(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if owner := ownerOf(st); owner != 0 && owner != os.Getuid() || st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0 {
+		return fmt.Errorf("others may change what is in %s", dir)
+	}
+	return nil
+}
+
+// provided gives the image that the administrator has put there; empty: there is none.
+func (c *cache) provided(digits string) string {
+	if c.shared == "" {
+		return ""
+	}
+	path := filepath.Join(c.shared, digits+imageExt)
+	st, err := os.Lstat(path)
+	if err != nil || ownerOf(st) != 0 || st.Mode().Perm()&0o022 != 0 || checkImage(path) != nil {
+		return ""
+	}
+	return path
+}
+
+// get gives the image of that name, which fetch brings if it is not there. release lets go of it.
+func (c *cache) get(ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error) (path string, release func(), err error) {
+	if path := c.provided(digits); path != "" {
+		return path, func() {}, nil
+	}
+	for range 10 { // others make room, and take it again
+		if path, release, ok := c.use(digits); ok {
+			return path, release, nil
+		}
+		if err := c.bring(ctx, digits, size, fetch); err != nil {
+			return "", nil, err
+		}
+	}
+	return "", nil, fmt.Errorf("what was fetched into %s does not stay there", c.dir)
+}
+
+// use takes hold of an image that is there and whole. One that is not is removed.
+func (c *cache) use(digits string) (path string, release func(), ok bool) {
+	path = filepath.Join(c.dir, digits+imageExt)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil && same(f, path) {
+		err := checkImage(path)
+		if err == nil {
+			now := time.Now()
+			_ = os.Chtimes(path, now, now) // who was used last goes last
+			return path, func() { _ = f.Close() }, true
+		}
+		c.log.Warn("an image in the node's cache is damaged: fetching it anew", "error", err)
+		_ = os.Remove(path)
+	}
+	_ = f.Close()
+	return "", nil, false
+}
+
+// same reports whether a path still leads to an open file.
+func same(f *os.File, path string) bool {
+	is, err := f.Stat()
+	at, err2 := os.Lstat(path)
+	return err == nil && err2 == nil && os.SameFile(is, at)
+}
+
+// bring fetches an image, unless another run has done so meanwhile.
+func (c *cache) bring(ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error) error {
+	lock, err := c.lock(ctx, digits)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	path, part := filepath.Join(c.dir, digits+imageExt), filepath.Join(c.dir, digits+partExt)
+	if checkImage(path) == nil {
+		return nil
+	}
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := c.makeRoom(digits, size, f); err != nil {
+		return err
+	}
+	if err := errors.Join(fetch(ctx, f), f.Sync()); err != nil {
+		return err
+	}
+	if err := checkImage(part); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, path)
+}
+
+// lock waits for the right to fetch an image.
+func (c *cache) lock(ctx context.Context, digits string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(c.dir, digits+lockExt), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for told := false; ; told = true {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+		}
+		if !told {
+			c.log.Info("another run of this node fetches the image")
+		}
+		if !sleep(ctx, lockEvery) {
+			return nil, errors.Join(ctx.Err(), f.Close())
+		}
+	}
+}
+
+// kept is a file of the cache.
+type kept struct {
+	path string
+	used time.Time
+	size int64
+}
+
+// makeRoom removes what nobody uses, the longest unused first, until size bytes more fit.
+func (c *cache) makeRoom(digits string, size int64, part *os.File) error {
+	list, total := c.list(digits)
+	missing := max(size-occupied(part), 0)
+	for {
+		free, least, err := room(c.dir)
+		if err != nil {
+			return err
+		}
+		if total+size <= c.most && free-missing >= least {
+			return nil
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("%s has no room for an image of %d MB: %w", c.dir, size/1e6, unix.ENOSPC)
+		}
+		if c.drop(list[0]) {
+			total -= list[0].size
+		}
+		list = list[1:]
+	}
+}
+
+func occupied(f *os.File) int64 {
+	n, err := size(f)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// list gives the images and the parts of images but those of one name, the longest unused first, and how many bytes they have.
+func (c *cache) list(except string) (list []kept, total int64) {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil, 0
+	}
+	for _, e := range entries {
+		digits, ext, _ := strings.Cut(e.Name(), ".")
+		st, err := e.Info()
+		if err != nil || digits == except || "."+ext != imageExt && "."+ext != partExt {
+			continue
+		}
+		list = append(list, kept{path: filepath.Join(c.dir, e.Name()), used: st.ModTime(), size: st.Size()})
+		total += st.Size()
+	}
+	slices.SortFunc(list, func(a, b kept) int { return a.used.Compare(b.used) })
+	return list, total
+}
+
+// drop removes a file of the cache that nobody uses: no run holds an image, and nobody fetches what there is a part of.
+func (c *cache) drop(k kept) bool {
+	holder := k.path
+	if base, ok := strings.CutSuffix(k.path, partExt); ok {
+		holder = base + lockExt
+	}
+	f, err := os.OpenFile(holder, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	c.log.Info("an image leaves the node's cache", "path", k.path, "used", k.used)
+	return os.Remove(k.path) == nil
+}
+
+// room gives the free bytes of a file system, and how many are to stay so.
+func room(dir string) (free, least int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize / keepFree, nil
+}

@@ -299,13 +299,13 @@ func TestFreezeOnAWorker(t *testing.T) {
 			who, owner := name, test.owner
 			w := newWorker(t, test.who, program, test.over(t, sif))
 			want := w.works(test.script)
-			e := s.freezeAfar(t, who, afar{image: image, environment: from, owner: owner, changes: w.client.Changes})
+			e := s.freezeAfar(t, who, afar{environment: from, owner: owner, changes: w.client.Changes})
 			frozen, err := s.library.Ready(t.Context(), e.Digest)
 			must(t, err)
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(w.sees(frozen), "\n")); diff != "" {
 				t.Error("the session saw (-), and the environment shows (+):", diff)
 			}
-			if again := s.freezeAfar(t, who, afar{image: image, environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
+			if again := s.freezeAfar(t, who, afar{environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
 				t.Errorf("unchanged it is %s, and was %s", again.Digest, e.Digest)
 			}
 			looksRight(t, frozen, owner)
@@ -357,7 +357,7 @@ func looksRight(t *testing.T, sif string, owner *pack.Owner) {
 func TestFreezeOnAWorkerCut(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Docker)
 	s := farService(t)
-	image := tinyImage(t)
+	from := s.environment(t, tinyImage(t))
 	for name, test := range map[string]struct {
 		stream string
 		err    error
@@ -367,7 +367,7 @@ func TestFreezeOnAWorkerCut(t *testing.T) {
 		"none": {"", errs.New(errs.Missing, "this session has no overlay"), errs.Missing},
 		"else": {"HTTP/1.1 400 Bad Request", nil, errs.Invalid},
 	} {
-		a := afar{image: image, changes: func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
+		a := afar{environment: from, changes: func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(test.stream)), test.err
 		}}
 		if _, _, err := s.captureAfar(t.Context(), a, func(hubapi.Progress) {}); !errs.Is(err, test.want) {

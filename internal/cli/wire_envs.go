@@ -328,8 +328,13 @@ func (f *freezer) inUse(ctx context.Context) ([]string, error) {
 	all, err := f.engine.List(ctx, spawner.Caller{System: true})
 	var out []string
 	for _, w := range all {
-		if w.Spec.Environment != "" && (w.Kind != spawner.Job || w.Phase.Active()) {
-			out = append(out, w.Spec.Environment)
+		if w.Kind == spawner.Job && !w.Phase.Active() {
+			continue
+		}
+		for _, digest := range []string{w.Spec.Environment, w.From, w.Kept} {
+			if digest != "" {
+				out = append(out, digest)
+			}
 		}
 	}
 	return out, err

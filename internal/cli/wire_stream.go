@@ -5,63 +5,121 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"time"
 
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/pack"
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
+	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
-// afar is a session that runs where there is no engine, such as under Apptainer on a worker node. Only its agent reads its changes.
+// afar is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its agent reads its changes, and
+// they are over the environment that it was started from.
 type afar struct {
-	image       string // the reference of the image that it, or its environment, stands on
-	environment string // the digest of the one that it was started from; empty: it was started from the image
+	environment string // its digest
 	// owner is who the session's user is in environments; nil: it ran as root, and what is in it is of who it was there.
 	owner  *pack.Owner
 	mounts []string // paths inside at which something else was mounted
-	// changes asks its agent.
+	room   int64    // bytes that an environment of it may have of its own
+	// carried says that nobody but the session gets what comes of it.
+	carried bool
+	// changes gives what it has changed, as package images/pack streams it; nil: nothing.
 	changes func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 }
 
-// captureAfar gives the file tree of such a session, as the library of environments wants it: over the image, also when the session was
-// started from an environment, whose changes come first. done removes what was copied.
+// captureAfar gives the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
+// changes come first. done removes what was copied.
 func (s *service) captureAfar(ctx context.Context, a afar, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
-	image := a.image
-	var fill func(context.Context, string) error
-	if a.environment != "" {
-		from, err := s.library.Thaw(ctx, a.environment)
-		if err != nil {
+	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
+		if _, err := s.library.Thaw(ctx, a.environment); err != nil {
 			return images.Source{}, nil, err
 		}
-		image, fill = from.Image, from.Fill
 	}
-	has, err := s.docker.Layers(ctx, image, func(message string, percent int) {
-		tell(hubapi.Progress{Stage: "fetching", Message: message, Percent: float64(percent)})
-	})
+	under, release, err := s.library.Beneath(ctx, a.environment)
 	if err != nil {
-		return images.Source{}, nil, fmt.Errorf("look for the image that the session stands on: %w", err)
+		return images.Source{}, nil, fmt.Errorf("look for what the session was started from: %w", err)
 	}
-	source = sourceOf(has, a.image)
-	source.Mounts = a.mounts
 	strip, err := tree.NewStrip(s.cfg.Environments.Strip)
 	if err != nil {
+		release()
 		return images.Source{}, nil, err
 	}
-	return s.copied(ctx, source, a.fetch(strip.Rules(), source.Layers, fill), tell)
+	source = under.Source
+	source.Mounts = a.mounts
+	if !a.carried {
+		source.Layers = s.layersOf(ctx, source.Base.Digest)
+	}
+	source, remove, err := s.copied(ctx, source, a.fetch(strip.Rules(), source.Layers, under, s.cfg.Environments.MaxFiles), tell)
+	if err != nil {
+		release()
+		return images.Source{}, nil, err
+	}
+	return source, func() { remove(); release() }, nil
+}
+
+// layersOf gives the directories of an image, where the engine still has it. With them any change can be frozen, and a frozen tree compared.
+func (s *service) layersOf(ctx context.Context, image string) []string {
+	has, err := s.docker.Layers(ctx, image, func(string, int) {})
+	if err != nil {
+		s.log.Info("the engine does not have the image of a session any more", "image", image, "error", err)
+		return nil
+	}
+	return has.Layers
 }
 
 // fetch unpacks what the session's agent streams. What never travels does not even leave the session's host.
-func (a afar) fetch(strip, layers []string, fill func(context.Context, string) error) fetch {
+func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64) fetch {
 	return func(ctx context.Context, dir string, tell func(string, int)) (upper string, _ []string, err error) {
+		if a.changes == nil {
+			upper = filepath.Join(dir, "upper")
+			return upper, layers, errors.Join(os.Mkdir(upper, 0o755), under.Fill(ctx, upper))
+		}
 		stream, err := a.changes(ctx, control.ChangesRequest{Strip: strip})
 		if err != nil {
 			return "", nil, err
 		}
-		upper, err = pack.Unpack(ctx, stream, pack.Target{Dir: dir, Fill: fill, Owner: a.owner, Layers: layers, Progress: arriving(tell)})
+		upper, err = pack.Unpack(ctx, &listener{stream: stream}, pack.Target{
+			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under), Limits: pack.Limits{Bytes: mostBytes(a.room), Entries: entries},
+			Progress: arriving(tell),
+		})
 		return upper, layers, errors.Join(err, stream.Close())
 	}
+}
+
+// imageOf tells of an image what package pack wants to know.
+func imageOf(b images.Beneath) *pack.Image {
+	return &pack.Image{
+		Has: func(path string) (bool, error) { return b.Has(path), nil },
+		Directory: func(path string) (pack.Owner, bool, error) {
+			uid, gid, found := b.Directory(path)
+			return pack.Owner{UID: uid, GID: gid}, found, nil
+		},
+	}
+}
+
+// mostBytes is how much may come for an environment that may have so many bytes of its own: more than that does not get so small when it
+// is compressed, unless it holds next to nothing.
+func mostBytes(room int64) int64 { return min(room, 1<<36)*8 + 1<<30 }
+
+// silence is how long a session's agent may say nothing while its changes come: it holds a freeze, and room on this host's disk.
+const silence = 2 * time.Minute
+
+// listener reads a stream, and closes it when nothing comes for too long.
+type listener struct{ stream io.ReadCloser }
+
+// Read reads what comes.
+func (l *listener) Read(p []byte) (int, error) {
+	given := time.AfterFunc(silence, func() { _ = l.stream.Close() }) // so that Read returns
+	n, err := l.stream.Read(p)
+	if !given.Stop() {
+		return n, errs.New(errs.Unavailable, "nothing more has come from the session for %s", silence).With("look at whether its host still has a network, and try again")
+	}
+	return n, err
 }
 
 // arriving tells of a stream, about every 8 MiB.

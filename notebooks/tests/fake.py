@@ -6,6 +6,7 @@ Jobs really run: the fake executes their argv in a directory with their files, a
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
 import json
 import os
@@ -47,6 +48,7 @@ class Job:
         self.log = b""
         self.events: list[Doc] = []
         self.inputs = set(body["files"])
+        self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def event(self, message: str, percent: int = -1, **extra: bool) -> None:
@@ -56,7 +58,7 @@ class Job:
         for name, data in self.body["files"].items():
             (self.directory / name).write_bytes(base64.b64decode(data))
         self.event("queued")
-        env = {**os.environ, **self.body["env"]}
+        env = {**os.environ, **self.body["env"], **self.environment}
         self.process = subprocess.Popen(
             self.body["argv"], cwd=self.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -87,6 +89,7 @@ class FakeService:
         self.lock = threading.RLock()
         self.jobs: dict[str, Job] = {}
         self.requests: dict[str, str] = {}
+        self.changes: list[tuple[str, str]] = []
         self.sessions: dict[str, Doc] = {}
         self.session_events: dict[tuple[str, str], list[Doc]] = {}
         self.environments: list[Doc] = []
@@ -488,10 +491,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def get_jobs(self, id: str = "", what: str = "", name: str = "") -> None:
         if not id:
-            self._json({"jobs": [job.doc for job in self.fake.jobs.values()]})
+            self._json(self._listed())
             return
         job = self._job(id)
-        if what == "events":
+        if what == "why":
+            self._json(self._why(id))
+        elif what == "events":
             self._events(job.events)
         elif what == "log":
             self._stream(self._log(job), "text/plain")
@@ -523,30 +528,106 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.01)
 
     def post_jobs(self, id: str = "", what: str = "") -> None:
-        if what == "cancel":
+        if id:
             job = self._job(id)
-            job.doc["canceling"] = True
-            if job.process:
-                job.process.kill()
+            self._change(job, what)
             self._json(job.doc, 202)
             return
         with self.fake.lock:
             known = self.fake.requests.get(self.body["request_id"])
-            job = self.fake.jobs[known] if known else self._submit()
+            jobs = [job for job in self.fake.jobs.values() if job.doc["request"] == known] if known else self._submit()
         if self.fake.faults and self.fake.faults[0][0] == "after submit":
             self.fake.fault("after submit")
-        self._json(job.doc, 202)
+        docs = [job.doc for job in jobs]
+        self._json({"jobs": docs} if "points" in self.body else docs[0], 202)
 
-    def _submit(self) -> Job:
+    def _change(self, job: Job, what: str) -> None:
+        self.fake.changes.append((job.doc["id"], what))
+        if what == "cancel":
+            job.doc["canceling"] = True
+            if job.process:
+                job.process.kill()
+        elif what in ("hold", "release"):
+            job.doc["held"] = what == "hold"
+
+    def _submit(self) -> list[Job]:
+        points = self.body.get("points") or [None]
+        scan = f"scan-{len(self.fake.requests) + 1}" if "points" in self.body else ""
+        jobs = [self._enter(scan, number, point) for number, point in enumerate(points)]
+        self.fake.requests[self.body["request_id"]] = jobs[0].doc["request"]
+        for job in jobs:
+            threading.Thread(target=job.run, daemon=True).start()
+        return jobs
+
+    def _enter(self, scan: str, number: int, point: Doc | None) -> Job:
         id = f"j-{len(self.fake.jobs) + 1}"  # noqa: A001
         keys = ("name", "environment", "cpus", "memory", "time_limit", "gpu", "backend")
-        doc = {"id": id, "kind": "job", "user": "alice", "state": "pending", "phase": "pending", "outcome": None}
+        doc: Doc = {"id": id, "kind": "job", "user": "alice", "state": "pending", "phase": "pending", "outcome": None}
         doc.update({key: self.body[key] for key in keys if key in self.body})
+        doc["request"] = scan or id
         job = Job(doc, self.body, Path(tempfile.mkdtemp(dir=self.fake.directory)))
+        if point is not None:
+            doc.update(scan=scan, point=number, parameters=point["parameters"])
+            text = json.dumps(point["parameters"])
+            job.environment = {**point["parameters"], "SLIPWAY_PARAMETERS": text, "SLIPWAY_POINT": str(number)}
         self.fake.jobs[id] = job
-        self.fake.requests[self.body["request_id"]] = id
-        threading.Thread(target=job.run, daemon=True).start()
         return job
+
+    # --- scans
+
+    def _points(self, scan: str) -> list[Job]:
+        with self.fake.lock:
+            found = [job for job in self.fake.jobs.values() if job.doc.get("scan") == scan]
+        if not found:
+            raise Fault("not_found", 404, f"there is no scan {scan}")
+        return found
+
+    def _scan(self, id: str) -> Doc:
+        docs = [job.doc for job in self._points(id)]
+        states = collections.Counter(doc["state"] for doc in docs)
+        first = {key: docs[0].get(key, "") for key in ("name", "environment", "backend", "user")}
+        failed = [doc["outcome"]["reason"] for doc in docs if doc["state"] == "failed"]
+        held = sum(1 for doc in docs if doc.get("held"))
+        failure = failed[0] if failed else ""
+        return {"id": id, **first, "points": len(docs), "states": states, "held": held, "failure": failure}
+
+    def _listed(self) -> Doc:
+        docs = [job.doc for job in self.fake.jobs.values()]
+        if scan := self.query.get("scan"):
+            return {"jobs": [job.doc for job in self._points(scan)], "scans": [self._scan(scan)]}
+        if self.query.get("points") == "no":
+            scans = dict.fromkeys(doc["scan"] for doc in docs if doc.get("scan"))
+            return {"jobs": [doc for doc in docs if not doc.get("scan")], "scans": [self._scan(scan) for scan in scans]}
+        return {"jobs": docs}
+
+    def _why(self, id: str) -> Doc:
+        clauses = [{"words": "2 CPUs", "text": "Cpus >= 2", "excludes": 7, "alone": 3}]
+        return {
+            "job": id,
+            "summary": "no slot is free",
+            "slots": 9,
+            "fit": 2,
+            "free": 0,
+            "clauses": clauses,
+            "remedy": "wait",
+        }
+
+    def get_scans(self, id: str, what: str = "") -> None:
+        self._json(self._why(self._points(id)[0].doc["id"]) if what == "why" else self._scan(id))
+
+    def post_scans(self, id: str, what: str) -> None:
+        points = [job for job in self._points(id) if job.doc["state"] in ("pending", "running")]
+        for job in points:
+            self._change(job, what)
+        self._json({"scan": self._scan(id), "changed": len(points), "refused": 0, "why": ""}, 202)
+
+    def delete_scans(self, id: str) -> None:
+        scan = self._scan(id)
+        for job in self._points(id):
+            del self.fake.jobs[job.doc["id"]]
+        self._json(
+            {"scan": {**scan, "points": 0, "states": {}}, "changed": scan["points"], "refused": 0, "why": ""}, 202
+        )
 
     def delete_jobs(self, id: str) -> None:
         del self.fake.jobs[id]

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from slipway import (
     Client,
     Environment,
     Event,
+    Explanation,
     FreezeStep,
     GPUs,
     Job,
@@ -24,6 +26,8 @@ from slipway import (
     MissingError,
     Profile,
     Queue,
+    Scan,
+    ScanChange,
     Session,
     SlipwayError,
     Stops,
@@ -354,9 +358,13 @@ def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environm
 NAMES = {"with": "with_"}
 """Keys that are words of Python's own."""
 
-EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile | GPUs]] = {
+EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile | GPUs | Scan | ScanChange | Explanation]] = {
     "session.json": Session,
     "job.json": Job,
+    "point.json": Job,
+    "scan.json": Scan,
+    "change.json": ScanChange,
+    "why.json": Explanation,
     "environment.json": Environment,
     "event.json": Event,
     "profile.json": Profile,
@@ -377,7 +385,9 @@ def assert_same(made: object, doc: dict[str, object]) -> None:
     assert all(hasattr(made, key) for key in doc), "the service says what the client does not read"
     for key, value in doc.items():
         read = getattr(made, key)
-        if isinstance(value, dict):
+        if isinstance(read, Mapping):
+            assert read == value, key
+        elif isinstance(value, dict):
             assert_same(read, value)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             assert len(read) == len(value), key

@@ -1,5 +1,7 @@
 """Slipway in Python: ``%load_ext slipway`` gives %%grid; ``slipway.job(id)`` gives a job back in any later session.
 
+``slipway.scan(id)`` does the same for a scan.
+
 The Hub's side is ``slipway.spawner.SlipwaySpawner``; it is imported only where JupyterHub is.
 """
 
@@ -26,6 +28,8 @@ from ._errors import (
 from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
 from ._models import Event, Job, Outcome, Queue, Session, Stops
+from ._scan import Points, ScanHandle
+from ._scans import Clause, Explanation, Scan, ScanChange
 from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
 from ._transport import Target
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "GPU",
+    "Clause",
     "Client",
     "ConflictError",
     "Difference",
@@ -42,6 +47,7 @@ __all__ = [
     "Environment",
     "Envs",
     "Event",
+    "Explanation",
     "ForbiddenError",
     "FreezeStep",
     "GPUOffer",
@@ -62,9 +68,13 @@ __all__ = [
     "Outcome",
     "OutputFile",
     "OverQuotaError",
+    "Points",
     "Profile",
     "Queue",
     "ResultError",
+    "Scan",
+    "ScanChange",
+    "ScanHandle",
     "Session",
     "Share",
     "Slice",
@@ -81,6 +91,8 @@ __all__ = [
     "jobs",
     "keep",
     "load_ipython_extension",
+    "scan",
+    "scans",
     "session",
 ]
 
@@ -95,6 +107,18 @@ def jobs(**client: Any) -> list[JobHandle]:
     """List your jobs."""
     connection = Client(**client)
     return [JobHandle(connection, record) for record in connection.jobs()]
+
+
+def scan(id: str, **client: Any) -> ScanHandle:  # noqa: A002 - the API's own word
+    """Give one of your scans: its states, points and results."""
+    connection = Client(**client)
+    return ScanHandle(connection, connection.scan(id))
+
+
+def scans(**client: Any) -> list[ScanHandle]:
+    """List your scans."""
+    connection = Client(**client)
+    return [ScanHandle(connection, record) for record in connection.scans()]
 
 
 def environments(**client: Any) -> list[Environment]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from ._errors import ConflictError, InternalError, SlipwayError, UnavailableError, from_body
+from ._errors import ConflictError, InternalError, UnavailableError, from_body
 from ._gpus import GPUs
-from ._models import Event, Job, Session
-from ._site import Environment, FreezeStep, JobFile, Me, Profile
+from ._jobs import JobCalls, given
+from ._models import Event, Session
+from ._site import Environment, FreezeStep, Me, Profile
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
 
-MAX_FILES = 64 << 20
-"""What the files of one job may weigh together, in bytes."""
 
-
-class Client:
+class Client(JobCalls):
     """Talks to one Slipway service as one user.
 
     Without arguments it finds the service itself: the socket of the session it runs in (SLIPWAY_SOCKET,
@@ -78,11 +74,11 @@ class Client:
 
     def wait_session(self, id: str, launch: str = "") -> Session:  # noqa: A002
         """Wait up to 20 s for a session to run or to have failed, and give it as it is then."""
-        return Session.from_json(self._http.json("GET", f"/sessions/{part(id)}/wait", params=_given(launch=launch)))
+        return Session.from_json(self._http.json("GET", f"/sessions/{part(id)}/wait", params=given(launch=launch)))
 
     def session_events(self, id: str, launch: str = "") -> Iterator[Event]:  # noqa: A002
         """Follow the steps of a session's start until it runs or has failed."""
-        return self._events(f"/sessions/{part(id)}/events", _given(launch=launch))
+        return self._events(f"/sessions/{part(id)}/events", given(launch=launch))
 
     def stop_session(self, id: str) -> Session:  # noqa: A002
         """Stop a session; its changes are kept. Stopping a stopped one is success."""
@@ -181,7 +177,7 @@ class Client:
 
     def share_environment(self, ref: str, with_: str, group: str = "") -> Environment:
         """Say who else may use an environment of the caller's: private, group (then which) or public."""
-        body = {"with": with_, **_given(group=group)}
+        body = {"with": with_, **given(group=group)}
         return Environment.from_json(self._http.json("POST", f"/environments/{part(ref)}/share", body=body))
 
     def tag_environment(self, ref: str, name: str, tag: str = "") -> Environment:
@@ -192,114 +188,3 @@ class Client:
     def remove_environment(self, ref: str) -> None:
         """Take a name of the caller's away; by its digest all that she has given it."""
         self._http.call("DELETE", f"/environments/{part(ref)}")
-
-    def submit(
-        self,
-        *,
-        environment: str,
-        argv: Sequence[str],
-        name: str = "",
-        env: Mapping[str, str] | None = None,
-        files: Mapping[str, bytes] | None = None,
-        cpus: float | None = None,
-        memory: str | int | None = None,
-        time_limit: str | None = None,
-        gpu: str | None = None,
-        preemptible: bool = False,
-        backend: str | None = None,
-        request_id: str | None = None,
-    ) -> Job:
-        """Submit a job. It is submitted once, however often the request has to be repeated.
-
-        With a ``gpu`` such as 1g.18gb, a ``preemptible`` job may borrow the slice of an idle session; it goes
-        back in line, and starts anew, when that session's owner returns.
-        """
-        weight = sum(map(len, (files or {}).values()))
-        if weight > MAX_FILES:
-            raise SlipwayError(
-                f"the job's files are {weight / 2**20:.0f} MiB together, at most {MAX_FILES >> 20} MiB can be sent",
-                code="invalid",
-                field="files",
-                remedy="leave large data in your home, which jobs see at the same path, and pass the path",
-            )
-        body = {
-            "name": name,
-            "environment": environment,
-            "argv": list(argv),
-            "env": dict(env or {}),
-            "files": {key: base64.b64encode(data).decode() for key, data in (files or {}).items()},
-            "request_id": request_id or str(uuid.uuid4()),
-            **_given(cpus=cpus, memory=memory, time_limit=time_limit, gpu=gpu, backend=backend),
-            **({"preemptible": True} if preemptible else {}),
-        }
-        return Job.from_json(self._http.json("POST", "/jobs", body=body))
-
-    def jobs(self) -> list[Job]:
-        """List the caller's jobs."""
-        return [Job.from_json(doc) for doc in self._list("/jobs", "jobs")]
-
-    def job(self, id: str) -> Job:  # noqa: A002
-        """Give a job."""
-        return Job.from_json(self._http.json("GET", f"/jobs/{part(id)}"))
-
-    def job_events(self, id: str) -> Iterator[Event]:  # noqa: A002
-        """Follow a job's steps until it has ended."""
-        return self._events(f"/jobs/{part(id)}/events", {})
-
-    def job_log(self, id: str, *, start: int = 0, follow: bool = False) -> Iterator[bytes]:  # noqa: A002
-        """Read a job's output from byte ``start``; with ``follow`` until the job has ended.
-
-        A stream that breaks goes on at the byte where it broke.
-        """
-        patience, offset = self._http.patience(), start
-        while True:
-            params = {"from": offset, **({"follow": 1} if follow else {})}
-            try:
-                for chunk in self._http.bytes(f"/jobs/{part(id)}/log", params):
-                    patience.reset()
-                    offset += len(chunk)
-                    yield chunk
-                if not follow:
-                    return
-                # A service that shuts down ends the stream as cleanly as a job that has ended does.
-                follow = not self.job(id).ended
-                if follow:
-                    patience.again(UnavailableError(f"the log of {id} has ended before the job"))
-            except UnavailableError as error:
-                patience.again(error)
-
-    def cancel_job(self, id: str) -> Job:  # noqa: A002
-        """Cancel a job."""
-        return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/cancel"))
-
-    def delete_job(self, id: str) -> None:  # noqa: A002
-        """Remove an ended job's record and files."""
-        self._http.call("DELETE", f"/jobs/{part(id)}")
-
-    def job_files(self, id: str) -> list[JobFile]:  # noqa: A002
-        """List the files that a job has left."""
-        return [JobFile.from_json(doc) for doc in self._list(f"/jobs/{part(id)}/files", "files")]
-
-    def job_file(self, id: str, name: str) -> bytes:  # noqa: A002
-        """Fetch a file that a job has left."""
-        return self._http.call("GET", f"/jobs/{part(id)}/files/{part(name)}").content
-
-    def _list(self, path: str, key: str, params: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
-        docs = self._http.json("GET", path, params=params).get(key)
-        return [doc for doc in docs or [] if isinstance(doc, Mapping)]
-
-    def _events(self, path: str, params: Mapping[str, Any]) -> Iterator[Event]:
-        seen = -1
-        for raw in self._http.events(path, params):
-            doc = raw.json()
-            event = Event.from_json(doc) if doc is not None else None
-            if event is None or event.seq <= seen:
-                continue
-            seen = event.seq
-            yield event
-            if event.final:
-                return
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in (None, "")}

@@ -16,6 +16,7 @@ from ._client import Client
 from ._errors import NotFoundError, SlipwayError
 from ._models import Job, Outcome
 from ._runner import OUTCOME, RESULT
+from ._scans import Explanation
 from ._site import JobFile
 from ._wire import amount
 
@@ -145,6 +146,25 @@ class JobHandle:
             self._record = self.client.cancel_job(self.id)
         return self
 
+    def hold(self) -> JobHandle:
+        """Have the job, which has not begun, not start until it is released."""
+        self._record = self.client.change_job(self.id, "hold")
+        return self
+
+    def release(self) -> JobHandle:
+        """Release the job, which is held."""
+        self._record = self.client.change_job(self.id, "release")
+        return self
+
+    def requeue(self) -> JobHandle:
+        """End the job where it runs, and have it begin anew when its turn comes."""
+        self._record = self.client.change_job(self.id, "requeue")
+        return self
+
+    def why(self) -> Explanation:
+        """Explain what the job waits for: what its requirements exclude."""
+        return self.client.why_job(self.id)
+
     def delete(self) -> None:
         """Remove the record and the files of an ended job."""
         self.client.delete_job(self.id)
@@ -155,16 +175,15 @@ class JobHandle:
         A job that failed raises GridError with the remote traceback.
         """
         self.wait(timeout).check()
-        report = self.report()
         try:
             data = self.client.job_file(self.id, RESULT)
         except NotFoundError:
-            if report.get("result") == "kept":
+            if self.report().get("result") == "kept":
                 raise ResultError(
                     f"job {self.id}: the file of its result is gone", remedy="submit the cell again"
                 ) from None
             return None
-        return _load(self.id, data, report)
+        return _load(self, data)
 
     def check(self) -> None:
         """Raise GridError when the job has failed or was cancelled."""
@@ -197,10 +216,10 @@ class JobHandle:
         )
         waits = f", waiting: {record.waiting}" if record.waiting and not record.ended else ""
         holds = f", on {record.slice}" if record.slice and not record.ended else ""
+        where = f", on {record.host}" if record.host and not record.ended else ""
         again = f", put back in line {record.requeued}x" if record.requeued else ""
-        return (
-            f"job {record.name or '(no name)'} {record.id}: {record.state or record.phase}{code}{holds}{waits}{again}"
-        )
+        name, state = record.name or "(no name)", record.state or record.phase
+        return f"job {name} {record.id}: {state}{code}{where}{holds}{waits}{again}"
 
     def __repr__(self) -> str:
         """Tell id and state as last seen, without asking the service."""
@@ -226,15 +245,16 @@ def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
     return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")
 
 
-def _load(job: str, data: bytes, report: dict[str, Any]) -> Any:
+def _load(job: JobHandle, data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except Exception as error:
+        report = job.report()
         there = f" (Python {report['python']} there)" if report.get("python") else ""
         lacking = isinstance(error, ModuleNotFoundError) and error.name
         raise ResultError(
-            f"job {job} has sent a result{there} that cannot be read here: {type(error).__name__}: {error}",
-            remedy=f"%pip install {lacking}, then slipway.job({job!r}).result()"
+            f"job {job.id} has sent a result{there} that cannot be read here: {type(error).__name__}: {error}",
+            remedy=f"%pip install {lacking}, then slipway.job({job.id!r}).result()"
             if lacking
             else "set result to plain data (numbers, text, lists, arrays)",
         ) from error

@@ -95,6 +95,7 @@ class Workload:
     outcome: Outcome | None = None
     gpu: str = ""
     slice: Slice | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,11 @@ class Session(Workload):
 
 @dataclass(frozen=True)
 class Job(Workload):
-    """One batch workload in a frozen environment; ``requeued`` counts how often it went back in line."""
+    """One batch workload in a frozen environment; ``requeued`` counts how often it went back in line.
+
+    One with a ``scan`` is a point of that: ``parameters`` set it apart from the others. One that is ``held`` waits
+    until its owner releases it.
+    """
 
     environment: str = ""
     session: str = ""
@@ -136,13 +141,25 @@ class Job(Workload):
     time_limit: str = ""
     state: str = ""
     requeued: int = 0
+    held: bool = False
+    scan: str = ""
+    point: int = 0
+    parameters: Mapping[str, str] | None = None
 
     @classmethod
     def from_json(cls, doc: JSON) -> Job:
         """Read a job."""
-        own: dict[str, Any] = {key: text(doc, key) for key in ("environment", "session", "time_limit", "state")}
-        argv = tuple(str(arg) for arg in items(doc, "argv"))
-        return cls(**_workload(doc), **own, argv=argv, requeued=whole(doc, "requeued") or 0)
+        own: dict[str, Any] = {key: text(doc, key) for key in ("environment", "session", "time_limit", "state", "scan")}
+        parameters = doc.get("parameters")
+        return cls(
+            **_workload(doc),
+            **own,
+            argv=tuple(str(arg) for arg in items(doc, "argv")),
+            requeued=whole(doc, "requeued") or 0,
+            held=bool(doc.get("held")),
+            point=whole(doc, "point") or 0,
+            parameters={str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, Mapping) else None,
+        )
 
     @property
     def ended(self) -> bool:
@@ -190,6 +207,7 @@ def _workload(doc: JSON) -> dict[str, Any]:
         "up",
         "waiting",
         "gpu",
+        "host",
     ]
     outcome, queue, held = doc.get("outcome"), doc.get("queue"), doc.get("slice")
     return {

@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 
 from ._errors import InvalidError
+from ._points import parse_scan
 
 _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
@@ -16,7 +17,8 @@ it is set here when the job is done; the last expression is not displayed. Files
 the working directory come back, in `_job.files`; directories do not: pack them into a file. Your home
 directory is mounted in the job, but it is not the working directory. Interrupting the cell stops the
 watching, not the job. What you leave out is the site's default; without --gpu there is no GPU, and
-slipway.gpus() lists what there is of them.
+slipway.gpus() lists what there is of them. With --scan the cell runs once for each point, all submitted
+together; `result` is then a list with the points' results in order, and `_scan.points` a table of them.
 """
 _EXAMPLE = """\
 example:
@@ -46,6 +48,7 @@ class Options:
     environment: str | None
     allow_secret: tuple[str, ...]
     inputs: tuple[str, ...]
+    points: tuple[dict[str, str], ...]
     backend: str | None
     quiet: bool
     detach: bool
@@ -74,6 +77,9 @@ def parse_options(line: str) -> Options:
         raise InvalidError(
             "--preemptible without --gpu", field="preemptible", remedy="say which slice, as --gpu 1g.18gb"
         )
+    inputs, points = tuple(_names(given.inputs)), tuple(parse_scan(given.scan))
+    if both := sorted(set(inputs) & {name for point in points[:1] for name in point}):
+        raise InvalidError(f"{both[0]} is in --in and in --scan", field="scan", remedy="leave it out of one of them")
     return Options(
         name=given.name,
         cpus=_cpus(given.cpus),
@@ -83,7 +89,8 @@ def parse_options(line: str) -> Options:
         preemptible=given.preemptible,
         environment=given.env,
         allow_secret=tuple(given.allow_secret),
-        inputs=tuple(_names(given.inputs)),
+        inputs=inputs,
+        points=points,
         backend=given.to,
         quiet=given.quiet,
         detach=given.detach,
@@ -116,9 +123,16 @@ def _parser() -> _Parser:
         help="freeze this file though it looks like a secret",
     )
     add("--in", dest="inputs", action="append", default=[], metavar="a,b", help="values of the notebook to take along")
-    add("--to", metavar="BACKEND", help="where to run it: local, ... (the site's choice)")
+    add(
+        "--scan",
+        action="append",
+        default=[],
+        metavar="k=1,2,3",
+        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination",
+    )
+    add("--to", metavar="BACKEND", help="where to run it: local, htcondor, ... (the site's choice)")
     add("--quiet", action="store_true", help="show the cell's output only")
-    add("--detach", action="store_true", help="submit, give the job, and do not watch it")
+    add("--detach", action="store_true", help="submit, give the job or the scan, and do not watch it")
     return parser
 
 

@@ -1,12 +1,14 @@
 """Run a notebook cell inside a job. This file is shipped with the job: it needs only the standard library.
 
 It reads ``cell.py`` and, when there is one, ``slipway-inputs.pkl`` from the working directory, executes the cell
-as ``__main__``, and leaves ``slipway-result.pkl`` (the value of ``result``, when the cell has set it) and
-``slipway-outcome.json`` (what happened, for the notebook to read). Output goes where the job's output goes.
+as ``__main__``, with the parameters of a scan's point as variables, and leaves ``slipway-result.pkl`` (the value of
+``result``, when the cell has set it) and ``slipway-outcome.json`` (what happened, for the notebook to read). Output
+goes where the job's output goes.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import linecache
 import os
@@ -38,6 +40,7 @@ def main() -> int:
 def _execute(source: str, filename: str, names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     try:
         names.update(_inputs())
+        names.update(_parameters())
     except BaseException as error:  # noqa: BLE001 - reported, whatever it is
         text = f"the values given with --in cannot be read in the job: {type(error).__name__}: {error}"
         return _fail("inputs", error, text + _hint(error))
@@ -56,6 +59,19 @@ def _inputs() -> dict[str, Any]:
     with open(INPUTS, "rb") as file:
         values = pickle.load(file)
     return dict(values)
+
+
+def _parameters() -> dict[str, Any]:
+    """Give the parameters of a scan's point: numbers and other literals as such, everything else as text."""
+    given = json.loads(os.environ.get("SLIPWAY_PARAMETERS") or "{}")
+    return {name: _literal(value) for name, value in given.items()}
+
+
+def _literal(value: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def _hint(error: BaseException) -> str:

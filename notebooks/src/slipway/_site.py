@@ -172,7 +172,8 @@ class Profile:
 
     ``free`` of at most ``most`` can start now, -1 meaning any number; ``lacks`` says why none can,
     ``waiting`` how many stand in line and ``estimate`` for how many seconds, -1 when it is not known.
-    ``gpu`` is the slice that its sessions get, ``isolation`` the weakest that it has.
+    ``gpu`` is the slice that its sessions get, ``isolation`` the weakest that it has. ``backend`` is where they run;
+    empty: where the site's usually do.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Profile:
     gpu: str = ""
     isolation: str = ""
     default: bool = False
+    backend: str = ""
     free: int = -1
     most: int = -1
     lacks: str = ""
@@ -196,7 +198,7 @@ class Profile:
     @classmethod
     def from_json(cls, doc: JSON) -> Profile:
         """Read a profile."""
-        keys = ("name", "title", "description", "kind", "memory", "max_memory", "gpu", "isolation", "lacks")
+        keys = ("name", "title", "description", "kind", "memory", "max_memory", "gpu", "isolation", "backend", "lacks")
         images = [image for image in items(doc, "images") if isinstance(image, Mapping)]
         return cls(
             **{key: text(doc, key) for key in keys},

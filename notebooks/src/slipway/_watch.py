@@ -11,6 +11,8 @@ from typing import Literal
 from ._client import Client
 from ._errors import SlipwayError
 from ._job import JobHandle
+from ._scan import ScanHandle
+from ._scans import Scan
 from ._show import Screen
 
 _SHOWN = 500_000
@@ -50,6 +52,25 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
     code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
     screen.end(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
     return whole
+
+
+def watch_scan(scan: ScanHandle, screen: Screen) -> None:
+    """Show how many points of a scan are in which state until all have ended. An interrupt stops only the watching."""
+    begun, line = time.monotonic(), screen.live()
+
+    def tell(record: Scan) -> None:
+        ended = record.points - record.states.get("pending", 0) - record.states.get("running", 0)
+        waits = f": {record.waiting}" if record.waiting and not record.states.get("running", 0) else ""
+        line.update(f"{10 * ended // max(record.points, 1)}", f"{record.words()}{waits}")
+
+    try:
+        scan.wait(each=tell)
+    except KeyboardInterrupt:
+        raise WatchInterrupted(
+            f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
+            f"stop it with slipway.scan({scan.id!r}).cancel()"
+        ) from None
+    line.done(f"{scan.name or scan.id}: {scan.record.words()}, {time.monotonic() - begun:.1f} s")
 
 
 class _Output:

@@ -18,12 +18,17 @@ from ._client import Client
 from ._errors import InvalidError
 from ._freeze import FreezeOptions, freeze_session, warn_of_home
 from ._job import GridError, JobHandle
+from ._jobs import JobRequest
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
+from ._scan import ScanHandle
 from ._show import Screen
 from ._site import Environment
-from ._watch import WatchInterrupted, watch
+from ._watch import WatchInterrupted, watch, watch_scan
 from ._wire import amount
+
+_MANY = 100
+"""From how many results on it takes long enough to be told."""
 
 
 @magics_class
@@ -37,7 +42,7 @@ class GridMagics(Magics):
 
     @no_var_expand
     @line_cell_magic
-    def grid(self, line: str, cell: str | None = None) -> JobHandle | None:
+    def grid(self, line: str, cell: str | None = None) -> JobHandle | ScanHandle | None:
         """Run the cell as a batch job in this session's environment; ``%grid --help`` tells the options."""
         assert self.shell is not None  # noqa: S101 - IPython gives it to every magic
         names = self.shell.user_ns
@@ -53,27 +58,50 @@ class GridMagics(Magics):
         warn_of_home(screen, self._told)
         with self._connect() as client:
             try:
-                job = self._submit(client, options, files, screen)
+                submitted = self._submit(client, options, files, screen)
             except KeyboardInterrupt:
                 raise WatchInterrupted("interrupted; slipway.jobs() tells whether the job was submitted") from None
-            names["_job"] = job
-            if options.detach:
-                return job
-            whole = watch(job, screen, connect=self._connect)
-            try:
-                value = job.result()
-            except GridError as error:
-                error.shown, error.stale = whole, "result" in names
-                raise
-            if value is not None or job.report().get("result") == "kept":
-                names["result"] = value
-            elif "result" in names:
-                screen.line("the cell has set no result: result is still the value from before")
-        return None
+            if isinstance(submitted, ScanHandle):
+                names["_scan"] = submitted
+                if not options.detach:
+                    self._follow_scan(submitted, screen, names)
+            else:
+                names["_job"] = submitted
+                if not options.detach:
+                    self._follow(submitted, screen, names)
+            return submitted if options.detach else None
 
-    def _submit(self, client: Client, options: Options, files: dict[str, bytes], screen: Screen) -> JobHandle:
+    def _follow(self, job: JobHandle, screen: Screen, names: dict[str, Any]) -> None:
+        whole = watch(job, screen, connect=self._connect)
+        try:
+            value = job.result()
+        except GridError as error:
+            error.shown, error.stale = whole, "result" in names
+            raise
+        if value is not None or job.report().get("result") == "kept":
+            names["result"] = value
+        elif "result" in names:
+            screen.line("the cell has set no result: result is still the value from before")
+
+    def _follow_scan(self, scan: ScanHandle, screen: Screen, names: dict[str, Any]) -> None:
+        watch_scan(scan, screen)
+        line, count = screen.live(), scan.record.points
+
+        def tell(done: int) -> None:
+            if count > _MANY:
+                line.update("results", f"results {done:,} of {count:,}")
+
+        try:
+            names["result"] = scan.results(each=tell)
+        except GridError as error:
+            error.stale = "result" in names
+            raise
+
+    def _submit(
+        self, client: Client, options: Options, files: dict[str, bytes], screen: Screen
+    ) -> JobHandle | ScanHandle:
         environment = choose_environment(client, options, screen)
-        record = client.submit(
+        request = JobRequest(
             name=options.name,
             environment=environment.digest,
             argv=[sys.executable, "runner.py"],
@@ -87,12 +115,23 @@ class GridMagics(Magics):
             backend=options.backend,
             request_id=str(uuid.uuid4()),
         )
+        jobs = client.submit_scan(options.points, **request) if options.points else [client.submit(**request)]
+        record = jobs[0]
         size = amount(sum(map(len, files.values())))
         cpus = f"{record.cpus:g} CPU" if record.cpus else ""
         gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
         asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]
-        screen.line(f"job {options.name} {record.id} submitted: {', '.join([*asked, size + ' sent'])}")
-        return JobHandle(self._connect(), record)
+        what = (
+            f"scan {options.name} {record.scan}, {len(jobs):,} points,"
+            if options.points
+            else f"job {options.name} {record.id}"
+        )
+        to = f" to {record.backend}" if options.backend else ""
+        screen.line(f"{what} submitted{to}: {', '.join([*asked, size + ' sent'])}")
+        if not options.points:
+            return JobHandle(self._connect(), record)
+        connection = self._connect()
+        return ScanHandle(connection, connection.scan(record.scan))
 
 
 def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:
@@ -102,7 +141,8 @@ def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, 
     tree = _check.parse(source, filename)
     if not tree.body:
         raise InvalidError("the cell is empty", field="cell", remedy="write Python below the %%grid line")
-    _check.refuse_missing(_check.missing_names(source, filename, options.inputs), names)
+    given = {*options.inputs, *(name for point in options.points[:1] for name in point)}
+    _check.refuse_missing(_check.missing_names(source, filename, given), names)
     _check.refuse_result(tree)
     files = {CELL: source.encode(), "runner.py": resources.files(__package__).joinpath("_runner.py").read_bytes()}
     if options.inputs:

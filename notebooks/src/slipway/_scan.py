@@ -1,0 +1,189 @@
+"""The scan as a notebook holds it: its points and their states, the same object in any later session."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from ._client import Client
+from ._envs import Table
+from ._job import GridError, JobHandle
+from ._models import Job
+from ._scans import Explanation, Scan, ScanChange
+
+_SHOWN = 50
+"""How many points a table shows."""
+
+
+class Points(Sequence[JobHandle]):
+    """The points of a scan in their order. Shown, it is a table of them as last seen."""
+
+    def __init__(self, client: Client, jobs: Sequence[Job]) -> None:
+        self._client, self._jobs = client, list(jobs)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._jobs)
+
+    @overload
+    def __getitem__(self, at: int) -> JobHandle: ...
+    @overload
+    def __getitem__(self, at: slice) -> Points: ...
+    def __getitem__(self, at: int | slice) -> JobHandle | Points:
+        """Give a point as a job, or some of them."""
+        if isinstance(at, slice):
+            return Points(self._client, self._jobs[at])
+        return JobHandle(self._client, self._jobs[at])
+
+    def __iter__(self) -> Iterator[JobHandle]:
+        """Go through them."""
+        return (JobHandle(self._client, job) for job in self._jobs)
+
+    def where(self, state: str) -> Points:
+        """Give those in a state: pending, running, done, failed or canceled."""
+        return Points(self._client, [job for job in self._jobs if job.state == state])
+
+    def table(self) -> Table:
+        """Give them as a table, with a column for each parameter."""
+        names = sorted({name for job in self._jobs for name in job.parameters or {}})
+        rows = [_row(job, names) for job in self._jobs[:_SHOWN]]
+        more = len(self._jobs) - len(rows)
+        remarks = [f"and {more:,} more" for _ in [more] if more] + ["no points are left" for _ in [rows] if not rows]
+        return Table(("point", *names, "state", "exit", "host", "job", "remark"), rows, remarks)
+
+    def __repr__(self) -> str:
+        """Write the table."""
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _row(job: Job, names: Sequence[str]) -> tuple[str, ...]:
+    outcome, parameters = job.outcome, job.parameters or {}
+    code = "" if outcome is None or outcome.exit_code is None else str(outcome.exit_code)
+    state = "held" if job.held and job.state == "pending" else job.state
+    remark = job.waiting if not job.ended else outcome.reason if outcome else ""
+    return (str(job.point), *(parameters.get(name, "") for name in names), state, code, job.host, job.id, remark)
+
+
+class ScanHandle:
+    """A scan of the caller. Reading ``record``, ``states`` and ``points`` asks the service until all have ended."""
+
+    def __init__(self, client: Client, record: Scan) -> None:
+        self.client = client
+        self._record = record
+
+    @property
+    def id(self) -> str:
+        """The scan's id, by which ``slipway.scan(id)`` gives it in any later session."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """The name it was submitted with."""
+        return self._record.name
+
+    @property
+    def record(self) -> Scan:
+        """All that the service says of the scan now."""
+        if not self._record.ended:
+            self._record = self.client.scan(self.id)
+        return self._record
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """How many points are in each state."""
+        return self.record.states
+
+    @property
+    def points(self) -> Points:
+        """The points with their parameters and states now; each is a job with its log, result and files."""
+        return Points(self.client, self.client.points(self.id))
+
+    def wait(self, timeout: float | None = None, *, each: Callable[[Scan], None] = lambda scan: None) -> ScanHandle:
+        """Wait until all points have ended, telling ``each`` how it goes on.
+
+        It raises TimeoutError when that takes longer than ``timeout`` seconds; the points run on.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = 0.2
+        while not self.record.ended:
+            each(self._record)
+            if end is not None and time.monotonic() + pause > end:
+                raise TimeoutError(f"scan {self.id} after {timeout} s: {self._record.words()}; it runs on")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
+        return self
+
+    def cancel(self) -> ScanChange:
+        """Cancel all points that have not ended."""
+        return self._changed(self.client.change_scan(self.id, "cancel"))
+
+    def hold(self) -> ScanChange:
+        """Have the points that have not begun not start until they are released."""
+        return self._changed(self.client.change_scan(self.id, "hold"))
+
+    def release(self) -> ScanChange:
+        """Release the points that are held."""
+        return self._changed(self.client.change_scan(self.id, "release"))
+
+    def requeue(self) -> ScanChange:
+        """End the points that run, and have them begin anew when their turn comes."""
+        return self._changed(self.client.change_scan(self.id, "requeue"))
+
+    def why(self) -> Explanation:
+        """Explain what the first point that waits is waiting for."""
+        return self.client.why_scan(self.id)
+
+    def delete(self) -> ScanChange:
+        """Remove the records and files of the points that have ended."""
+        return self._changed(self.client.delete_scan(self.id))
+
+    def results(self, timeout: float | None = None, *, each: Callable[[int], None] = lambda done: None) -> list[Any]:
+        """Wait for the end and give the values of ``result`` in the order of the points; None where one has set none.
+
+        When points have failed it raises GridError of the first; ``scan.points.where("done")`` has the others.
+        """
+        self.wait(timeout).check()
+        values = []
+        for job in self.points:
+            values.append(job.result())
+            each(len(values))
+        return values
+
+    def check(self) -> None:
+        """Raise GridError when points have failed or were cancelled: that of the first such, with its traceback."""
+        record = self.record
+        bad = record.points - record.states.get("done", 0)
+        if not record.ended or not bad:
+            return
+        first = next(job for job in self.points if job.record.state != "done")
+        given = ", ".join(f"{name}={value}" for name, value in (first.record.parameters or {}).items())
+        try:
+            first.check()
+        except GridError as error:
+            raise GridError(
+                f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done; "
+                f"the first of them, point {first.record.point} ({given}): {error.message}",
+                job=first,
+                traceback=error.traceback,
+                remedy=error.remedy,
+            ) from None
+
+    def _changed(self, change: ScanChange) -> ScanChange:
+        self._record = change.scan
+        return change
+
+    def _line(self) -> str:
+        record = self._record
+        return f"scan {record.name or '(no name)'} {record.id}, {record.points:,} points: {record.words()}"
+
+    def __repr__(self) -> str:
+        """Tell id and states as last seen, without asking the service."""
+        return f"<{self._line()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(self._line())}</code>"

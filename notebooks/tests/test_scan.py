@@ -1,0 +1,193 @@
+"""Scans: how they are written, submitted, watched and fetched."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import slipway
+from conftest import ROOT
+from fake import FakeService
+from slipway import Client, GridError, InvalidError, Job, JobHandle, NotFoundError, Points, Scan, ScanHandle
+from slipway._points import parse_scan
+from slipway._watch import WatchInterrupted
+from test_magic import Notebook, notebook
+
+__all__ = ["notebook"]
+
+TABLE = json.loads((ROOT / "hubapi" / "testdata" / "scans.json").read_text())
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: " ".join(case["given"]))
+def test_scans_are_written_as_for_the_command(case: dict[str, object]) -> None:
+    given = case["given"]
+    assert isinstance(given, list)
+    if "points" in case:
+        assert parse_scan(given) == case["points"]
+        return
+    with pytest.raises(InvalidError) as refused:
+        parse_scan(given)
+    assert str(case["refused"]) in str(refused.value)
+    assert refused.value.remedy
+    assert refused.value.field == "scan"
+
+
+def test_points_are_counted_before_they_are_made() -> None:
+    with pytest.raises(InvalidError, match="points are too many: at most 10,000 points"):
+        parse_scan([f"{name}={','.join(map(str, range(100)))}" for name in "abcdefg"])
+    assert len(parse_scan([f"{name}={','.join(map(str, range(100)))}" for name in "ab"])) == 10_000
+    assert parse_scan([]) == []
+    with pytest.raises(InvalidError, match="for is not a name"):
+        parse_scan(["for=1"])
+
+
+def submit(client: Client, code: str, *values: str) -> ScanHandle:
+    jobs = client.submit_scan(
+        [{"k": value} for value in values], environment="sha256:1", argv=[sys.executable, "-u", "-c", code], name="t"
+    )
+    return ScanHandle(client, client.scan(jobs[0].scan))
+
+
+def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
+    scan = submit(client, "import os, sys; print(os.environ['k']); sys.exit(os.environ['k'] == '2')", "1", "2", "3")
+    assert repr(scan).startswith("<scan t scan-1, 3 points: ")
+    seen: list[Scan] = []
+    assert scan.wait(30, each=seen.append).states == {"done": 2, "failed": 1}
+    assert [job.log() for job in scan.points] == ["1\n", "2\n", "3\n"]
+    assert scan.points.where("failed")[0].record.parameters == {"k": "2"}
+    text = repr(scan.points)
+    assert text.splitlines()[0].split() == ["point", "k", "state", "exit", "host", "job", "remark"]
+    assert text.splitlines()[2].split()[:4] == ["1", "2", "failed", "1"]
+    assert "<td>failed</td>" in scan.points._repr_html_()
+    assert repr(scan.points[:0]) == "no points are left"
+    assert slipway.Scan.from_json({"id": "x"}).ended
+    assert [found.id for found in client.scans()] == [scan.id]
+    with pytest.raises(GridError, match=r"1 of 3 points of scan t are not done; the first of them, point 1 \(k=2\)"):
+        scan.results()
+    assert scan.delete().changed == 3
+    with pytest.raises(NotFoundError):
+        client.scan(scan.id)
+
+
+def test_a_scan_is_submitted_once(client: Client, service: FakeService) -> None:
+    service.fail("POST /api/v1/jobs", 0.0)
+    request = {"environment": "sha256:1", "argv": [sys.executable, "-c", ""], "request_id": "r"}
+    first = client.submit_scan([{"k": "1"}, {"k": "2"}], **request)  # type: ignore[arg-type]
+    again = client.submit_scan([{"k": "1"}, {"k": "2"}], **request)  # type: ignore[arg-type]
+    assert [job.id for job in first] == [job.id for job in again] == ["j-1", "j-2"]
+    service.wait_jobs()
+
+
+def test_a_scan_is_changed(client: Client, service: FakeService) -> None:
+    scan = submit(client, "import time; time.sleep(60)", "1", "2")
+    assert scan.hold().changed == 2
+    assert scan.record.held == 2
+    assert scan.points[0].record.held
+    assert scan.release().scan.held == 0
+    assert scan.requeue().changed == 2
+    assert repr(scan.why()).splitlines() == [
+        "j-1: no slot is free",
+        "  -> wait",
+        "of 9 slots, 2 have what it asks for, 0 of them free",
+        "  2 CPUs: excludes 7, it alone 3",
+    ]
+    with pytest.raises(TimeoutError, match="it runs on"):
+        scan.wait(0.1)
+    while any(job.process is None for job in service.jobs.values()):
+        time.sleep(0.01)
+    assert scan.cancel().changed == 2
+    assert scan.wait(30).states == {"canceled": 2}
+    with pytest.raises(GridError, match="was cancelled"):
+        scan.check()
+
+
+def test_a_job_is_changed(client: Client, service: FakeService) -> None:
+    job = submit(client, "import time; time.sleep(60)", "1").points[0]
+    assert job.hold().record.held
+    assert not job.release().record.held
+    job.requeue()
+    assert job.why().clauses[0].alone == 3
+    while service.jobs["j-1"].process is None:
+        time.sleep(0.01)
+    job.cancel().wait(30)
+    assert [what for _, what in service.changes] == ["hold", "release", "requeue", "cancel"]
+
+
+def test_where_a_job_runs_is_told(client: Client) -> None:
+    job = Job.from_json({"id": "j-1", "name": "fit", "state": "running", "host": "wn042", "parameters": {"k": 1}})
+    assert repr(JobHandle(client, job)) == "<job fit j-1: running, on wn042>"
+    many = Points(client, [Job.from_json({"id": f"j-{n}", "point": n, "state": "done"}) for n in range(60)])
+    assert repr(many).splitlines()[-1] == "and 10 more"
+
+
+# --- in the notebook
+
+
+def test_a_cell_runs_once_for_each_point(notebook: Notebook, service: FakeService) -> None:
+    cell = "import os\nprint('at', k, mode)\nresult = (k + 1, mode, os.environ['SLIPWAY_POINT'])"
+    out = notebook.grid("--name train --to local --scan k=1,2.5 --scan mode=fast,slow", cell)
+    assert notebook.names["result"] == [(2, "fast", "0"), (2, "slow", "1"), (3.5, "fast", "2"), (3.5, "slow", "3")]
+    lines = out.splitlines()
+    assert any(line.startswith("▸ scan train scan-1, 4 points, submitted to local: ") for line in lines)
+    assert lines[-1].startswith("▸ train: 4 done, ")
+    scan = notebook.names["_scan"]
+    assert scan.states == {"done": 4}
+    assert repr(slipway.scan(scan.id).points) == repr(scan.points)
+    assert [found.id for found in slipway.scans()] == [scan.id]
+    assert service.jobs["j-1"].body["backend"] == "local"
+    assert "_job" not in notebook.names
+
+
+def test_a_scan_is_left_alone(notebook: Notebook) -> None:
+    notebook.grid("--detach --scan k=1,2", "result = k")
+    scan = notebook.value
+    assert isinstance(scan, ScanHandle)
+    assert scan.results(30) == [1, 2]
+
+
+def test_failed_points_are_told(notebook: Notebook) -> None:
+    notebook.names["result"] = "old"
+    error = notebook.refused("--name t --scan k=1,0,2", "result = 1 / k")
+    assert isinstance(error, GridError)
+    assert "1 of 3 points of scan t are not done; the first of them, point 1 (k=0): " in str(error)
+    assert error._render_traceback_()[0] == "Traceback (most recent call last):"
+    assert "ZeroDivisionError" in error.traceback
+    assert notebook.names["result"] == "old"
+    assert [job.result() for job in notebook.names["_scan"].points.where("done")] == [1.0, 0.5]
+
+
+def test_what_is_wrong_with_a_scan_is_said_before(notebook: Notebook, service: FakeService) -> None:
+    for line, words in {
+        "--scan k=1,1": "a value is there twice",
+        "--in k --scan k=1": "k is in --in and in --scan",
+        "--scan j=1": "k",
+    }.items():
+        notebook.names["k"] = 1
+        assert words in str(notebook.refused(line, "print(k)"))
+    assert service.jobs == {}
+    assert service.freezes == 0
+
+
+def test_an_interrupt_leaves_the_scan(notebook: Notebook, service: FakeService, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        while service.count("GET", "/scans/") < 3:  # it is being watched
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    flag = tmp_path / "go"
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    cell = f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.05)"
+    error = notebook.refused("--scan k=1,2", cell)
+    thread.join()
+    flag.touch()
+    assert isinstance(error, WatchInterrupted)
+    assert "slipway.scan('scan-1')" in str(error)
+    assert notebook.names["_scan"].wait(60).states == {"done": 2}

@@ -75,7 +75,9 @@ func rules() map[string]rule {
 			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
-		"internal/worker": {own: []string{"internal/agent/control", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"internal/worker": {
+			own: []string{"internal/agent/control", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack", "internal/tunnel"},
+		},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"},
@@ -94,7 +96,7 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/htcondor": {
-			own:   []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/worker"},
+			own:   []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/worker"},
 			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}}, // a real pool, for tests
@@ -200,11 +202,11 @@ func rules() map[string]rule {
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
 				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel", "internal/worker",
-				"spawner", "spawner/docker", "spawner/local",
+				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
-				"images/registry/registrytest", "spawner/spawnertest", "internal/cli", "internal/hubtest",
+				"images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
 			},
 		},

@@ -33,7 +33,7 @@ func (c Client) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, errs.New(errs.Unavailable, "read the agent's status: %w", err)
 	}
-	return parseStatus(b)
+	return ParseStatus(b)
 }
 
 // Activity asks what goes on in the session. The agent asks its app in turn, so an answer may take some seconds.

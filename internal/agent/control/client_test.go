@@ -98,7 +98,7 @@ func TestFaultIsCut(t *testing.T) {
 		`{"state":"exited","fault":"memory limit"}`:                           "memory limit",
 		`{"state":"exited","fault":"` + strings.Repeat("x", 2*maxText) + `"}`: strings.Repeat("x", maxText) + "... (8192 bytes)",
 	} {
-		if st, err := parseStatus([]byte(said)); err != nil || st.Fault != want {
+		if st, err := ParseStatus([]byte(said)); err != nil || st.Fault != want {
 			t.Errorf("%.50s: %.50q, %v", said, st.Fault, err)
 		}
 	}

@@ -86,7 +86,7 @@ func readStatuses(r io.Reader, f func(Status) error) error {
 		if n == maxStatuses {
 			return errs.New(errs.Unavailable, "the agent reports its status without end")
 		}
-		s, err := parseStatus(lines.Bytes())
+		s, err := ParseStatus(lines.Bytes())
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ func readStatuses(r io.Reader, f func(Status) error) error {
 	return nil
 }
 
-// parseStatus reads a status and takes from it what an agent may say; the rest is cut.
-func parseStatus(b []byte) (Status, error) {
+// ParseStatus reads a status and takes from it what an agent may say; the rest is cut.
+func ParseStatus(b []byte) (Status, error) {
 	var s Status
 	if err := json.Unmarshal(b, &s); err != nil {
 		return Status{}, errs.New(errs.Unavailable, "read the agent's status: %w", err)

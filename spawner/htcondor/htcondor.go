@@ -1,0 +1,200 @@
+// Package htcondor runs sessions and jobs as jobs of an HTCondor pool, of which the service's host is an access point.
+//
+// Promises: a run of a workload is at most one job, whatever is killed and whatever HTCondor does of itself: who was submitted is found
+// again by the ads' attributes, and a job that has begun once is never begun again by the pool; what the pool holds, evicts or refuses is
+// told in plain words; a job is its user's at the access point, by a token minted for her; nothing that a user names can change a line of
+// what is submitted.
+//
+// It talks to HTCondor by the commands that stand on the host (argv, no shell) and reads their JSON. Each workload has a directory here:
+// its record, which is root's, and below it the sandbox, which is the user's and is read without following a link. The package must not
+// know what the agent runs; what starts it on the worker node is package internal/worker.
+package htcondor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Config is what a Backend is made of.
+type Config struct {
+	Dir      string // holds a directory for each workload; made when missing. Required, absolute. Users must be able to pass through it
+	Bin      string // the directory of HTCondor's commands; empty: they are on PATH
+	Instance string // keeps two services at one access point apart. Required
+	// Owner is the account as which all jobs are submitted and run; empty: each user's own, by her login.
+	Owner  string
+	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
+	Key    string // the name of the key that signs tokens; empty: POOL
+	// Lookup gives the numbers of the account Owner; nil: those of this host's table of users.
+	Lookup func(login string) (uid, gid int, err error)
+
+	Requirements    string            // of the site, on every job: a ClassAd expression
+	Rank            string            // likewise
+	Extra           map[string]string // lines of the site for every job, such as "+ProjectName": `"cms"`
+	AccountingGroup string            // such as group_physics; empty: the pool's default
+
+	// Image says how the nodes get at images: a path on what they share with {digest} in it, such as /cvmfs/slipway/{digest}.sif;
+	// "send": each job brings its own; empty: they fetch them from the service. Where a path is not there, they fetch.
+	Image     string
+	Cache     string   // a directory of the nodes, for fetched images
+	Apptainer string   // the program on the nodes; empty: apptainer on PATH
+	HomeDirs  bool     // the nodes have the users' homes at the same path as this host
+	Binds     []string // of the nodes, such as /cvmfs: bound where they are there
+
+	Lease     time.Duration // for how long a job survives that its node is cut off; zero: 20 min
+	Grace     time.Duration // between asking a job to end and killing it; zero: 30 s
+	Disk      int64         // bytes that a job asks for, beside its image and its inputs; zero: 4 GiB
+	PollEvery time.Duration // between two looks at the queue; zero: 5 s
+	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
+	Logger    *slog.Logger  // required
+}
+
+// Backend runs workloads in the pool. It is safe for concurrent use.
+type Backend struct {
+	cfg    Config
+	log    *slog.Logger
+	run    runner
+	born   time.Time
+	shelf  *shelf
+	tokens *tokens
+	queue  *queue // what is in the queue
+	past   *queue // what has left it
+
+	submits  *batcher[*submission]
+	removals *batcher[removal]
+
+	asking sync.Mutex // guards asked
+	asked  string     // the pool's UID_DOMAIN, once it is known
+}
+
+var _ spawner.Remote = (*Backend)(nil)
+
+// safePath is what paths may have that stand in a description of a job, where nothing can be quoted.
+var safePath = regexp.MustCompile(`^/[A-Za-z0-9/._+-]*$`)
+
+// safeWord is what names may have that stand there.
+var safeWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+
+// New makes a Backend. It asks nothing of HTCondor: that is Check's.
+func New(cfg Config) (*Backend, error) {
+	cfg = cfg.filled()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.MkdirAll(cfg.Dir, 0o711), os.MkdirAll(filepath.Join(cfg.Dir, tokensDir), 0o700)); err != nil {
+		return nil, fmt.Errorf("make the directory of HTCondor's jobs: %w", err)
+	}
+	return assemble(cfg, program{dir: cfg.Bin}.run), nil
+}
+
+// assemble puts a Backend together around what runs commands.
+func assemble(cfg Config, run runner) *Backend {
+	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
+	b.queue, b.past = newQueue(b.ask), newQueue(b.askPast)
+	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
+	return b
+}
+
+func (c Config) filled() Config {
+	if c.Lookup == nil {
+		c.Lookup = lookup
+	}
+	if c.Key == "" {
+		c.Key = "POOL"
+	}
+	if c.Lease == 0 {
+		c.Lease = 20 * time.Minute
+	}
+	if c.Grace == 0 {
+		c.Grace = 30 * time.Second
+	}
+	if c.Disk == 0 {
+		c.Disk = 4 << 30
+	}
+	if c.PollEvery == 0 {
+		c.PollEvery = 5 * time.Second
+	}
+	return c
+}
+
+// check refuses what could not be written into the description of a job.
+func (c Config) check() error {
+	switch {
+	case !safePath.MatchString(c.Dir):
+		return errs.Bad("htcondor.dir", c.Dir, "an absolute path of letters, digits and ._+-/: it stands in what is submitted")
+	case !safeWord.MatchString(c.Instance):
+		return errs.Bad("htcondor.instance", c.Instance, "letters, digits and ._-")
+	case c.Owner != "" && !safeWord.MatchString(c.Owner):
+		return errs.Bad("htcondor.owner", c.Owner, "the name of an account of this host")
+	case c.Domain != "" && !safeWord.MatchString(c.Domain):
+		return errs.Bad("htcondor.domain", c.Domain, "the pool's UID_DOMAIN, such as example.org")
+	case !safeWord.MatchString(c.Key):
+		return errs.Bad("htcondor.key", c.Key, "the name of a key in the pool's directory of passwords, such as POOL")
+	case c.AccountingGroup != "" && !safeWord.MatchString(c.AccountingGroup):
+		return errs.Bad("htcondor.accounting_group", c.AccountingGroup, "a name such as group_physics.cms")
+	case strings.HasPrefix(c.Image, "/") && !strings.Contains(c.Image, digestMark), c.Image != "" && c.Image != imageSend && !strings.HasPrefix(c.Image, "/"):
+		return errs.Bad("htcondor.image", c.Image, "a path with {digest} in it, or send, or nothing")
+	case c.Logger == nil:
+		return errs.New(errs.Invalid, "the HTCondor backend has no logger")
+	}
+	return c.checkLines()
+}
+
+// checkLines refuses lines of the site that would be more than one, or would take one of ours away.
+func (c Config) checkLines() error {
+	for field, text := range map[string]string{"htcondor.requirements": c.Requirements, "htcondor.rank": c.Rank} {
+		if !oneLine(text) {
+			return errs.Bad(field, text, "one ClassAd expression on one line")
+		}
+	}
+	for name, text := range c.Extra {
+		if !extraName.MatchString(name) || ours(name) {
+			return errs.Bad("htcondor.extra", name, "the name of a submit command that Slipway does not set itself, or of an attribute, such as +ProjectName")
+		}
+		if text == "" || !oneLine(text) {
+			return errs.Bad("htcondor.extra."+name, text, "a value on one line")
+		}
+	}
+	return nil
+}
+
+// Name is "htcondor".
+func (b *Backend) Name() string { return "htcondor" }
+
+// validID keeps a workload's ID from being anything but one plain name in a path and in a constraint.
+var validID = regexp.MustCompile(`^[a-z]-[a-z0-9]{1,40}$`)
+
+// knows refuses an ID that is none.
+func (b *Backend) knows(id spawner.ID) error {
+	if !validID.MatchString(string(id)) {
+		return errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")
+	}
+	return nil
+}
+
+// Check asks for the commands, for the access point and for a token, which is what a start needs of them.
+func (b *Backend) Check(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).With("run the service as root")
+	}
+	if _, err := b.queue.since(ctx, time.Now()); err != nil {
+		return err
+	}
+	who := b.cfg.Owner
+	if who == "" {
+		who = "slipway"
+	}
+	_, err := b.tokens.of(ctx, who)
+	return err
+}

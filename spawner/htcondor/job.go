@@ -1,0 +1,251 @@
+package htcondor
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"slipway/spawner"
+)
+
+// status is HTCondor's word for where a job is.
+type status int
+
+const (
+	idle         status = 1
+	running      status = 2
+	removed      status = 3
+	completed    status = 4
+	held         status = 5
+	transferring status = 6 // its output comes back
+	suspended    status = 7
+)
+
+// job is one job of the queue or of the history, as condor_q and condor_history print it with -json.
+type job struct {
+	Cluster, Proc integer
+	Status        status
+	ID            spawner.ID
+	Launch        string
+	Login         string // whose it is
+	Shadows       integer
+	RemoteHost    string // slot1@host while it runs
+	LastHost      string
+	HoldReason    string
+	HoldCode      integer
+	HoldSub       integer
+	ExitCode      integer
+	BySignal      bool
+	Signal        integer
+	RemoveReason  string
+	VacateReason  string
+	Rejected      string // why the last negotiation found nothing
+	MemoryMB      integer
+}
+
+// wireJob is a job in HTCondor's names. What may be an expression there is an integer.
+type wireJob struct {
+	ClusterID         integer `json:"ClusterId"`
+	ProcID            integer `json:"ProcId"`
+	JobStatus         integer `json:"JobStatus"`
+	SlipwayInstance   lenient `json:"SlipwayInstance"`
+	SlipwayID         lenient `json:"SlipwayId"`
+	SlipwayLaunch     lenient `json:"SlipwayLaunch"`
+	Owner             lenient `json:"Owner"`
+	NumShadowStarts   integer `json:"NumShadowStarts"`
+	RemoteHost        lenient `json:"RemoteHost"`
+	LastRemoteHost    lenient `json:"LastRemoteHost"`
+	TransferringInput boolean `json:"TransferringInput"`
+	HoldReason        lenient `json:"HoldReason"`
+	HoldReasonCode    integer `json:"HoldReasonCode"`
+	HoldReasonSubCode integer `json:"HoldReasonSubCode"`
+	ExitCode          integer `json:"ExitCode"`
+	ExitBySignal      boolean `json:"ExitBySignal"`
+	ExitSignal        integer `json:"ExitSignal"`
+	RemoveReason      lenient `json:"RemoveReason"`
+	VacateReason      lenient `json:"VacateReason"`
+	VacateReasonCode  integer `json:"VacateReasonCode"`
+	LastRejMatch      lenient `json:"LastRejMatchReason"`
+	RequestMemory     integer `json:"RequestMemory"`
+	MemoryUsage       integer `json:"MemoryUsage"`
+}
+
+// attributes are those that are asked for.
+func attributes() string {
+	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,Owner,NumShadowStarts,RemoteHost,LastRemoteHost," +
+		"HoldReason,HoldReasonCode,HoldReasonSubCode,ExitCode,ExitBySignal,ExitSignal,RemoveReason,VacateReason,LastRejMatchReason," +
+		"RequestMemory"
+}
+
+// integer, boolean and lenient are attributes of those types. One that is of another, such as an expression, is zero: a single odd job
+// must not hide all others.
+type (
+	integer int64
+	boolean bool
+	lenient string
+)
+
+// UnmarshalJSON never fails.
+func (n *integer) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err == nil && f > -1e15 && f < 1e15 {
+		*n = integer(f)
+	}
+	return nil
+}
+
+// UnmarshalJSON never fails.
+func (v *boolean) UnmarshalJSON(b []byte) error {
+	*v = string(b) == "true"
+	return nil
+}
+
+// UnmarshalJSON never fails.
+func (s *lenient) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*s = lenient(text)
+	}
+	return nil
+}
+
+// parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are not of this
+// instance, or of no workload, are left out.
+func parseJobs(data []byte, instance string) ([]job, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	var list []wireJob
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("read the jobs of HTCondor: %w", err)
+	}
+	jobs := make([]job, 0, len(list))
+	for _, w := range list {
+		if string(w.SlipwayInstance) == instance && validID.MatchString(string(w.SlipwayID)) {
+			jobs = append(jobs, w.job())
+		}
+	}
+	return jobs, nil
+}
+
+func (w wireJob) job() job {
+	return job{
+		Cluster: w.ClusterID, Proc: w.ProcID, Status: status(w.JobStatus), ID: spawner.ID(w.SlipwayID), Launch: string(w.SlipwayLaunch),
+		Login: string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), LastHost: string(w.LastRemoteHost),
+		HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode, HoldSub: w.HoldReasonSubCode,
+		ExitCode: w.ExitCode, BySignal: bool(w.ExitBySignal), Signal: w.ExitSignal, RemoveReason: string(w.RemoveReason), VacateReason: string(w.VacateReason),
+		Rejected: string(w.LastRejMatch), MemoryMB: w.RequestMemory,
+	}
+}
+
+// name is the job's in HTCondor.
+func (j job) name() string { return fmt.Sprintf("%d.%d", j.Cluster, j.Proc) }
+
+// live reports whether something of a job runs, or may come to.
+func (j job) live() bool { return j.observation().Existence != spawner.Exited }
+
+// ran reports whether the pool has begun the job at some time: it never begins it again.
+func (j job) ran() bool { return j.Shadows > 0 }
+
+// host is the machine without the slot.
+func (j job) host() string {
+	at := j.RemoteHost
+	if at == "" {
+		at = j.LastHost
+	}
+	if _, machine, ok := strings.Cut(at, "@"); ok {
+		at = machine
+	}
+	return clean(at, mostName)
+}
+
+// observation tells what a job that is in the queue shows. What its worker left is not in it.
+func (j job) observation() spawner.Observation {
+	o := spawner.Observation{Existence: spawner.Up, Host: j.host()}
+	switch j.Status {
+	case idle:
+		if j.ran() {
+			return j.evicted()
+		}
+		return spawner.Observation{Existence: spawner.Queued, Detail: j.waits()}
+	case held:
+		return j.onHold()
+	case completed:
+		o.Existence, o.ExitCode = spawner.Exited, int(j.ExitCode)
+		if j.BySignal {
+			o.ExitCode, o.Reason = 128+int(j.Signal), fmt.Sprintf("its worker was ended by signal %d on %s", j.Signal, j.host())
+		}
+	case removed:
+		if j.RemoteHost == "" { // else it is being ended there
+			return j.gone().observation()
+		}
+	}
+	return o
+}
+
+// waits says what a job that never ran waits for.
+func (j job) waits() string {
+	if j.Rejected == "" {
+		return "it waits for the next negotiation"
+	}
+	return "it waits for a machine (" + clean(j.Rejected, mostReason) + ")"
+}
+
+// evicted tells a job that the pool has begun and does not run any more.
+func (j job) evicted() spawner.Observation {
+	why := "its place was taken away"
+	if j.VacateReason != "" {
+		why = clean(j.VacateReason, mostReason)
+	}
+	return spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Evicted: true, Host: j.host(), Reason: why}
+}
+
+// gone tells the end of a job that has left the queue without having been completed, or is about to.
+func (j job) gone() end {
+	e := end{Code: 1, Host: j.host(), Reason: "it was removed from HTCondor's queue", Remedy: "ask your administrator why, and start it again"}
+	switch {
+	case j.Status == completed:
+		e = end{Code: int(j.ExitCode), Host: j.host(), Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy}
+	case j.RemoveReason != "":
+		e.Reason += ": " + clean(j.RemoveReason, mostReason)
+	}
+	return e
+}
+
+// What is borne of HTCondor's words, of which some are users' or other sites'.
+const (
+	mostName   = 255
+	mostReason = 400
+)
+
+// clean makes a text one line that disturbs no terminal.
+func clean(s string, most int) string {
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return strings.TrimSpace(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), unicode.IsControl), " "))
+}
+
+// constraint asks for the jobs of this instance.
+func (b *Backend) constraint() string { return attrInstance + " == " + quoted(b.cfg.Instance) }
+
+// submitted is a job as it is right after it was submitted.
+func submitted(name string, id spawner.ID, launch, login string) (job, error) {
+	cluster, proc, ok := strings.Cut(name, ".")
+	c, err := strconv.ParseInt(cluster, 10, 64)
+	p, err2 := strconv.ParseInt(proc, 10, 64)
+	if !ok || err != nil || err2 != nil {
+		return job{}, fmt.Errorf("%q is no job of HTCondor", name)
+	}
+	return job{Cluster: integer(c), Proc: integer(p), Status: idle, ID: id, Launch: launch, Login: login}, nil
+}
+
+// historyLimit is how many jobs that have left the queue are looked through for one, the latest first.
+const historyLimit = "20000"
+
+// since gives when a duration ago was.
+func since(d time.Duration) time.Time { return time.Now().Add(-d) }

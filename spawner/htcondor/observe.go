@@ -1,0 +1,165 @@
+package htcondor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"slipway/spawner"
+)
+
+// ask looks at the queue.
+func (b *Backend) ask(ctx context.Context) ([]job, error) {
+	out, err := b.run(ctx, command{name: "condor_q", args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()}})
+	if err != nil {
+		return nil, fmt.Errorf("ask HTCondor for its queue: %w", err)
+	}
+	return parseJobs(out, b.cfg.Instance)
+}
+
+// askPast looks at the jobs that have left the queue, the latest first.
+func (b *Backend) askPast(ctx context.Context) ([]job, error) {
+	out, err := b.run(ctx, command{name: "condor_history", args: []string{
+		"-json", "-attributes", attributes(), "-constraint", b.constraint(), "-scanlimit", historyLimit,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("ask HTCondor for its history: %w", err)
+	}
+	return parseJobs(out, b.cfg.Instance)
+}
+
+// Observe tells what the latest look at the queue shows of a workload; a look that began before the workload was last submitted does not
+// count. What has ended is told in the words of the worker, where it left any.
+func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	if err := b.knows(id); err != nil {
+		return spawner.Observation{}, err
+	}
+	o, err := b.observe(ctx, id)
+	if err != nil {
+		return spawner.Observation{}, fmt.Errorf("observe %s: %w", id, err)
+	}
+	return o, nil
+}
+
+func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
+	if err := ctx.Err(); err != nil {
+		return spawner.Observation{}, err
+	}
+	jobs, begun, err := b.queue.of(ctx, id, since(b.cfg.PollEvery))
+	if err != nil {
+		return spawner.Observation{}, err
+	}
+	rec, known, err := b.shelf.get(id)
+	if err != nil {
+		return spawner.Observation{}, err
+	}
+	if j, ok := current(rec, jobs); ok {
+		o := j.observation()
+		if known && o.Existence == spawner.Exited && !o.Evicted {
+			b.box(rec).recount(&o)
+		}
+		return o, nil
+	}
+	if known && rec.Job != "" && rec.End == nil {
+		if rec, err = b.missed(ctx, rec, begun); err != nil {
+			return spawner.Observation{}, err
+		}
+	}
+	return b.rests(id, rec, known), nil
+}
+
+// current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the first.
+func current(rec record, jobs []job) (job, bool) {
+	if len(jobs) == 0 {
+		return job{}, false
+	}
+	rank := func(j job) int {
+		switch {
+		case rec.Job == j.name():
+			return 0
+		case j.Launch == encode(rec.Run) && j.live():
+			return 1
+		case j.live():
+			return 2
+		default:
+			return 3
+		}
+	}
+	return slices.MinFunc(jobs, func(x, y job) int {
+		if d := rank(x) - rank(y); d != 0 {
+			return d
+		}
+		return int(x.Cluster-y.Cluster)*1_000_000 + int(x.Proc-y.Proc)
+	}), true
+}
+
+// rests tells what is left of a workload that is not in the queue.
+func (b *Backend) rests(id spawner.ID, r record, known bool) spawner.Observation {
+	switch {
+	case !known && !b.shelf.has(id):
+		return spawner.Observation{Existence: spawner.Absent}
+	case r.End != nil:
+		return r.End.observation()
+	case r.Job != "":
+		return spawner.Observation{Existence: spawner.Exited, ExitCode: 1}
+	default:
+		return spawner.Observation{Existence: spawner.Created}
+	}
+}
+
+// missed notes how a job ended that has left the queue without Slipway, as a look at the queue saw that began at begun. The history is
+// asked once for all that are missed at a time.
+func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (record, error) {
+	past, _, err := b.past.of(ctx, rec.ID, begun)
+	if err != nil {
+		return record{}, err
+	}
+	e := end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}
+	for _, j := range past {
+		if j.Launch == encode(rec.Run) {
+			e = j.gone()
+		}
+	}
+	rec.End = &e
+	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason)
+	return rec, b.shelf.put(rec)
+}
+
+// List gives all workloads of this instance that have a job in the queue or a directory here.
+func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+	}
+	ids, err := b.shelf.ids() // before the queue: who is submitted in between is listed as what was last told of it
+	if err != nil {
+		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+	}
+	snap, err := b.queue.since(ctx, since(b.cfg.PollEvery))
+	if err != nil {
+		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+	}
+	all := map[spawner.ID]spawner.Existence{}
+	for id := range snap.jobs {
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		if _, done := all[id]; done {
+			continue
+		}
+		jobs, _, err := b.queue.of(ctx, id, snap.begun)
+		if err != nil {
+			return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+		}
+		rec, known, err := b.shelf.get(id)
+		if err != nil {
+			return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+		}
+		if j, ok := current(rec, jobs); ok {
+			all[id] = j.observation().Existence
+		} else if e := b.rests(id, rec, known).Existence; e != spawner.Absent {
+			all[id] = e
+		}
+	}
+	return all, nil
+}

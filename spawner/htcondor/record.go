@@ -1,0 +1,137 @@
+package htcondor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"slipway/spawner"
+)
+
+// record is what is known of the current run of a workload, as it lies in its directory, root's alone. It is written before anything is
+// asked of HTCondor.
+type record struct {
+	ID      spawner.ID `json:"id"`
+	Run     string     `json:"run"`
+	Session bool       `json:"session,omitempty"`
+	Login   string     `json:"login"` // the account that the job is of
+	User    string     `json:"user"`  // the login of the user for whom it is
+	Program string     `json:"program"`
+	Inputs  bool       `json:"inputs,omitempty"`
+	Send    string     `json:"send,omitempty"` // an image that travels along
+	Arch    string     `json:"arch,omitempty"` // of the image, as HTCondor calls it
+	Bytes   int64      `json:"bytes"`          // of image and inputs
+	Limit   int64      `json:"limit"`          // bytes of memory asked for
+
+	Job string `json:"job,omitempty"` // of HTCondor, "5.0"; empty: it is not known that there is one
+	End *end   `json:"end,omitempty"` // of a job that is in the queue no more
+}
+
+// end is what is known of the end of a job that has left the queue.
+type end struct {
+	Code    int    `json:"code"`
+	Reason  string `json:"reason,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	Evicted bool   `json:"evicted,omitempty"`
+	Host    string `json:"host,omitempty"`
+}
+
+func (e end) observation() spawner.Observation {
+	return spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Evicted: e.Evicted, Host: e.Host}
+}
+
+const recordFile = "record.json"
+
+// shelf has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use; two
+// calls for one workload are never made at once, as the Manager's are not.
+type shelf struct {
+	dir  string
+	mu   sync.Mutex // guards held
+	held map[spawner.ID]record
+}
+
+// get gives a workload's record; false when it has no directory or none that came to be one.
+func (s *shelf) get(id spawner.ID) (record, bool, error) {
+	s.mu.Lock()
+	r, ok := s.held[id]
+	s.mu.Unlock()
+	if ok {
+		return r, true, nil
+	}
+	data, err := os.ReadFile(filepath.Join(s.place(id), recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return record{}, false, fmt.Errorf("read the record of %s: %w", id, err)
+	}
+	s.remember(r)
+	return r, true, nil
+}
+
+func (s *shelf) remember(r record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[r.ID] = r
+}
+
+// put saves a record, whole or not at all.
+func (s *shelf) put(r record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("save the record of %s: %w", r.ID, err)
+	}
+	part := filepath.Join(s.place(r.ID), recordFile+".part")
+	if err := os.WriteFile(part, data, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(part, filepath.Join(s.place(r.ID), recordFile)); err != nil {
+		return err
+	}
+	s.remember(r)
+	return nil
+}
+
+// drop removes all of a workload, the record first: what has none was never submitted.
+func (s *shelf) drop(id spawner.ID) error {
+	s.mu.Lock()
+	delete(s.held, id)
+	s.mu.Unlock()
+	if err := os.Remove(filepath.Join(s.place(id), recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(s.place(id))
+}
+
+// ids gives the workloads that have a directory.
+func (s *shelf) ids() ([]spawner.ID, error) {
+	f, err := os.Open(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	var ids []spawner.ID
+	for _, name := range names {
+		if validID.MatchString(name) {
+			ids = append(ids, spawner.ID(name))
+		}
+	}
+	return ids, err
+}
+
+// has reports whether a workload has a directory.
+func (s *shelf) has(id spawner.ID) bool {
+	_, err := os.Lstat(s.place(id))
+	return err == nil
+}
+
+// place is a workload's directory: root's, and others may pass through it to the sandbox that is theirs.
+func (s *shelf) place(id spawner.ID) string { return filepath.Join(s.dir, string(id)) }

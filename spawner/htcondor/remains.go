@@ -1,0 +1,198 @@
+package htcondor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/worker"
+	"slipway/spawner"
+)
+
+// What is borne of files that came back: they are the user's, who may have put anything there.
+const (
+	mostEnd  = 1 << 20
+	mostSaid = 4 << 20
+	mostTail = 64 << 10
+)
+
+// box is a sandbox.
+type box string
+
+func (b *Backend) box(r record) box { return box(filepath.Join(b.shelf.place(r.ID), boxDir)) }
+
+// open opens a regular file that came back. No link in the sandbox leads out of it.
+func (b box) open(name string) (*os.File, int64, error) {
+	root, err := os.OpenRoot(string(b))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(path.Join(worker.OutDir, name), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// read reads a small file that came back.
+func (b box) read(name string, most int64) ([]byte, error) {
+	f, size, err := b.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > most {
+		return nil, fmt.Errorf("%s has %d bytes", name, size)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// end gives the worker's account of how the run ended.
+func (b box) end() (worker.End, error) {
+	data, err := b.read(worker.EndFile, mostEnd)
+	if err != nil {
+		return worker.End{}, err
+	}
+	return parseEnd(data)
+}
+
+// parseEnd reads a worker's account, and takes from it what a user may say.
+func parseEnd(data []byte) (worker.End, error) {
+	var e worker.End
+	if err := json.Unmarshal(data, &e); err != nil {
+		return worker.End{}, fmt.Errorf("read how the run ended: %w", err)
+	}
+	e.ExitCode = min(max(e.ExitCode, 0), 255)
+	e.Reason, e.Remedy, e.Host = clean(e.Reason, 4*mostReason), clean(e.Remedy, 4*mostReason), clean(e.Host, mostName)
+	if len(e.Tail) > mostTail {
+		e.Tail = e.Tail[len(e.Tail)-mostTail:]
+	}
+	return e, nil
+}
+
+// recount puts the worker's words into what HTCondor says of an ended job. Where HTCondor has a reason of its own, that is what ended it.
+func (b box) recount(o *spawner.Observation) {
+	e, err := b.end()
+	if err != nil {
+		return
+	}
+	o.Tail = e.Tail
+	if o.Reason == "" {
+		o.ExitCode, o.Reason, o.Remedy = e.ExitCode, e.Reason, e.Remedy
+	}
+	if o.Host == "" {
+		o.Host = e.Host
+	}
+}
+
+// remains is a sandbox whose run is over.
+type remains struct {
+	box
+	id     spawner.ID
+	status control.Status
+}
+
+var _ spawner.Remains = remains{}
+
+// Remains gives what a run has left that has ended.
+func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
+	if err := b.knows(id); err != nil {
+		return nil, err
+	}
+	o, err := b.observe(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("look at what %s has left: %w", id, err)
+	}
+	rec, known, err := b.shelf.get(id)
+	if err != nil {
+		return nil, err
+	}
+	if !known || o.Existence != spawner.Exited || o.Evicted {
+		return nil, errs.New(errs.NotFound, "nothing of %s has come back", id)
+	}
+	r := remains{box: b.box(rec), id: id}
+	if r.status, err = r.lastWord(); err != nil {
+		return nil, errs.New(errs.NotFound, "nothing of %s has come back: %w", id, err)
+	}
+	return r, nil
+}
+
+// lastWord is the agent's last status; where it has left none, its worker's account in the form of one.
+func (r remains) lastWord() (control.Status, error) {
+	data, err := r.read(worker.StatusFile, mostSaid)
+	if err == nil {
+		if s, err := control.ParseStatus(data); err == nil && s.State == control.Exited {
+			return s, nil
+		}
+	}
+	e, err := r.end()
+	if err != nil {
+		return control.Status{}, err
+	}
+	s := control.Status{State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, Started: e.Started, Ended: e.Ended}
+	if f, size, err := r.open(worker.LogFile); err == nil {
+		s.LogSize = size
+		return s, f.Close()
+	}
+	return s, nil
+}
+
+// Status gives the agent's last word.
+func (r remains) Status() control.Status { return r.status }
+
+// Log opens what the app printed.
+func (r remains) Log(_ context.Context, from int64) (io.ReadCloser, error) {
+	f, _, err := r.open(worker.LogFile)
+	if err != nil {
+		return nil, r.lacks("output", err)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil, errors.Join(errs.Bad("from", from, "an offset of 0 or more"), f.Close())
+	}
+	return f, nil
+}
+
+// File opens an output file.
+func (r remains) File(_ context.Context, name string) (io.ReadCloser, int64, error) {
+	if err := control.CheckName(name); err != nil {
+		return nil, 0, err
+	}
+	f, size, err := r.open(path.Join(worker.FilesDir, name))
+	if err != nil {
+		return nil, 0, r.lacks("file "+name, err)
+	}
+	return f, size, nil
+}
+
+// Changes opens what a session has changed.
+func (r remains) Changes(context.Context) (io.ReadCloser, error) {
+	f, _, err := r.open(worker.PackFile)
+	if err != nil {
+		return nil, r.lacks("changes", err)
+	}
+	return f, nil
+}
+
+func (r remains) lacks(what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errs.New(errs.NotFound, "no %s of %s has come back", what, r.id)
+	}
+	return errs.New(errs.NotFound, "the %s of %s cannot be read: %w", what, r.id, err)
+}

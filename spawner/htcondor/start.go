@@ -1,0 +1,259 @@
+package htcondor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Start submits a run of a workload, unless it is in the queue already. It does not wait for a machine: the workload is Queued then. A
+// job that has ended is not submitted again under the same run. What an earlier run left is removed first.
+func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
+	if err := b.knows(l.ID); err != nil {
+		return err
+	}
+	if err := b.start(ctx, l); err != nil {
+		return fmt.Errorf("start %s: %w", l.ID, err)
+	}
+	return nil
+}
+
+func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	arrived := b.submits.announce()
+	defer arrived()
+	there, err := b.adopt(ctx, l)
+	if err != nil || there {
+		return err
+	}
+	s, err := b.prepare(l)
+	if err != nil {
+		return errors.Join(err, b.shelf.drop(l.ID))
+	}
+	arrived()
+	if _, err := b.submits.join(ctx, s); err != nil {
+		return b.undo(s, err)
+	}
+	s.rec.Job = s.job
+	return b.shelf.put(s.rec)
+}
+
+// submission is one workload's part of a batch.
+type submission struct {
+	rec  record
+	head string
+	row  row
+
+	job       string // of HTCondor; set by who submits
+	uncertain bool   // whether it is in the queue is not known
+}
+
+// undo removes what a start has left of which it is known that it is not in the queue. The next start looks closely at all else.
+func (b *Backend) undo(s *submission, err error) error {
+	if s.uncertain {
+		return err
+	}
+	return errors.Join(err, b.shelf.drop(s.rec.ID))
+}
+
+// adopt reports whether this run needs no submission. If it does, nothing of the workload is left: what there was is removed.
+func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
+	rec, known, err := b.shelf.get(l.ID)
+	if err != nil {
+		return false, err
+	}
+	asked := b.born // a look since then shows what the host's crash has taken the record of
+	if known {
+		asked = time.Now()
+	}
+	jobs, _, err := b.queue.of(ctx, l.ID, asked)
+	if err != nil {
+		return false, err
+	}
+	for _, j := range jobs {
+		if known && j.Launch == encode(l.Run()) && rec.Run == l.Run() && (!rec.Session || j.live()) {
+			rec.Job = j.name()
+			return true, b.shelf.put(rec)
+		}
+	}
+	if known && rec.Run == l.Run() && !rec.Session {
+		ended, err := b.hasRun(ctx, rec)
+		if ended || err != nil {
+			return ended, err
+		}
+	}
+	if err := b.clear(ctx, l.ID, jobs); err != nil {
+		return false, err
+	}
+	return false, b.shelf.drop(l.ID)
+}
+
+// hasRun reports whether a job that is not in the queue has been there: then this run is over.
+func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
+	if rec.Job != "" {
+		return true, nil
+	}
+	past, _, err := b.past.of(ctx, rec.ID, time.Now())
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(past, func(j job) bool { return j.Launch == encode(rec.Run) })
+	if i < 0 {
+		return false, nil
+	}
+	e := past[i].gone()
+	rec.Job, rec.End = past[i].name(), &e
+	return true, b.shelf.put(rec)
+}
+
+// prepare makes the sandbox and the record.
+func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
+	for _, name := range l.Spec.Inputs {
+		if err := control.CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	o, err := b.ownerOf(l)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := b.recordOf(l, o)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := b.describe(l.Workload, rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(b.shelf.place(l.ID), 0o711); err != nil {
+		return nil, err
+	}
+	if err := b.fill(l, rec, o); err != nil {
+		return nil, err
+	}
+	return &submission{rec: rec, head: head(lines), row: rowOf(rec, l.Workload)}, b.shelf.put(rec)
+}
+
+// submit submits what has gathered: what is of one account and shares all lines goes in one transaction.
+func (b *Backend) submit(ctx context.Context, all []*wish[*submission]) {
+	type key struct{ login, head string }
+	groups := map[key][]*wish[*submission]{}
+	var order []key
+	for _, w := range all {
+		k := key{w.what.rec.Login, w.what.head}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], w)
+	}
+	for _, k := range order {
+		b.submitGroup(ctx, groups[k])
+	}
+}
+
+// submitGroup submits jobs that share all lines. When they are refused, one is tried alone: if it is taken, it is their number that is
+// too large, or another's fault, and the rest is tried in halves; if not, none would be taken.
+func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
+	if len(group) == 0 {
+		return
+	}
+	err := b.submitOnce(ctx, group)
+	if err == nil {
+		return
+	}
+	var left []*wish[*submission]
+	for _, w := range group {
+		if w.what.job == "" {
+			w.err = err
+			left = append(left, w)
+		}
+	}
+	if len(left) < 2 || left[0].what.uncertain || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
+		return
+	}
+	left[0].err = nil
+	if b.submitGroup(ctx, left[:1]); left[0].err != nil {
+		return
+	}
+	left = left[1:]
+	for _, w := range left {
+		w.err = nil
+	}
+	b.submitGroup(ctx, left[:len(left)/2])
+	b.submitGroup(ctx, left[len(left)/2:])
+}
+
+// submitOnce submits a group in one transaction. After any error it looks into the queue for what is there all the same.
+func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) error {
+	rows := make([]row, len(group))
+	for i, w := range group {
+		rows[i] = w.what.row
+	}
+	dir, err := b.tokens.of(ctx, group[0].what.rec.Login)
+	if err != nil {
+		return err
+	}
+	out, err := b.run(ctx, command{name: "condor_submit", args: []string{"-terse", "-disable", "-"}, tokens: dir, input: description(group[0].what.head, rows)})
+	if err == nil {
+		var names []string
+		if names, err = parseSubmitted(string(out), len(group)); err == nil {
+			for i, w := range group {
+				b.settled(w.what, names[i])
+			}
+			return nil
+		}
+	}
+	b.log.Warn("a submission to HTCondor went wrong", "jobs", len(group), "first", group[0].what.rec.ID, "error", err)
+	b.findSubmitted(ctx, group, err)
+	return err
+}
+
+// lateCommit is what the schedd is given to end the transaction of a command that was killed.
+const lateCommit = time.Second
+
+// findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer may have taken
+// them: that stays uncertain.
+func (b *Backend) findSubmitted(ctx context.Context, group []*wish[*submission], cause error) {
+	if f, ok := errors.AsType[*failure](cause); ok && f.Code < 0 {
+		pause(ctx, lateCommit)
+	}
+	snap, err := b.queue.since(ctx, time.Now())
+	for _, w := range group {
+		w.what.uncertain = err != nil
+		if err != nil {
+			continue
+		}
+		for _, j := range snap.jobs[w.what.rec.ID] {
+			if j.Launch == encode(w.what.rec.Run) {
+				b.settled(w.what, j.name())
+			}
+		}
+	}
+}
+
+// settled notes that a submission is in the queue.
+func (b *Backend) settled(s *submission, name string) {
+	s.job, s.uncertain = name, false
+	if j, err := submitted(name, s.rec.ID, encode(s.rec.Run), s.rec.Login); err == nil {
+		b.queue.tell(j)
+	}
+}
+
+// pause waits. It reports false when ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,219 @@
+package htcondor
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/spawner"
+)
+
+// inMemory gives a Backend whose commands are played.
+func inMemory(t testing.TB, cfg Config, run runner) *Backend {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	if cfg.Instance == "" {
+		cfg.Instance = "t1"
+	}
+	if cfg.Domain == "" {
+		cfg.Domain = "slipway.test"
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg = cfg.filled()
+	must(t, cfg.check())
+	return assemble(cfg, run)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if os.Getenv("UPDATE") != "" {
+		must(t, os.WriteFile("testdata/"+name, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile("testdata/" + name)
+	must(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 writes it):\n%s", name, diff)
+	}
+}
+
+func point(n int) spawner.Workload {
+	return spawner.Workload{
+		ID: spawner.ID("j-000000000000000" + string(rune('0'+n))), Kind: spawner.Job, Owner: "Åsa @ CERN\nqueue 9", Launch: "l-1", Moves: n, Scan: "c-77", Point: n,
+		Spec: spawner.Spec{TimeLimit: time.Hour, Resources: spawner.Resources{CPUs: 1.5, Memory: 2<<30 + 1}, GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}},
+	}
+}
+
+func TestDescription(t *testing.T) {
+	b := inMemory(t, Config{
+		Dir: "/var/lib/slipway/htcondor", Requirements: `TARGET.HasCVMFS`, Rank: "KFlops", AccountingGroup: "group_physics",
+		Extra: map[string]string{"+ProjectName": `"cms"`, "concurrency_limits": "licence"},
+	}, nil)
+	rec := record{Run: "l-1.2", Login: "slipway", User: "asa", Program: "/opt/agent/slipway", Inputs: true, Send: "/sif/a.sif", Arch: "X86_64", Bytes: 5000}
+	var heads []string
+	var rows []row
+	for n := range 3 {
+		w := point(n)
+		lines, err := b.describe(w, rec)
+		must(t, err)
+		heads = append(heads, head(lines))
+		rows = append(rows, rowOf(rec, w))
+	}
+	if heads[0] != heads[1] || heads[1] != heads[2] {
+		t.Error("the points of a scan do not share their lines")
+	}
+	golden(t, "scan.sub", description(heads[0], rows))
+
+	w := point(0)
+	w.Kind, w.Scan, w.Spec.GPU, w.Spec.TimeLimit = spawner.Lab, "", gpu.Request{}, 0
+	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
+	must(t, err)
+	golden(t, "session.sub", description(head(lines), []row{rowOf(record{Run: "l-9"}, w)}))
+}
+
+var safeLine = regexp.MustCompile(`^[A-Za-z_.+]+ = "?[A-Za-z0-9._@%+-]*"?$`)
+
+// FuzzEncode: whatever a user is called, her name stays within its quotes, and is nobody else's.
+func FuzzEncode(f *testing.F) {
+	for _, s := range []string{"alice", `a"b`, "a\nqueue 1000", `\`, "$(Dollar)", "$$([ 1 ])", "a,b", "é☃", "\x00\x1f", "%41", "A", ""} {
+		f.Add(s, "other")
+	}
+	f.Fuzz(func(t *testing.T, x, y string) {
+		if (encode(x) == encode(y)) != (x == y) {
+			t.Errorf("%q and %q become %q and %q", x, y, encode(x), encode(y))
+		}
+		text := head([]line{{"My.SlipwayUser", quoted(x)}})
+		if !safeLine.MatchString(strings.TrimSuffix(text, "\n")) {
+			t.Errorf("%q becomes the line %q", x, text)
+		}
+	})
+}
+
+// FuzzDescription: a description has the lines that it has, whatever workload it is of.
+func FuzzDescription(f *testing.F) {
+	f.Add("alice", "c-1", "l-1", "lab")
+	f.Add("a\nqueue", "$(x)", ")\nqueue", "\"")
+	f.Fuzz(func(t *testing.T, user, scan, launch, kind string) {
+		b := assemble(Config{Dir: "/d", Instance: "i", Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
+		describe := func(user, scan, launch, kind string) []string {
+			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), Scan: scan, Launch: launch}
+			lines, err := b.describe(w, record{Run: launch, Login: "a", User: "a", Program: "/p"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Split(description(head(lines), []row{rowOf(record{Run: launch}, w)}), "\n")
+		}
+		plainScan := ""
+		if scan != "" {
+			plainScan = "c"
+		}
+		plainKind := "lab"
+		if kind == string(spawner.Job) {
+			plainKind = kind
+		}
+		got, want := describe(user, scan, launch, kind), describe("u", plainScan, "l", plainKind)
+		if len(got) != len(want) {
+			t.Fatalf("%d lines, want %d: %q", len(got), len(want), got)
+		}
+		for i := range got {
+			name, value, _ := strings.Cut(got[i], " = ")
+			wanted, wantedValue, _ := strings.Cut(want[i], " = ")
+			row := strings.HasPrefix(want[i], "j-1,")
+			if name != wanted && !row || value != wantedValue && !safeLine.MatchString(got[i]) {
+				t.Errorf("line %d is %q where another's is %q", i, got[i], want[i])
+			}
+			if row && !regexp.MustCompile(`^j-1,[A-Za-z0-9._@%+-]*,-?[0-9]+$`).MatchString(got[i]) {
+				t.Errorf("row %q", got[i])
+			}
+		}
+	})
+}
+
+func TestConfigThatCannotBeWritten(t *testing.T) {
+	good := Config{Dir: "/var/lib/slipway/htcondor", Instance: "a", Logger: slog.New(slog.DiscardHandler)}.filled()
+	must(t, good.check())
+	for name, change := range map[string]func(*Config){
+		"relative":      func(c *Config) { c.Dir = "jobs" },
+		"space":         func(c *Config) { c.Dir = "/a b" },
+		"macro":         func(c *Config) { c.Dir = "/$(HOME)" },
+		"instance":      func(c *Config) { c.Instance = `a"` },
+		"no instance":   func(c *Config) { c.Instance = "" },
+		"owner":         func(c *Config) { c.Owner = "../x" },
+		"domain":        func(c *Config) { c.Domain = "a b" },
+		"group":         func(c *Config) { c.AccountingGroup = "a\nb" },
+		"image":         func(c *Config) { c.Image = "/cvmfs/x.sif" },
+		"image word":    func(c *Config) { c.Image = "fetch" },
+		"requirements":  func(c *Config) { c.Requirements = "true\nqueue" },
+		"continued":     func(c *Config) { c.Rank = `1 \` },
+		"extra ours":    func(c *Config) { c.Extra = map[string]string{"Executable": "/bin/sh"} },
+		"extra mark":    func(c *Config) { c.Extra = map[string]string{"+SlipwayId": `"j-1"`} },
+		"extra queue":   func(c *Config) { c.Extra = map[string]string{"queue 3": "x"} },
+		"extra include": func(c *Config) { c.Extra = map[string]string{"include": "/etc/passwd"} },
+		"extra value":   func(c *Config) { c.Extra = map[string]string{"+A": "1\nqueue"} },
+		"extra none":    func(c *Config) { c.Extra = map[string]string{"+A": ""} },
+		"logger":        func(c *Config) { c.Logger = nil },
+	} {
+		bad := good
+		change(&bad)
+		if err := bad.check(); !errs.Is(err, errs.Invalid) {
+			t.Errorf("%s: %v, want invalid", name, err)
+		}
+	}
+}
+
+func TestSubmittedNames(t *testing.T) {
+	for _, tc := range []struct {
+		out  string
+		n    int
+		want []string
+	}{
+		{"5.0 - 5.0\n", 1, []string{"5.0"}},
+		{"5.0 - 5.2\n", 3, []string{"5.0", "5.1", "5.2"}},
+		{"WARNING: something\n6.0 - 6.1\n", 2, []string{"6.0", "6.1"}},
+		{"5.0 - 5.0\n6.0 - 6.0\n", 2, []string{"5.0", "6.0"}},
+		{"5.0 - 5.2\n", 2, nil}, {"5.0 - 5.0\n", 2, nil}, {"", 1, nil}, {"5.0 - 6.0\n", 2, nil}, {"5.0 - 5.999999999\n", 1, nil}, {"5.3 - 5.1\n", 1, nil},
+	} {
+		got, err := parseSubmitted(tc.out, tc.n)
+		if !cmp.Equal(got, tc.want) || (err == nil) != (tc.want != nil) {
+			t.Errorf("%q for %d jobs: %q, %v; want %q", tc.out, tc.n, got, err, tc.want)
+		}
+	}
+}
+
+func FuzzSubmittedNames(f *testing.F) {
+	f.Add("5.0 - 5.2\n", 3)
+	f.Fuzz(func(t *testing.T, out string, n int) {
+		if names, err := parseSubmitted(out, n); err == nil && len(names) != n {
+			t.Errorf("%q gives %d names for %d jobs", out, len(names), n)
+		}
+	})
+}
+
+func TestArchitecture(t *testing.T) {
+	header := func(magic, arch string) []byte {
+		b := make([]byte, 48)
+		copy(b[32:], magic)
+		copy(b[42:], "01")
+		copy(b[45:], arch)
+		return b
+	}
+	for _, tc := range []struct {
+		head []byte
+		want string
+	}{
+		{header("SIF_MAGIC", "02"), "X86_64"}, {header("SIF_MAGIC", "04"), "aarch64"}, {header("SIF_MAGIC", "06"), "ppc64le"},
+		{header("SIF_MAGIC", "11"), ""}, {header("hsqs", "02"), ""}, {nil, ""},
+	} {
+		if got := parseArch(tc.head); got != tc.want {
+			t.Errorf("%q is of %q, want %q", tc.head, got, tc.want)
+		}
+	}
+}

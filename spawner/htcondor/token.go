@@ -1,0 +1,120 @@
+package htcondor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// tokensDir is where the users' tokens lie, root's alone; each in a directory of its own, for HTCondor shows any that it finds.
+const tokensDir = ".tokens"
+
+// tokenLife is how long a token is good; it is made anew when half of that is over.
+const tokenLife = time.Hour
+
+// tokens has a token for each account that something was done for. It is safe for concurrent use.
+type tokens struct {
+	dir  string
+	mint func(ctx context.Context, login string) (string, error)
+	mu   sync.Mutex // guards held
+	held map[string]*tokenFile
+}
+
+// tokenFile is one account's.
+type tokenFile struct {
+	mu   sync.Mutex // held while it is made
+	made time.Time
+}
+
+func newTokens(dir string, mint func(context.Context, string) (string, error)) *tokens {
+	return &tokens{dir: dir, mint: mint, held: map[string]*tokenFile{}}
+}
+
+// of gives the directory that holds a token of an account, and nothing else.
+func (t *tokens) of(ctx context.Context, login string) (string, error) {
+	if !safeWord.MatchString(login) {
+		return "", errs.New(errs.Invalid, "the account %q cannot be an identity of HTCondor", login).With("use a login of letters, digits and ._-")
+	}
+	t.mu.Lock()
+	f := t.held[login]
+	if f == nil {
+		f = &tokenFile{}
+		t.held[login] = f
+	}
+	t.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	dir := filepath.Join(t.dir, login)
+	if time.Since(f.made) < tokenLife/2 {
+		return dir, nil
+	}
+	begun := time.Now()
+	if err := t.make(ctx, dir, login); err != nil {
+		return "", fmt.Errorf("make a token of HTCondor for %s: %w", login, err)
+	}
+	f.made = begun
+	return dir, nil
+}
+
+// make writes a new token in place of an old one, whole.
+func (t *tokens) make(ctx context.Context, dir, login string) error {
+	token, err := t.mint(ctx, login)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	part := filepath.Join(t.dir, ".new-"+login)
+	if err := os.WriteFile(part, []byte(token), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, filepath.Join(dir, "token"))
+}
+
+// mint has the pool's key sign a token, by which its holder is login and may do what a user may.
+func (b *Backend) mint(ctx context.Context, login string) (string, error) {
+	domain, err := b.domain(ctx)
+	if err != nil {
+		return "", err
+	}
+	out, err := b.run(ctx, command{name: "condor_token_create", args: []string{
+		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ", "-authz", "WRITE",
+	}})
+	if err != nil {
+		return "", errs.New(errs.Missing, "the service cannot sign tokens of HTCondor: %w", err).
+			With("have the pool's key " + b.cfg.Key + " in the access point's directory of passwords, or name another with htcondor.key")
+	}
+	token := strings.TrimSpace(string(out))
+	if strings.Count(token, ".") != 2 || strings.ContainsAny(token, " \n") {
+		return "", errs.New(errs.Unavailable, "condor_token_create printed no token")
+	}
+	return token + "\n", nil
+}
+
+// domain gives what the pool's identities have behind the @.
+func (b *Backend) domain(ctx context.Context) (string, error) {
+	if b.cfg.Domain != "" {
+		return b.cfg.Domain, nil
+	}
+	b.asking.Lock()
+	defer b.asking.Unlock()
+	if b.asked != "" {
+		return b.asked, nil
+	}
+	out, err := b.run(ctx, command{name: "condor_config_val", args: []string{"UID_DOMAIN"}})
+	if err != nil {
+		return "", err
+	}
+	if b.asked = strings.TrimSpace(string(out)); !safeWord.MatchString(b.asked) {
+		defer func() { b.asked = "" }()
+		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is %q", b.asked).With("set it, or set htcondor.domain")
+	}
+	return b.asked, nil
+}

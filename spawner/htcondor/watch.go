@@ -1,0 +1,103 @@
+package htcondor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// restFactor is how many times as long as a look takes nobody looks: the access point has other users.
+const restFactor = 10
+
+// Watch looks at the queue from time to time and calls changed for every workload that looks different, until ctx ends. It makes looking
+// cheap, not needless: what it misses, a later look finds.
+func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
+	var last *snapshot
+	down := false
+	for {
+		now, err := b.queue.since(ctx, time.Now())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !down:
+			b.log.Warn("HTCondor's queue cannot be seen", "error", err)
+		case err == nil && down:
+			b.log.Info("HTCondor's queue can be seen again")
+		}
+		rest := b.cfg.PollEvery
+		if down = err != nil; !down {
+			for _, id := range differences(last, now) {
+				changed(id)
+			}
+			last, rest = now, max(rest, restFactor*now.took)
+		}
+		if !pause(ctx, rest) {
+			return nil
+		}
+	}
+}
+
+// differences gives the workloads that two looks show differently. The first look of all shows no change.
+func differences(before, now *snapshot) []spawner.ID {
+	if before == nil {
+		return nil
+	}
+	var ids []spawner.ID
+	for id, jobs := range now.jobs {
+		if !same(before.jobs[id], jobs) {
+			ids = append(ids, id)
+		}
+	}
+	for id := range before.jobs {
+		if now.jobs[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func same(x, y []job) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i].name() != y[i].name() || x[i].observation() != y[i].observation() {
+			return false
+		}
+	}
+	return true
+}
+
+// Judge refuses what could never start in the pool.
+func (b *Backend) Judge(ctx context.Context, w spawner.Workload) error {
+	d := b.demand(w, "", b.cfg.Disk)
+	if b.cfg.Pool == nil {
+		return checkGPUs(d.gpu)
+	}
+	return b.cfg.Pool.judge(ctx, d)
+}
+
+// Why explains what a workload waits for that is in the queue.
+func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanation, error) {
+	o, err := b.Observe(ctx, w.ID)
+	if err != nil {
+		return spawner.Explanation{}, err
+	}
+	if o.Existence == spawner.Held {
+		return spawner.Explanation{Summary: "HTCondor holds it: " + o.Reason, Remedy: o.Remedy}, nil
+	}
+	rec, _, err := b.shelf.get(w.ID)
+	if err != nil {
+		return spawner.Explanation{}, err
+	}
+	if b.cfg.Pool == nil {
+		return spawner.Explanation{}, errs.New(errs.Missing, "the pool's machines are not known here")
+	}
+	return b.cfg.Pool.explain(ctx, b.demand(w, rec.Arch, b.cfg.Disk+rec.Bytes))
+}
+
+// asFailure finds the command that went wrong.
+func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }

@@ -55,7 +55,7 @@ func variable(env []string, name string) string {
 // argv is Apptainer's command line. The binds nest, so the outer comes first.
 func (w *worker) argv(program, image string) []string {
 	args := []string{
-		program, "--quiet", "exec",
+		program, "--quiet", "--nocolor", "exec",
 		"--userns", // never a program with root's rights, even where one is installed
 		"--contain", "--pid", "--ipc", "--cleanenv",
 		"--no-eval",                    // values are not shell text

@@ -38,6 +38,7 @@ func TestNodeLacks(t *testing.T) {
 		}, "the service does not give the image (HTTP status 404)", "administrator"},
 		"a plan":               {func(n *node) { n.plan.ID = "" }, "names no run", ""},
 		"a sound path":         {func(n *node) { n.plan.Home = "/home/a:b" }, `"/home/a:b" is not valid`, "without colons"},
+		"the user":             {func(n *node) { n.uid = 54321 }, "does not know the user", "table of users"},
 		"an agent that starts": {func(n *node) { n.plan.Image.Path = n.otherImage() }, "its container could not be made", "administrator"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,6 +169,24 @@ func TestMemoryOfTheRun(t *testing.T) {
 		if got := readMemory(root, self).exceeded(memory{}); got != test.want {
 			t.Errorf("%q: %q, want %q", test.self, got, test.want)
 		}
+	}
+}
+
+// TestOutOfMemory: what the batch system's limit ends says so.
+func TestOutOfMemory(t *testing.T) {
+	n := newNode(t, "echo begun; dd if=/dev/zero of=/dev/null bs=600M count=1")
+	group, limit := "/sys/fs/cgroup/memory/slipway-test-worker", "memory.limit_in_bytes"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		group, limit = "/sys/fs/cgroup/slipway-test-worker", "memory.max"
+		must(t, os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0o644))
+	}
+	must(t, os.MkdirAll(group, 0o755))
+	t.Cleanup(func() { until(t, "the group is empty", func() bool { return os.Remove(group) == nil }) })
+	must(t, os.WriteFile(filepath.Join(group, limit), []byte("400000000"), 0o644))
+	n.via = []string{"sh", "-c", `echo $$ > "$0/cgroup.procs"; exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`, group}
+	code, e := n.run()
+	if code != 137 || e.Reason != "out of memory (limit 0.4 GiB)" || !strings.Contains(e.Remedy, "--mem") || !strings.HasPrefix(n.out(LogFile), "begun\n") {
+		t.Errorf("code %d, %+v, log %s", code, e, n.out(LogFile))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // fakeImage has the head of a SIF of so many bytes.
@@ -396,9 +397,7 @@ func TestCacheGoesOn(t *testing.T) {
 
 // What others can change is not trusted, and what root provides is.
 func TestCacheTrusts(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("root is missing: a directory of another user's is needed")
-	}
+	testenv.Need(t, testenv.Root) // for directories of another user's
 	me, log := strconv.Itoa(os.Getuid()), slog.New(slog.DiscardHandler)
 	for what, make := range map[string]func(dir string) error{
 		"a directory that anybody may change": func(dir string) error { return os.Chmod(dir, 0o777) },

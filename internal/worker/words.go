@@ -26,6 +26,7 @@ func troubles() []trouble {
 		{"unshare", "the worker node does not let users make containers: user namespaces are forbidden there", userns},
 		{"no space left on device", fullDisk, moreDisk},
 		{"disk quota exceeded", fullDisk, moreDisk},
+		{"unknown userid", "the worker node does not know the user that the run has there", administrator + ": its accounts must be in the node's table of users"},
 		{"could not run on the host", "the environment is made for another kind of processor than the worker node's", "ask for nodes of the environment's architecture"},
 		{"/dev/fuse", "the worker node cannot mount the image: FUSE is not to be had there", administrator + ": /dev/fuse must be there, and open to everybody"},
 		{"squashfuse", "the worker node cannot mount the image", administrator + ": Apptainer needs squashfuse there"},

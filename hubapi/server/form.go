@@ -95,8 +95,10 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 		Profiles map[string]roomLine `json:"profiles"`
 		Images   map[string]string   `json:"images"`
 	}{map[string]roomLine{}, map[string]string{}}
-	for name, room := range p.rooms(h.Name, spawner.User(user)) {
-		answer.Profiles[name] = roomLine{Words: webui.RoomWords(room), Full: webui.Full(room)}
+	rooms := p.rooms(h.Name, spawner.User(user))
+	for _, profile := range p.cfg.Catalogue.Profiles {
+		room := rooms[profile.Name]
+		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: webui.Full(room)}
 	}
 	active := p.activeByImage(h.Name)
 	for _, i := range p.cfg.Catalogue.Images {

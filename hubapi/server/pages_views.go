@@ -22,7 +22,7 @@ const (
 )
 
 func (p *pages) item(w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
-	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: p.cfg.Engine.Detail(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
 }
 
 // overview shows the visitor's sessions and jobs; an administrator's, with all=1, those of the whole Hub.

@@ -77,6 +77,7 @@ type card struct {
 	Chosen      bool
 	ImageTitles []string
 	Limits      string
+	Pool        string // the batch system that its sessions run in; empty: this host
 	Room        string
 	Full        bool
 	Slice       string // of a GPU, in words; empty: none
@@ -105,7 +106,7 @@ type kept struct {
 }
 
 func (f Form) card(p spawner.Profile, chosen bool) card {
-	c := card{Profile: p, Limits: limits(p), Chosen: chosen}
+	c := card{Profile: p, Limits: limits(p), Pool: poolWords(p.Backend), Chosen: chosen}
 	if c.Title == "" {
 		c.Title = p.Name
 	}
@@ -118,7 +119,7 @@ func (f Form) card(p spawner.Profile, chosen bool) card {
 		c.FirstImage = c.ImageTitles[0]
 	}
 	if r, ok := f.Rooms[p.Name]; ok {
-		c.Room, c.Full, c.AtOnce = RoomWords(r), Full(r), max(0, r.Most)
+		c.Room, c.Full, c.AtOnce = RoomOf(p, r), Full(r), max(0, r.Most)
 	}
 	if !p.GPU.None() {
 		c.Slice, c.Apart = sliceWords(p.GPU, f.GPUs), apartOf(p.GPU.Mode, tierOf(p.GPU, f.GPUs))

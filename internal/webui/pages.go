@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,7 @@ type Visit struct {
 type Item struct {
 	spawner.Workload
 	Queue    spawner.Queue
+	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
 	Prospect spawner.Prospect
 	Use      gpu.Use // of its slice of a GPU
 	Lent     bool    // its slice is lent to a job meanwhile
@@ -49,6 +51,8 @@ func (r row) IsJob() bool { return r.Kind == spawner.Job }
 // Title names the workload.
 func (r row) Title() string {
 	switch {
+	case r.Name != "" && r.Scan != "":
+		return fmt.Sprintf("%s, point %d", r.Name, r.Point)
 	case r.Name != "":
 		return r.Name
 	case r.IsJob():
@@ -93,7 +97,9 @@ func (r row) State() string {
 		return "being discarded"
 	case r.Phase.Active() && r.Want == spawner.WantStopped:
 		return "stopping"
-	case r.Phase == spawner.Pending:
+	case r.Workload.Held && r.Phase == spawner.Pending:
+		return "held"
+	case r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "":
 		return "waiting"
 	case r.Phase == spawner.Leased || r.Phase == spawner.Starting || r.Phase == spawner.Booting:
 		return "starting"
@@ -166,10 +172,10 @@ func (r row) Why() string {
 	return r.Prospect.Why
 }
 
-// Line says its place in line; empty when it does not wait.
+// Line says its place in line, or what it waits for; empty when it does not wait.
 func (r row) Line() string {
 	if r.Queue.Place == 0 {
-		return ""
+		return r.Detail
 	}
 	return strings.TrimLeft(strings.TrimPrefix(r.Queue.String(), "Waiting for room"), ":, ") // State says that it waits
 }
@@ -179,6 +185,15 @@ func (r row) Profile() string { return profileTitle(r.Catalogue, r.Spec.Profile)
 
 // Image gives the title of a session's image.
 func (r row) Image() string { return ImageTitle(r.Catalogue, r.Spec.Image) }
+
+// Place says where it runs, or ran last, if that is not this host.
+func (r row) Place() string {
+	pool := poolWords(r.Backend)
+	if pool == "" || r.Host == "" {
+		return pool
+	}
+	return r.Host + ", in " + pool
+}
 
 // Environment gives the digest of what a job runs in or a session started from, as short as people compare it.
 func (r row) Environment() string {

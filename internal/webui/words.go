@@ -22,6 +22,22 @@ func limits(p spawner.Profile) string {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
+// poolWords names the batch system of a backend; empty: workloads run on this host.
+func poolWords(backend string) string {
+	if backend == "htcondor" {
+		return "the HTCondor pool"
+	}
+	return ""
+}
+
+// RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
+func RoomOf(p spawner.Profile, r spawner.Room) string {
+	if pool := poolWords(p.Backend); pool != "" && !Full(r) {
+		return "starts when " + pool + " has a slot for it"
+	}
+	return RoomWords(r)
+}
+
 // RoomWords says how many sessions of a profile can start now, or what a user who chooses it has to wait for.
 func RoomWords(r spawner.Room) string {
 	switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -31,8 +30,8 @@ type afar struct {
 	alone bool // the agent has its process namespace for itself and its app
 
 	mu    sync.Mutex
-	links int       // up
-	since time.Time // when the last one went; the beginning, when there was none yet
+	up    bool      // the link
+	since time.Time // when it last changed; the beginning, when there was none yet
 }
 
 func newAfar(cfg Config) *afar {
@@ -45,47 +44,21 @@ func newAfar(cfg Config) *afar {
 	return &afar{is: is, alone: alone("/proc", os.Getpid(), os.Getppid()), since: time.Now()}
 }
 
-// seen dials, and notes how long what was reached stays.
-func (f *afar) seen(dial func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
-	return func(ctx context.Context) (net.Conn, error) {
-		c, err := dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.links++
-		return &seenConn{Conn: c, gone: sync.OnceFunc(f.lost)}, nil
-	}
-}
-
-func (f *afar) lost() {
+// changed notes that the link has come up, or gone down.
+func (f *afar) changed(up bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.links--
-	f.since = time.Now()
+	f.up, f.since = up, time.Now()
 }
 
 // away is how long the service has not been reached.
 func (f *afar) away() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.links > 0 {
+	if f.up {
 		return 0
 	}
 	return time.Since(f.since)
-}
-
-// seenConn tells when it is closed.
-type seenConn struct {
-	net.Conn
-	gone func()
-}
-
-// Close closes the connection.
-func (c *seenConn) Close() error {
-	c.gone()
-	return c.Conn.Close()
 }
 
 // launchAlone starts what a job is to run, if the agent has that with it. The service may say the same later, which is harmless.

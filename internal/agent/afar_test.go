@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -168,13 +167,9 @@ func TestSessionAlone(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				a.work.Go(func() { a.endAlone(ctx) })
 				if test.link {
-					here, there := net.Pipe()
-					c, err := a.afar.seen(func(context.Context) (net.Conn, error) { return here, nil })(ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
+					a.afar.changed(true)
 					time.Sleep(time.Hour)
-					_, _, _ = c.Close(), c.Close(), there.Close()
+					a.afar.changed(false)
 				}
 				time.Sleep(patience - time.Second)
 				if hasEnded(a) {

@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.app = newSupervisor(a)
 	a.afar = newAfar(cfg)
 	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
-	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: a.afar.seen(wayTo(cfg)), Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
+	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
 	}})

@@ -64,16 +64,18 @@ func (a *afar) stream(t *testing.T) net.Conn {
 // A service that is restarted finds its agents again, and what waited for it goes on.
 func TestRestartAfar(t *testing.T) {
 	a := newAfar(t, nil)
-	u := a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
-	c, err := u.Open(t.Context(), DoorAPI) // waits for the link
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := u.Away(); d != 0 {
-		t.Errorf("away for %v with a link", d)
+	told, d := make(chan bool, 16), NewDialer()
+	run(t, NewUplink(UplinkConfig{
+		Doors: map[Door]func(context.Context, net.Conn){DoorApp: echo}, Changed: func(up bool) { told <- up }, Logger: slog.New(slog.DiscardHandler),
+		Dial: func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, a.uplink()) },
+	}).Run)
+	if up := <-told; !up {
+		t.Error("the first that is told is that the link went down")
 	}
 	a.stop()
-	_, _ = io.ReadAll(c)
+	if up := <-told; up {
+		t.Error("after the service's end the link is up")
+	}
 	a.serve(t, nil)
 	roundTrip(t, a.stream(t))
 }

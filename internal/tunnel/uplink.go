@@ -27,33 +27,27 @@ type UplinkConfig struct {
 	Dial func(context.Context) (net.Conn, error)
 	// Doors take the streams that the service opens. A handler owns its stream and closes it; it may return before. ctx ends
 	// with the link.
-	Doors  map[Door]func(ctx context.Context, c net.Conn)
-	Logger *slog.Logger
+	Doors map[Door]func(ctx context.Context, c net.Conn)
+	// Changed is told when the link comes up and when it goes down, never twice at once. May be nil.
+	Changed func(up bool)
+	Logger  *slog.Logger
 }
 
 // Uplink is the agent's side: one link to the service, dialled again for ever.
 type Uplink struct {
 	cfg UplinkConfig
 
-	mu    sync.Mutex
-	live  *mux
-	up    chan struct{} // closed while live is not nil
-	since time.Time     // when live last changed
+	mu   sync.Mutex
+	live *mux
+	up   chan struct{} // closed while live is not nil
 }
 
 // NewUplink makes an Uplink. Run must be called.
 func NewUplink(cfg UplinkConfig) *Uplink {
-	return &Uplink{cfg: cfg, up: make(chan struct{}), since: time.Now()}
-}
-
-// Away is for how long there has been no link; zero while there is one.
-func (u *Uplink) Away() time.Duration {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.live != nil {
-		return 0
+	if cfg.Changed == nil {
+		cfg.Changed = func(bool) {}
 	}
-	return time.Since(u.since)
+	return &Uplink{cfg: cfg, up: make(chan struct{})}
 }
 
 // Run keeps the link up until ctx ends.
@@ -156,8 +150,10 @@ func (u *Uplink) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	u.set(m)
+	u.cfg.Changed(true)
 	m.serve(ctx)
 	u.set(nil)
+	u.cfg.Changed(false)
 }
 
 func (u *Uplink) admit(ctx context.Context, d Door, c *Conn) {
@@ -176,5 +172,5 @@ func (u *Uplink) set(m *mux) {
 	} else {
 		u.up = make(chan struct{})
 	}
-	u.live, u.since = m, time.Now()
+	u.live = m
 }

@@ -1,0 +1,180 @@
+package htcondor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"slipway/internal/gpu"
+	"slipway/spawner"
+)
+
+// demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it alike.
+type demand struct {
+	resources spawner.Resources
+	disk      int64 // bytes; 0: none is asked for
+	gpu       gpu.Request
+	arch      string           // as HTCondor calls it, such as "X86_64"; empty: any
+	site      []string         // the site's own requirements, as ClassAds write them
+	facts     map[string]value // other attributes of the job that slots may look at, such as SlipwayInteractive
+}
+
+// clause is one requirement, in words and as HTCondor has it.
+type clause struct {
+	Words string
+	Text  string
+	asks  string // how a person takes it back; empty: she cannot
+	e     expr   // the text, read; nil: it cannot be judged here
+	own   bool   // it is the slot's own condition, and not in the submit description
+	given bool   // condor_submit writes it by itself, from what is asked for
+
+	attribute string // of a GPU's ad, where it asks for one that not all pools tell
+}
+
+// clausesOf gives what a slot must fulfil for d. All together are the job's requirements.
+func clausesOf(d demand) []clause {
+	all := []clause{
+		required("Linux", `TARGET.OpSys == "LINUX"`, ""),
+		given("file transfer", "TARGET.HasFileTransfer", ""),
+		given(processors(d.cpus()), "TARGET.Cpus >= RequestCpus", "ask for fewer CPUs"),
+		given("memory of "+gigabytes(d.resources.Memory), "TARGET.Memory >= RequestMemory", "ask for less memory"),
+	}
+	if d.arch != "" {
+		all = append(all, required("processors of architecture "+d.arch, "TARGET.Arch == \""+d.arch+"\"", "use an environment of another architecture"))
+	}
+	if d.disk > 0 {
+		all = append(all, given(gigabytes(d.disk)+" of disk", "TARGET.Disk >= RequestDisk", ""))
+	}
+	for _, text := range d.site {
+		all = append(all, required("what the site requires: "+text, text, ""))
+	}
+	return append(all, gpuClauses(d.gpu)...)
+}
+
+// gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the same GPU. A
+// GPU that is optional excludes nothing.
+func gpuClauses(r gpu.Request) []clause {
+	if r.None() || r.Needs.Optional {
+		return nil
+	}
+	needs := needsOf(r)
+	all := []clause{required(plural(r.GPUs(), "GPU"), "size(TARGET.AvailableGPUs) >= RequestGPUs", "leave the GPU out")}
+	for _, n := range needs {
+		c := required(plural(r.GPUs(), "GPU")+": "+n.words, fmt.Sprintf("countMatches(%s, TARGET.AvailableGPUs) >= RequestGPUs", n.text), n.asks)
+		c.attribute = n.attribute
+		all = append(all, c)
+	}
+	if len(needs) > 1 {
+		all = append(all, required("all of that in one GPU", "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs", lessGPU))
+	}
+	return all
+}
+
+// lessGPU is the advice where no single need of a GPU is at fault.
+const lessGPU = "ask for less of the GPU"
+
+func required(words, text, asks string) clause {
+	c := clause{Words: words, Text: text, asks: asks}
+	if e, err := parseExpr(text); err == nil {
+		c.e = e
+	}
+	return c
+}
+
+func given(words, text, asks string) clause {
+	c := required(words, text, asks)
+	c.given = true
+	return c
+}
+
+// requirements joins clauses to what a submit description has.
+func requirements(cs []clause) string {
+	var texts []string
+	for _, c := range cs {
+		if !c.own && !c.given {
+			texts = append(texts, "("+c.Text+")")
+		}
+	}
+	return strings.Join(texts, " && ")
+}
+
+// verdict is what can be said of a requirement and a slot.
+type verdict int
+
+const (
+	fails verdict = iota
+	fits
+	unknown // it cannot be judged from the ad
+)
+
+// judge says whether a slot, as its ad tells it, fulfils c for a job.
+func (c clause) judge(slot, job *ad) verdict {
+	if c.e == nil {
+		return unknown
+	}
+	my, target := job, slot
+	if c.own {
+		my, target = slot, job
+	}
+	switch v := truth(evaluate(c.e, my, target)).(type) {
+	case unjudged:
+		return unknown
+	case bool:
+		if v {
+			return fits
+		}
+	}
+	return fails
+}
+
+// cpus is what is asked for in whole processors: HTCondor has no parts.
+func (d demand) cpus() int64 {
+	n := int64(d.resources.CPUs)
+	if float64(n) < d.resources.CPUs {
+		n++
+	}
+	return max(1, n)
+}
+
+// job gives the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
+func (d demand) job() *ad {
+	j := &ad{attributes: map[string]expr{}, open: true}
+	j.set("RequestCpus", d.cpus())
+	j.set("RequestMemory", max(mebibytes(d.resources.Memory), 1))
+	j.set("RequestDisk", (d.disk+1<<10-1)>>10)
+	j.set("RequestGPUs", int64(d.gpu.GPUs()))
+	j.set("RequiresGPU", int64(0))
+	j.set("JobUniverse", int64(vanilla))
+	if text := requireGPUs(d.gpu); text != "" {
+		j.attributes["requiregpus"] = unread(text)
+	}
+	if d.gpu.Needs.Optional {
+		j.attributes["requestgpus"] = unread(optionalCount(d.gpu))
+	} else if !d.gpu.None() {
+		j.set("RequiresGPU", int64(1))
+	}
+	for name, v := range d.facts {
+		j.set(name, v)
+	}
+	return j
+}
+
+// vanilla is HTCondor's number for the universe that jobs run in.
+const vanilla = 5
+
+func processors(n int64) string { return plural(int(n), "CPU") }
+
+// plural counts things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// silent reports whether a slot that fails c has GPUs which do not tell what is asked.
+func (c clause) silent(on *ad) bool {
+	mute := func(g *ad) bool { return g.get(c.attribute) == nil }
+	return c.attribute != "" && slices.ContainsFunc(slot{on}.available(), mute)
+}

@@ -1,0 +1,136 @@
+package htcondor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// PoolConfig is what a Pool is made of.
+type PoolConfig struct {
+	Bin  string // the directory of HTCondor's commands; empty: they are on PATH
+	Site string // what machines that do not name their site are of; empty: the pool's own name
+	// History is the file that keeps what was found, for Keep. Empty: it is kept in memory alone.
+	History string
+	Every   time.Duration // between two scans; zero: 10 min
+	Keep    time.Duration // zero: 30 days
+	Fresh   time.Duration // an answer as old as this is given again; zero: 20 s
+	Logger  *slog.Logger  // required
+}
+
+// Pool knows the machines of an HTCondor pool by their own ads: what GPUs they have, and why a job waits for one. It changes nothing.
+// It is safe for concurrent use.
+type Pool struct {
+	cfg PoolConfig
+	run runner
+	log *slog.Logger
+
+	asking sync.Mutex // one question to the collector at a time
+	mu     sync.Mutex
+	slots  []slot
+	asked  time.Time // when they were asked for
+	book   *history
+}
+
+// NewPool makes a Pool and reads its history. It asks nothing of HTCondor.
+func NewPool(cfg PoolConfig) (*Pool, error) {
+	return newPool(cfg, program{dir: cfg.Bin}.run)
+}
+
+func newPool(cfg PoolConfig, run runner) (*Pool, error) {
+	set := func(d *time.Duration, usual time.Duration) {
+		if *d <= 0 {
+			*d = usual
+		}
+	}
+	set(&cfg.Every, 10*time.Minute)
+	set(&cfg.Keep, 30*24*time.Hour)
+	set(&cfg.Fresh, 20*time.Second)
+	book, err := openHistory(cfg.History, cfg.Keep, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("read the history of the pool's GPUs: %w", err)
+	}
+	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book}, nil
+}
+
+// Run scans the pool again and again until ctx ends.
+func (p *Pool) Run(ctx context.Context) error {
+	tick := time.NewTicker(p.cfg.Every)
+	defer tick.Stop()
+	for {
+		if err := p.scan(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("the pool's GPUs could not be listed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// scan notes what there is now.
+func (p *Pool) scan(ctx context.Context) error {
+	c, err := p.Catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	return p.book.add(c)
+}
+
+// all gives the pool's slots, as they were a short time ago at most.
+func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	p.mu.Lock()
+	slots, asked := p.slots, p.asked
+	p.mu.Unlock()
+	if !asked.IsZero() && time.Since(asked) < p.cfg.Fresh {
+		return slots, asked, nil
+	}
+	asked = time.Now()
+	out, err := p.run(ctx, command{name: "condor_status", args: []string{"-json", "-constraint", notDynamic}})
+	if err != nil {
+		return nil, asked, fmt.Errorf("ask the pool for its machines: %w", err)
+	}
+	ads, err := parseAds(out)
+	if err != nil {
+		return nil, asked, errs.New(errs.Unavailable, "the pool's answer cannot be read: %w", err)
+	}
+	slots = slotsOf(ads)
+	p.mu.Lock()
+	p.slots, p.asked = slots, asked
+	p.mu.Unlock()
+	return slots, asked, nil
+}
+
+// notDynamic leaves out the parts of slots that were cut off for jobs.
+const notDynamic = `DynamicSlot =!= true`
+
+// explain says why what is asked for has not started yet, by the pool's own ads.
+func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, error) {
+	slots, _, err := p.all(ctx)
+	if err != nil {
+		return spawner.Explanation{}, err
+	}
+	return explanation(d, slots), nil
+}
+
+// judge refuses what no machine of the pool could ever take, and what no pool can be asked for. A pool that does not answer, or has no
+// machines at present, refuses nothing.
+func (p *Pool) judge(ctx context.Context, d demand) error {
+	if err := checkGPUs(d.gpu); err != nil {
+		return err
+	}
+	slots, _, err := p.all(ctx)
+	if err != nil {
+		p.log.Warn("a job is taken though it is not known whether the pool has what it asks for", "err", err)
+		return nil
+	}
+	return refusal(explanation(d, slots))
+}

@@ -157,27 +157,32 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
-	waited := time.Since(m.phaseOwn(e))
-	if !e.asked.IsZero() && waited < m.wayBack(e) {
+	waits := time.Since(latest(m.phaseOwn(e), m.born)) < m.cfg.Limits.Grace+askPatience
+	switch {
+	case !e.Asked.IsZero():
+		waits = time.Since(e.Asked) < m.wayBack(e)
+	case e.status.State != "" && waits:
+		m.askToEnd(ctx, e)
+	case e.Kind == Job:
+		return false // without a link nothing but its log is lost
+	}
+	if waits {
 		m.queue.addAfter(e.ID, time.Second)
-		return true
 	}
-	if !e.asked.IsZero() || e.status.State == "" || waited >= m.cfg.Limits.Grace+askPatience {
-		return false
-	}
+	return waits
+}
+
+// askToEnd has an agent end. That it was asked is saved: what it leaves is waited for, also when the service is started again meanwhile.
+func (m *Manager) askToEnd(ctx context.Context, e entry) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
 	defer cancel()
-	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
+	err := m.cfg.Agents.Agent(e.ID).End(ctx)
+	if err == nil {
+		_, err = m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
+	}
+	if err != nil {
 		m.log.Debug("an agent cannot be asked to end", "id", e.ID, "err", err)
-		m.queue.addAfter(e.ID, retryAfter)
-		return true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
-		now.asked = time.Now()
-	}
-	return true
 }
 
 // wayBack is how long what a workload leaves may take from its end to this host.

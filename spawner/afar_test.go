@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -482,3 +483,10 @@ func TestBatchSystemIsDown(t *testing.T) {
 	}
 }
 
+
+// quiet starts the service again without its log.
+func (s *service) quiet() {
+	s.kill()
+	s.config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s.start()
+}

@@ -115,10 +115,12 @@ type fated struct {
 	gpus    *spawnertest.GPUs
 	records *watched
 	fuse    *fuse
+	begin   func(*fuse) // starts the service, with a fuse in it
 }
 
 func newFated(t *testing.T, f *fuse) *fated {
 	s := &fated{service: newService(t), gpus: spawnertest.NewGPUs(2), fuse: f}
+	s.begin = s.live
 	s.kill()
 	s.gpus.Hold(func() []gpu.Lease { return s.Leases() })
 	if !testing.Verbose() {
@@ -165,7 +167,7 @@ func (s *fated) mourn() {
 		s.kill()
 		time.Sleep(time.Minute)
 		s.fuse = &fuse{left: -1, blown: make(chan struct{})}
-		s.live(s.fuse)
+		s.begin(s.fuse)
 	}
 }
 
@@ -250,29 +252,36 @@ func TestCrashAtEveryStep(t *testing.T) {
 		"loan and recall": lendAndRecall,
 	}
 	for name, life := range lives {
-		for _, kind := range []string{"before", "after", "lie"} {
-			t.Run(name+"/"+kind, func(t *testing.T) {
-				first := 1
-				if kind == "lie" {
-					first = 2 // a start that was saved and not confirmed is another one
-				}
-				for n := first; ; n++ {
-					f := &fuse{left: n, after: kind == "after", lie: kind == "lie", blown: make(chan struct{})}
-					ok := t.Run(fmt.Sprint(n), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							f.blown = make(chan struct{})
-							s := newFated(t, f)
-							life(s)
-							s.atRest()
-						})
+		atEveryStep(t, name, func(t *testing.T, f *fuse) {
+			s := newFated(t, f)
+			life(s)
+			s.atRest()
+		})
+	}
+}
+
+// atEveryStep lives a life as often as it has steps, and has the service killed at another one each time.
+func atEveryStep(t *testing.T, name string, life func(*testing.T, *fuse)) {
+	for _, kind := range []string{"before", "after", "lie"} {
+		t.Run(name+"/"+kind, func(t *testing.T) {
+			first := 1
+			if kind == "lie" {
+				first = 2 // a start that was saved and not confirmed is another one
+			}
+			for n := first; ; n++ {
+				f := &fuse{left: n, after: kind == "after", lie: kind == "lie", blown: make(chan struct{})}
+				ok := t.Run(fmt.Sprint(n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f.blown = make(chan struct{})
+						life(t, f)
 					})
-					if f.left > 0 || !ok {
-						t.Logf("%d steps", n-f.left)
-						break
-					}
+				})
+				if f.left > 0 || !ok {
+					t.Logf("%d steps", n-f.left)
+					break
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

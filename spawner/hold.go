@@ -16,6 +16,8 @@ func (m *Manager) Hold(ctx context.Context, c Caller, id ID) (Workload, error) {
 			return m.holdLocked(ctx, e)
 		case e.waitsElsewhere():
 			return m.moveLocked(ctx, e, "Its owner has it wait: it is taken back from "+e.Backend, func(e *entry) { e.Held = true })
+		case e.Remote && e.Phase == Starting && e.seen.Existence != Up && e.seen.Existence != Exited:
+			return errs.New(errs.Unavailable, "job %s is just being submitted to %s", id, e.Backend).With("try again in a few seconds")
 		default:
 			return errs.New(errs.Conflict, "job %s is %s: one that has begun cannot be held", id, e.Phase).
 				With("requeue it to have it begin anew later, or cancel it")

@@ -127,23 +127,28 @@ func (s *watched) judge(before, w spawner.Workload) {
 			}
 		}
 	}
-	if before.Phase.Active() && before.Phase != spawner.Pending && !w.Phase.Active() && s.seen(w) == spawner.Up {
-		s.t.Errorf("%s is %s and runs", w.ID, w.Phase)
+	if before.Phase.Active() && before.Phase != spawner.Pending && (!w.Phase.Active() || w.Phase == spawner.Pending) && alive(s.seen(w)) {
+		s.t.Errorf("%s is %s and %s", w.ID, w.Phase, s.seen(w))
 	}
 	if before.ID != "" && w.Rev != before.Rev+1 && !(s.lying && w.Rev == before.Rev) {
 		s.t.Errorf("%s: revision %d after %d", w.ID, w.Rev, before.Rev)
 	}
 	s.judgeMove(before, w)
-	if settled := w.Phase == spawner.Running || !w.Phase.Active(); settled && len(w.Sealed) > 0 {
+	if settled := w.Phase == spawner.Running && !w.Remote || !w.Phase.Active(); settled && len(w.Sealed) > 0 {
 		s.t.Errorf("%s is %s and keeps its secrets", w.ID, w.Phase)
 	}
+}
+
+// alive reports whether something runs, or may come to run by itself.
+func alive(seen spawner.Existence) bool {
+	return seen == spawner.Up || seen == spawner.Queued || seen == spawner.Held
 }
 
 // judgeMove looks whether a workload has its slice from the lease on and until it was seen gone.
 func (s *watched) judgeMove(before, w spawner.Workload) {
 	holds := w.Phase.Active() && w.Phase != spawner.Pending
 	switch {
-	case (w.Slice != nil) != (holds && !w.Spec.GPU.None()):
+	case (w.Slice != nil) != (holds && !w.Remote && !w.Spec.GPU.None()):
 		s.t.Errorf("%s is %s, asks for %s and holds %v", w.ID, w.Phase, w.Spec.GPU, w.Slice)
 	case s.lying && w.Rev == before.Rev: // what the store has saved and denied was never begun
 	case before.Slice != nil && w.Slice != nil && (!before.Slice.Same(*w.Slice) || before.Lender != w.Lender):
@@ -191,7 +196,7 @@ func (s *watched) add(w spawner.Workload) {
 			use = sum(use, other)
 		}
 	}
-	if c := s.capacity[w.Backend]; use.CPUs > c.CPUs || use.Memory > c.Memory || use.Count > c.Count {
+	if c, limited := s.capacity[w.Backend]; limited && (use.CPUs > c.CPUs || use.Memory > c.Memory || use.Count > c.Count) {
 		s.t.Errorf("%s: %+v of %+v is leased when %s becomes %s", w.Backend, use, c, w.ID, w.Phase)
 	}
 }

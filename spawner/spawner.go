@@ -120,13 +120,14 @@ type Workload struct {
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
 
 	// Of what runs on other hosts.
-	Remote    bool   `json:"remote,omitempty"`    // its backend is a Remote
-	Host      string `json:"host,omitempty"`      // where it runs, or ran last
-	From      string `json:"from,omitempty"`      // sessions: the environment that this run, or the last one, was started from
-	Kept      string `json:"kept,omitempty"`      // sessions: the environment that holds what it had changed when it last ended
-	Saved     bool   `json:"saved,omitempty"`     // what came back of the run that has ended is here, or is known never to come
-	Unkept    string `json:"unkept,omitempty"`    // sessions: why what it had changed could not be kept. It lies with its backend until it is
-	Evictions int    `json:"evictions,omitempty"` // how often its place was taken away since its start was asked for
+	Remote    bool      `json:"remote,omitempty"`    // its backend is a Remote
+	Host      string    `json:"host,omitempty"`      // where it runs, or ran last
+	Asked     time.Time `json:"asked,omitzero"`      // when its agent was asked to end; zero: it was not
+	From      string    `json:"from,omitempty"`      // sessions: the environment that this run, or the last one, was started from
+	Kept      string    `json:"kept,omitempty"`      // sessions: the environment that holds what it had changed when it last ended
+	Saved     bool      `json:"saved,omitempty"`     // what came back of the run that has ended is here, or is known never to come
+	Unkept    string    `json:"unkept,omitempty"`    // sessions: why what it had changed could not be kept. It lies with its backend until it is
+	Evictions int       `json:"evictions,omitempty"` // how often its place was taken away since its start was asked for
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
 	// Of the current start of a session; zero: never. Active is saved from time to time only.

@@ -1,0 +1,152 @@
+package spawner_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+// TestHoldAndRelease on this host and on others: a job that waits is held, also where it is queued elsewhere, and goes on when released.
+func TestHoldAndRelease(t *testing.T) {
+	for _, backend := range []string{"local", "pool"} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(backend, inPool(func(t *testing.T, s *distant) {
+				s.pool.Fill(true)
+				first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend})
+				job := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend}) // local runs one at a time
+				time.Sleep(time.Minute)
+				if _, err := s.Hold(t.Context(), bob, job.ID); !errs.Is(err, errs.NotFound) {
+					t.Errorf("held by another: %v", err)
+				}
+				w, err := s.Hold(t.Context(), alice, job.ID)
+				if err != nil || !w.Held {
+					t.Fatalf("%+v, %v", w, err)
+				}
+				if restarted {
+					s.restart()
+				}
+				s.pool.Fill(false)
+				s.finish(first.ID)
+				time.Sleep(time.Hour)
+				w, _ = s.Get(t.Context(), alice, job.ID)
+				if w.Phase != spawner.Pending || s.Queue(w).Place != 0 || s.Detail(w) != "its owner has it wait" || s.pool.Runs(job.ID)+s.jobs.Runs(job.ID) > 0 {
+					t.Fatalf("%s, %s, %d runs", w.Phase, s.Detail(w), s.pool.Runs(job.ID)+s.jobs.Runs(job.ID))
+				}
+				if why, err := s.Why(t.Context(), alice, job.ID); err != nil || why.Remedy != "release it" {
+					t.Errorf("why: %+v, %v", why, err)
+				}
+				if _, err := s.Release(t.Context(), alice, job.ID); err != nil {
+					t.Fatal(err)
+				}
+				s.reach(job.ID, spawner.Running)
+				s.finish(job.ID)
+			}))
+		}
+	}
+}
+
+// finish ends a job well.
+func (s *distant) finish(id spawner.ID) {
+	s.t.Helper()
+	s.reach(id, spawner.Running)
+	synctest.Wait()
+	s.crew.Hand(id).Exit(0)
+	if w := s.reach(id, spawner.Stopped); w.Outcome.Failed {
+		s.t.Errorf("%+v", w.Outcome)
+	}
+}
+
+// TestReleasedBeforeItIsBack: who changes her mind while a job is being taken back has it go on.
+func TestReleasedBeforeItIsBack(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.pool.Fill(true)
+		job := s.submit(alice, poolJob())
+		time.Sleep(time.Minute)
+		s.pool.Inject(spawnertest.Fault{Op: spawnertest.Stop, Step: spawnertest.Before, Times: 3})
+		if _, err := s.Hold(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.reach(job.ID, spawner.Stopping)
+		if w, err := s.Release(t.Context(), alice, job.ID); err != nil || w.Held {
+			t.Fatalf("%+v, %v", w, err)
+		}
+		s.pool.Fill(false)
+		s.finish(job.ID)
+	})(t)
+}
+
+// TestHeldJobIsNoObstacle: others in line go first, and it can be cancelled and removed.
+func TestHeldJobIsNoObstacle(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		first, held, third := s.submit(alice, simpleJob()), s.submit(alice, simpleJob()), s.submit(bob, simpleJob())
+		if _, err := s.Hold(t.Context(), alice, held.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.finish(first.ID)
+		s.finish(third.ID)
+		if w := s.stop(held.ID); !w.Outcome.Canceled {
+			t.Errorf("%+v", w.Outcome)
+		}
+		if err := s.Remove(t.Context(), alice, held.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(held.ID)
+	})(t)
+}
+
+// TestRequeue: what runs is ended, and begins anew; nothing of the run before is left.
+func TestRequeue(t *testing.T) {
+	for _, backend := range []string{"local", "pool"} {
+		t.Run(backend, inPool(func(t *testing.T, s *distant) {
+			job := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend})
+			s.reach(job.ID, spawner.Running)
+			synctest.Wait()
+			s.crew.Hand(job.ID).Print("first\n")
+			synctest.Wait()
+			if _, err := s.Hold(t.Context(), alice, job.ID); !errs.Is(err, errs.Conflict) {
+				t.Errorf("a running one is held: %v", err)
+			}
+			if _, err := s.Requeue(t.Context(), alice, job.ID); err != nil {
+				t.Fatal(err)
+			}
+			w := s.again(job.ID, 1)
+			s.crew.Hand(job.ID).Print("second\n")
+			s.finish(job.ID)
+			if tail, err := s.Tail(t.Context(), alice, job.ID, 10); err != nil || tail != "second" || w.Evictions != 0 {
+				t.Errorf("it printed %q, %v, evicted %d times", tail, err, w.Evictions)
+			}
+		}))
+	}
+}
+
+// TestReorderRefused names what is wrong.
+func TestReorderRefused(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		session := s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Running)
+		done, runs := s.submit(alice, simpleJob()), s.submit(alice, simpleJob())
+		s.finish(done.ID)
+		s.reach(runs.ID, spawner.Running)
+		waits := s.submit(alice, simpleJob())
+		for _, tt := range []struct {
+			name string
+			do   func() (spawner.Workload, error)
+			kind errs.Kind
+			text string
+		}{
+			{"hold a session", func() (spawner.Workload, error) { return s.Hold(t.Context(), alice, session.ID) }, errs.Invalid, "is a session"},
+			{"requeue one that has ended", func() (spawner.Workload, error) { return s.Requeue(t.Context(), alice, done.ID) }, errs.Conflict, "has ended"},
+			{"release one that is not held", func() (spawner.Workload, error) { return s.Release(t.Context(), alice, runs.ID) }, errs.Conflict, "is not held"},
+			{"requeue one that waits", func() (spawner.Workload, error) { return s.Requeue(t.Context(), alice, waits.ID) }, errs.Conflict, "waits in line"},
+			{"hold what is not there", func() (spawner.Workload, error) { return s.Hold(t.Context(), alice, "j-none") }, errs.NotFound, "no session or job"},
+		} {
+			if _, err := tt.do(); !errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+	})(t)
+}

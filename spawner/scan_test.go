@@ -1,0 +1,158 @@
+package spawner_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+func points(n int) []spawner.Point {
+	all := make([]spawner.Point, n)
+	for i := range all {
+		all[i] = spawner.Point{Env: map[string]string{"K": fmt.Sprint(i * i)}}
+	}
+	return all
+}
+
+// TestScan: each point is a job of its own, with what is its own and what is shared; a repetition gives the same.
+func TestScan(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		r := poolJob()
+		r.Env, r.Files, r.RequestID = map[string]string{"K": "none", "L": "all"}, map[string][]byte{"in": []byte("shared")}, "once"
+		ps := points(5)
+		ps[4].Argv = []string{"y"}
+		jobs, err := s.SubmitScan(t.Context(), alice, r, ps)
+		if err != nil || len(jobs) != 5 {
+			t.Fatalf("%d jobs, %v", len(jobs), err)
+		}
+		again, err := s.SubmitScan(t.Context(), alice, r, ps)
+		if err != nil || len(again) != 5 || again[0].ID != jobs[0].ID || again[4].ID != jobs[4].ID {
+			t.Errorf("again: %d jobs, %v", len(again), err)
+		}
+		for n, j := range jobs {
+			if j.Scan != jobs[0].Scan || j.Point != n || j.Scan == "" {
+				t.Errorf("point %d is %d of %q", n, j.Point, j.Scan)
+			}
+			s.reach(j.ID, spawner.Running)
+			l, _ := s.pool.Launched(j.ID)
+			in, err := os.ReadFile(filepath.Join(l.Dir, "inputs", "in"))
+			if env := l.App.Env; env["K"] != fmt.Sprint(n*n) || env["L"] != "all" || env[spawner.PointEnv] != fmt.Sprint(n) || string(in) != "shared" {
+				t.Errorf("point %d has %v=%v, input %q, %v", n, "K", env["K"], in, err)
+			}
+			if want := map[bool]string{true: "y", false: "x"}[n == 4]; l.App.Argv[0] != want {
+				t.Errorf("point %d runs %q", n, l.App.Argv)
+			}
+		}
+		for _, j := range jobs {
+			s.finish(j.ID)
+		}
+	})(t)
+}
+
+// TestScanIsAllOrNothing: what is wrong with one point, and a full disk, leave nothing.
+func TestScanIsAllOrNothing(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		bad := points(3)
+		bad[2].Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"}
+		long := points(2)
+		long[1].Argv = []string{strings.Repeat("x", 2<<20)}
+		r := poolJob()
+		r.Files = map[string][]byte{"in": []byte("shared")}
+		for _, tt := range []struct {
+			points []spawner.Point
+			kind   errs.Kind
+			text   string
+		}{
+			{nil, errs.Invalid, "from 1 to 10000"},
+			{points(10_001), errs.Invalid, "from 1 to 10000"},
+			{bad, errs.Invalid, "point 2"},
+			{long, errs.Invalid, "point 1"},
+		} {
+			if _, err := s.SubmitScan(t.Context(), alice, r, tt.points); !errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%d points: %v", len(tt.points), err)
+			}
+		}
+		s.fill(true)
+		if _, err := s.SubmitScan(t.Context(), alice, r, points(3)); !errs.Is(err, errs.NoSpace) {
+			t.Errorf("on a full disk: %v", err)
+		}
+		if _, err := s.SubmitScan(t.Context(), hub, r, points(3)); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("by a hub: %v", err)
+		}
+		all, _ := s.List(t.Context(), admin)
+		if dirs, _ := os.ReadDir(s.config.Dir); len(all) > 0 || len(dirs) > 0 {
+			t.Errorf("left: %v, %v", all, dirs)
+		}
+	})(t)
+}
+
+// TestLargeScan: thousands of points are queued side by side, hold up nobody, and end.
+func TestLargeScan(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.quiet()
+		s.pool.Fill(true)
+		begun := time.Now()
+		jobs, err := s.SubmitScan(t.Context(), alice, poolJob(), points(2_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := s.reach(s.startSession(request("bob", "", "one")).ID, spawner.Running) // on this host
+		if took := w.Up.Sub(w.Started); took > 2*time.Second {
+			t.Errorf("a session on this host has waited %s", took)
+		}
+		s.reach(jobs[1_999].ID, spawner.Starting)
+		for len(s.pool.Held()) < len(jobs) {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("they were queued in %s, with a second for a start", took)
+		}
+		for _, j := range jobs {
+			if err := s.Remove(t.Context(), alice, j.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if left, _ := s.List(t.Context(), alice); len(left) > 0 || len(s.pool.Held()) > 0 {
+			t.Errorf("left: %d, in the pool %d", len(left), len(s.pool.Held()))
+		}
+	})(t)
+}
+
+// TestOneUserDoesNotTakeAll: who has as many as she may waits, is told so, and holds up nobody.
+func TestOneUserDoesNotTakeAll(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.kill()
+		s.config.Capacity["pool"] = spawner.Capacity{PerUser: 3}
+		s.start()
+		jobs, err := s.SubmitScan(t.Context(), alice, poolJob(), points(20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := s.submit(bob, poolJob())
+		s.reach(other.ID, spawner.Running)
+		time.Sleep(time.Minute)
+		if got := len(s.pool.Held()); got != 4 {
+			t.Errorf("%d in the pool", got)
+		}
+		w, _ := s.Get(t.Context(), alice, jobs[3].ID)
+		want := "Waiting for room, next in line: 3 of the 3 that one user may have there at once are yours"
+		if got := s.Detail(w); got != want || w.Phase != spawner.Pending {
+			t.Errorf("%s: %q, want %q", w.Phase, got, want)
+		}
+		s.finish(jobs[0].ID)
+		s.reach(jobs[3].ID, spawner.Running)
+		s.restart()
+		for _, j := range jobs[1:] {
+			s.finish(j.ID)
+		}
+	})(t)
+}

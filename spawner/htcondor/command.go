@@ -107,6 +107,9 @@ func explain(ctx context.Context, name string, err error, complaint []byte) erro
 	if ctx.Err() != nil {
 		return errs.New(errs.Unavailable, "HTCondor did not answer in time: %w", fmt.Errorf("%w: %w", f, ctx.Err()))
 	}
+	if f.Code < 0 {
+		return errs.New(errs.Unavailable, "it was ended from outside: %w", f)
+	}
 	for _, row := range complaints() {
 		if strings.Contains(strings.ToLower(f.Stderr), row.text) {
 			return errs.New(row.kind, "%s: %w", row.words, f).With(row.remedy)

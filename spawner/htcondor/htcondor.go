@@ -54,6 +54,7 @@ type Config struct {
 	Lease     time.Duration // for how long a job survives that its node is cut off; zero: 20 min
 	Grace     time.Duration // between asking a job to end and killing it; zero: 30 s
 	Disk      int64         // bytes that a job asks for, beside its image and its inputs; zero: 4 GiB
+	Output    int64         // bytes that a run may bring back; zero: 20 GiB
 	PollEvery time.Duration // between two looks at the queue; zero: 5 s
 	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
 	Logger    *slog.Logger  // required
@@ -67,8 +68,9 @@ type Backend struct {
 	born   time.Time
 	shelf  *shelf
 	tokens *tokens
-	queue  *queue // what is in the queue
-	past   *queue // what has left it
+	queue  *queue        // what is in the queue
+	past   *queue        // what has left it
+	soon   chan struct{} // something goes on that the next look may not show
 
 	submits  *batcher[*submission]
 	removals *batcher[removal]
@@ -99,7 +101,7 @@ func New(cfg Config) (*Backend, error) {
 
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
-	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	b.queue, b.past = newQueue(b.ask), newQueue(b.askPast)
 	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
@@ -121,6 +123,9 @@ func (c Config) filled() Config {
 	}
 	if c.Disk == 0 {
 		c.Disk = 4 << 30
+	}
+	if c.Output == 0 {
+		c.Output = 20 << 30
 	}
 	if c.PollEvery == 0 {
 		c.PollEvery = 5 * time.Second

@@ -46,11 +46,11 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	if err := ctx.Err(); err != nil {
 		return spawner.Observation{}, err
 	}
-	jobs, begun, err := b.queue.of(ctx, id, since(b.cfg.PollEvery))
+	rec, known, err := b.shelf.get(id)
 	if err != nil {
 		return spawner.Observation{}, err
 	}
-	rec, known, err := b.shelf.get(id)
+	jobs, begun, err := b.queue.of(ctx, id, b.due(rec, since(b.cfg.PollEvery)))
 	if err != nil {
 		return spawner.Observation{}, err
 	}
@@ -123,7 +123,7 @@ func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (reco
 	}
 	rec.End = &e
 	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason)
-	return rec, b.shelf.put(rec)
+	return rec, b.shelf.amend(rec)
 }
 
 // List gives all workloads of this instance that have a job in the queue or a directory here.

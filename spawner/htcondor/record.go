@@ -46,11 +46,10 @@ func (e end) observation() spawner.Observation {
 
 const recordFile = "record.json"
 
-// shelf has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use; two
-// calls for one workload are never made at once, as the Manager's are not.
+// shelf has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use.
 type shelf struct {
 	dir  string
-	mu   sync.Mutex // guards held
+	mu   sync.Mutex // guards held, and is held while a record is written
 	held map[spawner.ID]record
 }
 
@@ -72,18 +71,30 @@ func (s *shelf) get(id spawner.ID) (record, bool, error) {
 	if err != nil {
 		return record{}, false, fmt.Errorf("read the record of %s: %w", id, err)
 	}
-	s.remember(r)
-	return r, true, nil
-}
-
-func (s *shelf) remember(r record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[r.ID] = r
+	s.held[id] = r
+	return r, true, nil
 }
 
 // put saves a record, whole or not at all.
 func (s *shelf) put(r record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.putLocked(r)
+}
+
+// amend saves what was learnt of a run, unless the workload is in another by now.
+func (s *shelf) amend(r record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := s.held[r.ID]; !ok || now.Run != r.Run {
+		return nil
+	}
+	return s.putLocked(r)
+}
+
+func (s *shelf) putLocked(r record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("save the record of %s: %w", r.ID, err)
@@ -95,7 +106,7 @@ func (s *shelf) put(r record) error {
 	if err := os.Rename(part, filepath.Join(s.place(r.ID), recordFile)); err != nil {
 		return err
 	}
-	s.remember(r)
+	s.held[r.ID] = r
 	return nil
 }
 

@@ -60,7 +60,7 @@ type submission struct {
 // undo removes what a start has left of which it is known that it is not in the queue. The next start looks closely at all else.
 func (b *Backend) undo(s *submission, err error) error {
 	if s.uncertain {
-		return err
+		return errs.New(errs.Unavailable, "whether HTCondor has taken it is not known: %w", err)
 	}
 	return errors.Join(err, b.shelf.drop(s.rec.ID))
 }

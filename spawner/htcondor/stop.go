@@ -50,7 +50,7 @@ func (b *Backend) ended(id spawner.ID, e end) error {
 		return err
 	}
 	rec.End = &e
-	return b.shelf.put(rec)
+	return b.shelf.amend(rec)
 }
 
 // Remove removes a workload's job from the queue, whether it waits there or has ended, and its directory.

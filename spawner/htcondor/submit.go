@@ -64,8 +64,8 @@ func ours(name string) bool {
 	return strings.HasPrefix(name, "slipway") || slices.Contains([]string{
 		"accounting_group", "accounting_group_user", "allowed_execute_duration", "arguments", "batch_name", "dagman_job_id", "else", "elif", "endif", "environment",
 		"error", "executable", "getenv", "hold", "if", "include", "initialdir", "input", "job_lease_duration", "job_max_vacate_time", "leave_in_queue",
-		"leavejobinqueue", "log", "max_idle", "max_materialize", "max_retries", "notification", "on_exit_hold", "on_exit_remove", "output", "periodic_release", "priority", "queue",
-		"rank", "request_cpus", "request_disk", "request_gpus", "request_memory", "requirements", "retry_until", "should_transfer_files", "transfer_executable",
+		"leavejobinqueue", "log", "max_idle", "max_materialize", "max_retries", "max_transfer_output_mb", "notification", "on_exit_hold", "on_exit_remove", "output", "periodic_release", "priority", "queue",
+		"rank", "request_cpus", "request_disk", "request_gpus", "request_memory", "require_gpus", "requirements", "retry_until", "should_transfer_files", "transfer_executable",
 		"transfer_input_files", "transfer_output_files", "universe", "use", "when_to_transfer_output",
 	}, name)
 }
@@ -150,6 +150,7 @@ const timeSlack = time.Hour
 // lasting says when a job ends, and what is left of it then. A completed one stays visible until it is removed.
 func (b *Backend) lasting(w spawner.Workload) []line {
 	lines := []line{
+		{"max_transfer_output_mb", strconv.FormatInt(mebibytes(b.cfg.Output), 10)},
 		{"leave_in_queue", "JobStatus == 4"},
 		{"job_lease_duration", seconds(b.cfg.Lease)},
 		{"job_max_vacate_time", seconds(b.cfg.Grace)},

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
-	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -48,7 +47,7 @@ func golden(t *testing.T, name, got string) {
 func point(n int) spawner.Workload {
 	return spawner.Workload{
 		ID: spawner.ID("j-000000000000000" + string(rune('0'+n))), Kind: spawner.Job, Owner: "Åsa @ CERN\nqueue 9", Launch: "l-1", Moves: n, Scan: "c-77", Point: n,
-		Spec: spawner.Spec{TimeLimit: time.Hour, Resources: spawner.Resources{CPUs: 1.5, Memory: 2<<30 + 1}, GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}},
+		Spec: spawner.Spec{TimeLimit: time.Hour, Resources: spawner.Resources{CPUs: 1.5, Memory: 2<<30 + 1}},
 	}
 }
 
@@ -73,7 +72,7 @@ func TestDescription(t *testing.T) {
 	golden(t, "scan.sub", description(heads[0], rows))
 
 	w := point(0)
-	w.Kind, w.Scan, w.Spec.GPU, w.Spec.TimeLimit = spawner.Lab, "", gpu.Request{}, 0
+	w.Kind, w.Scan, w.Spec.TimeLimit = spawner.Lab, "", 0
 	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
 	must(t, err)
 	golden(t, "session.sub", description(head(lines), []row{rowOf(record{Run: "l-9"}, w)}))

@@ -3,6 +3,8 @@ package htcondor
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"time"
 
 	"slipway/internal/errs"
@@ -34,10 +36,50 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 			}
 			last, rest = now, max(rest, restFactor*now.took)
 		}
-		if !pause(ctx, rest) {
+		if !b.rest(ctx, rest) {
 			return nil
 		}
 	}
+}
+
+// rest waits until the next look is due, or a little longer than now when something goes on. It reports false when ctx ends before.
+func (b *Backend) rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-b.soon:
+		return pause(ctx, min(d, eventDelay))
+	case <-time.After(d):
+		return true
+	}
+}
+
+// eventDelay is how long after HTCondor has noted an event of a job its queue may not show it yet.
+const eventDelay = time.Second
+
+// due gives from which time on a look shows a workload as it is, if one from t on does unless something has happened: HTCondor notes
+// events of a job in a file here. A time that has not come yet is none of HTCondor's.
+func (b *Backend) due(r record, t time.Time) time.Time {
+	info, err := os.Lstat(filepath.Join(string(b.box(r)), eventsFile))
+	now := time.Now()
+	if err != nil || info.ModTime().After(now) {
+		return t
+	}
+	if seen := info.ModTime().Add(eventDelay); seen.Before(now) {
+		return latest(t, seen)
+	}
+	select {
+	case b.soon <- struct{}{}:
+	default:
+	}
+	return now
+}
+
+func latest(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
 }
 
 // differences gives the workloads that two looks show differently. The first look of all shows no change.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -121,14 +122,15 @@ func (a *agent) leave(outer context.Context) {
 	if a.afar.alone {
 		_ = syscall.Kill(-1, syscall.SIGKILL) // all but this process and the first of its namespace
 	}
+	st, _ := a.app.now()
 	err := os.MkdirAll(a.cfg.LastDir, 0o700)
 	if err == nil && outer.Err() == nil {
 		err = a.leaveChanges(outer)
 	}
 	if err != nil {
 		a.log.Error("the session's changes are lost", "error", err)
+		st.Reason = strings.TrimPrefix(st.Reason+"; what the session had changed is lost: "+err.Error(), "; ")
 	}
-	st, _ := a.app.now()
 	if err := a.leaveStatus(st); err != nil {
 		a.log.Error("how it ended cannot be written down", "error", err)
 	}

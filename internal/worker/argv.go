@@ -108,6 +108,17 @@ func (w *worker) shared() []string {
 	return []string{dir}
 }
 
+// passes reports whether a variable of that name arrives as it is, and is anybody's to set: the shell that starts a container's program
+// keeps some for itself. The app is given the others by its agent.
+func passes(name string) bool {
+	own := []string{"HOME", "USER", "LOGNAME", control.IDEnv, "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_", visibleGPUs}
+	odd := func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	return name != "" && (name[0] < '0' || name[0] > '9') && !strings.ContainsFunc(name, odd) && !slices.Contains(own, name) &&
+		!slices.ContainsFunc([]string{"APPTAINER", "SINGULARITY", "APPEND_PATH", "PREPEND_PATH", "NVIDIA_", "CUDA_MPS_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
 // environ is Apptainer's own environment. What has the prefix reaches the run, without it.
 func (w *worker) environ() []string {
 	const inside = "APPTAINERENV_"
@@ -126,7 +137,7 @@ func (w *worker) environ() []string {
 		inside + "LOGNAME=" + w.plan.Login,
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.plan.Env)) {
-		if name != "HOME" {
+		if passes(name) {
 			env = append(env, inside+name+"="+w.plan.Env[name])
 		}
 	}

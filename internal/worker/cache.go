@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	mostCached = int64(100) << 30 // bytes of one user's images, where the plan names no number
-	keepFree   = 20               // one part in so many of the file system stays free
+	mostCached = int64(20) << 30     // bytes of one user's images, where the plan names no number
+	unused     = 14 * 24 * time.Hour // after which an image leaves
+	keepFree   = 20                  // one part in so many of the file system stays free
 	lockEvery  = 200 * time.Millisecond
 
 	imageExt = ".sif"
@@ -94,6 +95,7 @@ func (c *cache) get(ctx context.Context, digits string, size int64, fetch func(c
 	if path := c.provided(digits); path != "" {
 		return path, func() {}, nil
 	}
+	c.tidy()
 	for range 10 { // others make room, and take it again
 		if path, release, ok := c.use(digits); ok {
 			return path, release, nil
@@ -189,6 +191,16 @@ type kept struct {
 	path string
 	used time.Time
 	size int64
+}
+
+// tidy removes what nobody has used for long.
+func (c *cache) tidy() {
+	list, _ := c.list("")
+	for _, k := range list {
+		if time.Since(k.used) > unused {
+			c.drop(k)
+		}
+	}
 }
 
 // makeRoom removes what nobody uses, the longest unused first, until size bytes more fit.

@@ -82,17 +82,13 @@ func TestDiskFull(t *testing.T) {
 		room int64 // of the sandbox, beside the program
 		want string
 	}{
-		"while the job runs":     {"echo begun; dd if=/dev/zero of=$PWD/large bs=1M count=200", 8 << 20, fullDisk},
+		"while the job runs":     {"echo begun; while [ ! -s ../app.log ]; do sleep 0.1; done; dd if=/dev/zero of=$PWD/large bs=1M count=200", 8 << 20, fullDisk},
 		"while the image comes":  {"echo here", 100 << 10, fullDisk},
 		"before anything begins": {"echo here", 0, fullDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, test.line)
-			st, err := os.Stat(filepath.Join(shared(), "slipway"))
-			must(t, err)
-			size := fmt.Sprintf("size=%d,mode=755", (st.Size()+4095)/4096*4096+256<<10+test.room)
-			must(t, unix.Mount("tmpfs", n.box, "tmpfs", 0, size))
-			t.Cleanup(func() { must(t, unix.Unmount(n.box, 0)) })
+			n.smallDisk(test.room)
 			if test.room < 1<<20 {
 				n.plan.Image.Path, n.link = "", newShop(t, fakeImage(8<<20, 'x')).uplink()
 			}
@@ -114,6 +110,14 @@ func TestDiskFull(t *testing.T) {
 			}
 		})
 	}
+}
+
+// smallDisk puts the sandbox on a disk with so many bytes, beside the program's.
+func (n *node) smallDisk(room int64) {
+	n.t.Helper()
+	st, err := os.Stat(filepath.Join(shared(), "slipway"))
+	must(n.t, err, unix.Mount("tmpfs", n.box, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", (st.Size()+4095)/4096*4096+256<<10+room)))
+	n.t.Cleanup(func() { must(n.t, unix.Unmount(n.box, 0)) })
 }
 
 func free(t *testing.T, dir string) int64 {
@@ -224,8 +228,9 @@ func TestGPU(t *testing.T) {
 		"CUDA_VISIBLE_DEVICES=MIG-b1", "NVIDIA_VISIBLE_DEVICES=GPU-MIG-b1", "CUDA_MPS_PIPE_DIRECTORY=" + pipe, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4G",
 		"_CONDOR_SLOT=slot1", "SECRET=hush", "PATH=/x",
 	}
+	forged := map[string]string{"CUDA_VISIBLE_DEVICES": "0", "NVIDIA_VISIBLE_DEVICES": "all", "CUDA_MPS_PIPE_DIRECTORY": "/forged", "APPTAINER_NV": "1", "HOME": "/forged", "a b": "1", "1x": "1", "GOOD_1": "1"}
 	for _, gpu := range []bool{true, false} {
-		w := &worker{cfg: Config{Env: given}, box: sandbox{dir: "/box"}, plan: Plan{ID: "j-1", Login: "alice", Home: "/home/alice", GPU: gpu}}
+		w := &worker{cfg: Config{Env: given}, box: sandbox{dir: "/box"}, plan: Plan{ID: "j-1", Login: "alice", Home: "/home/alice", GPU: gpu, Env: forged}}
 		env, argv := strings.Join(w.environ(), "\n"), strings.Join(w.argv("apptainer", "/i.sif"), " ")
 		for _, want := range []string{
 			"APPTAINERENV_CUDA_VISIBLE_DEVICES=MIG-b1", "APPTAINERENV_NVIDIA_VISIBLE_DEVICES=MIG-b1", "APPTAINERENV_CUDA_MPS_PIPE_DIRECTORY=" + pipe,
@@ -237,6 +242,9 @@ func TestGPU(t *testing.T) {
 		}
 		if strings.Contains(argv, " --nv ") != gpu || strings.Contains(argv, "--bind "+pipe) != gpu || strings.Contains(env, "APPTAINER_NO_NV=true") == gpu {
 			t.Errorf("gpu %v: %s", gpu, argv)
+		}
+		if strings.Contains(env, "forged") || strings.Contains(env, "=all") || strings.Contains(env, "=0\n") || strings.Contains(env, "a b") || strings.Contains(env, "1x") || !strings.Contains(env, "APPTAINERENV_GOOD_1=1") {
+			t.Errorf("what the user sets: %s", env)
 		}
 		if strings.Contains(env, "hush") || strings.Contains(env, "slot1") || strings.Contains(env, "GPU-MIG") {
 			t.Errorf("gpu %v: %s", gpu, env)

@@ -353,7 +353,9 @@ func TestCacheMakesRoom(t *testing.T) {
 		then := time.Now().Add(-age)
 		must(t, os.Chtimes(path, then, then))
 	}
-	must(t, os.Chtimes(filepath.Join(c.dir, name(1)+".sif"), time.Unix(0, 0), time.Unix(0, 0)))
+	must(t, os.Chtimes(filepath.Join(c.dir, name(1)+".sif"), time.Unix(0, 0), time.Unix(0, 0))) // long unused, but held
+	forgotten := filepath.Join(c.dir, name(9)+".part")
+	must(t, os.WriteFile(forgotten, nil, 0o600), os.WriteFile(filepath.Join(c.dir, name(9)+".lock"), nil, 0o600), os.Chtimes(forgotten, time.Unix(0, 0), time.Unix(0, 0)))
 	_, release := get(t, c, s, name(4))
 	release()
 	have := func() (list string) {
@@ -366,6 +368,9 @@ func TestCacheMakesRoom(t *testing.T) {
 	}
 	if got := have(); got != "124" {
 		t.Errorf("it has %s", got)
+	}
+	if _, err := os.Stat(forgotten); !os.IsNotExist(err) {
+		t.Errorf("what nobody went on with: %v", err)
 	}
 	held()
 	big := newShop(t, fakeImage(3000, 'x'))

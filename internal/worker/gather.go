@@ -22,6 +22,7 @@ const (
 // remains says what of a run was put where it comes back from.
 type remains struct {
 	status bool   // the agent has left its last word
+	pack   bool   // a session's changes
 	missed string // lines on what had to stay
 }
 
@@ -36,7 +37,7 @@ func (w *worker) gather() remains {
 	if plainDir(last) {
 		g.status = g.move(filepath.Join(last, filepath.Base(control.LastStatus)), StatusFile, maxStatus)
 		if w.plan.Session {
-			g.move(filepath.Join(last, filepath.Base(control.LastPack)), PackFile, -1)
+			g.pack = g.move(filepath.Join(last, filepath.Base(control.LastPack)), PackFile, -1)
 		}
 	}
 	g.printed()

@@ -63,10 +63,9 @@ func (s *service) wait(t *testing.T) {
 	must(t, s.links.Wait(ctx, session))
 }
 
-// begin starts a session that does something and then goes on.
-func (s *service) begin(t *testing.T, line string) *node {
+// begin starts a session on a node, which does something and then goes on.
+func (s *service) begin(t *testing.T, n *node, line string) {
 	t.Helper()
-	n := newNode(t, "")
 	n.app, n.link, n.plan.ID, n.plan.Session = nil, s.uplink(), session, true
 	n.send()
 	n.start()
@@ -79,13 +78,12 @@ func (s *service) begin(t *testing.T, line string) *node {
 	if _, err := io.ReadFull(log, make([]byte, len("begun"))); err != nil {
 		t.Fatal(err)
 	}
-	return n
 }
 
 // TestSessionFromAfar: a session that is ended over its link leaves what it has changed, which is what it saw.
 func TestSessionFromAfar(t *testing.T) {
-	s := newService(t)
-	n := s.begin(t, `echo n > /opt/new; rm -r /opt/old; mkdir /opt/old; echo k > /opt/old/kept; echo h > $HOME/h; (setsid sh -c 'while :; do echo x >> /opt/grows; done' &)`)
+	s, n := newService(t), newNode(t, "")
+	s.begin(t, n, `echo n > /opt/new; rm -r /opt/old; mkdir /opt/old; echo k > /opt/old/kept; echo h > $HOME/h; (setsid sh -c 'while :; do echo x >> /opt/grows; done' &)`)
 	must(t, s.client.End(t.Context()))
 	code, e := n.wait()
 	if e.Reason != "" || code == 0 || n.status().State != control.Exited || !strings.HasPrefix(n.out(LogFile), "begun\n") {
@@ -112,8 +110,8 @@ func TestSessionFromAfar(t *testing.T) {
 
 // A session that loses its place says nothing of changes, and one whose service is away goes on.
 func TestSessionEvicted(t *testing.T) {
-	s := newService(t)
-	n := s.begin(t, "echo n > /opt/new")
+	s, n := newService(t), newNode(t, "")
+	s.begin(t, n, "echo n > /opt/new")
 	s.stop()
 	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
 	code, e := n.wait()
@@ -125,5 +123,20 @@ func TestSessionEvicted(t *testing.T) {
 	}
 	if st := n.status(); st.State != control.Exited {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Changes for which there is no room are not kept, and the user is told.
+func TestSessionWithoutRoom(t *testing.T) {
+	s, n := newService(t), newNode(t, "")
+	n.smallDisk(10 << 20)
+	s.begin(t, n, "dd if=/dev/urandom of=/opt/large bs=1M count=6 2>/dev/null")
+	must(t, s.client.End(t.Context()))
+	_, e := n.wait()
+	if !strings.Contains(e.Reason, "could not be kept") || !strings.Contains(e.Tail, "no space left on device") || !strings.Contains(n.status().Reason, "is lost: ") {
+		t.Errorf("%+v, %+v", e, n.status())
+	}
+	if _, err := os.Stat(n.at(OutDir, PackFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("changes came back: %v", err)
 	}
 }

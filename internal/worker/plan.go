@@ -37,7 +37,7 @@ type Plan struct {
 	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root puts into it is
 	// for all. Where it is not there, each user has a directory beside it. Empty: each run fetches its own.
 	Cache     string            `json:"cache,omitempty"`
-	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 100 GiB
+	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 20 GiB
 	Login     string            `json:"login"`                // of the user, inside
 	Home      string            `json:"home"`                 // inside
 	HomeDir   string            `json:"home_dir,omitempty"`   // on the node; where it is not there or another's, home is empty and lasts as long as the run

@@ -124,9 +124,9 @@ func (p Plan) check(dir string) error {
 	if p.ID == "" || p.Launch == "" {
 		return errs.New(errs.Invalid, "read %s: it names no run", PlanFile)
 	}
-	for name := range p.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(p.Env[name], 0) {
-			return errs.Bad("env", name, "names without '=' and values without NUL bytes")
+	for name, value := range p.Env {
+		if strings.ContainsRune(value, 0) {
+			return errs.Bad("env", name, "a value without NUL bytes")
 		}
 	}
 	return nil

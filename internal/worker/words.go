@@ -54,6 +54,8 @@ func (w *worker) account(h how, left remains, memory string) End {
 		e.Reason = "it was asked to end by the batch system"
 	case e.ExitCode != 0 && w.box.full():
 		e.Reason, e.Remedy = fullDisk, moreDisk
+	case left.status && w.plan.Session && !left.pack:
+		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", "what is in its home is there still"
 	case left.status:
 	case h.code > 128 && h.code < noContainerCode:
 		e.Reason, e.Remedy = fmt.Sprintf("its container was killed on the worker node by signal %d (%s)", h.code-128, unix.Signal(h.code-128)), "start it again"

@@ -23,6 +23,7 @@ import (
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 	"slipway/spawner/docker"
+	"slipway/spawner/htcondor"
 	"slipway/spawner/local"
 )
 
@@ -64,6 +65,7 @@ type service struct {
 	library  *images.Library
 	docker   *docker.Backend
 	local    *local.Backend
+	htcondor *htcondor.Backend // nil: the site has no pool
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	box      *secret.Box
@@ -151,7 +153,10 @@ func (s *service) makeBackends(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.local, err = newLocal(s.cfg, self, s.log)
+	if s.local, err = newLocal(s.cfg, self, s.log); err != nil {
+		return err
+	}
+	s.htcondor, err = newHTCondor(s.cfg, s.log)
 	return err
 }
 
@@ -179,12 +184,9 @@ func (s *service) makeEngine(ctx context.Context) error {
 		return err
 	}
 	c := spawner.Config{
-		Store: s.store, Backends: []spawner.Backend{s.docker, s.local}, Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
+		Store: s.store, Backends: s.backends(), Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
-		Capacity: map[string]spawner.Capacity{
-			s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
-			s.local.Name():  {Count: s.cfg.Local.AtOnce},
-		},
+		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
 		Sessions: s.docker.Name(), Jobs: s.local.Name(), Logger: s.log,
 	}
 	s.leaseGPUs(&c)
@@ -242,6 +244,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	s.places.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
+	s.runHTCondor(ctx, g.Go)
 	for _, p := range s.hubs {
 		g.Go(func() error { return s.syncer(p).Run(ctx) })
 	}

@@ -25,7 +25,7 @@ func example(t *testing.T, name string) []byte {
 func TestExamples(t *testing.T) {
 	for name, into := range map[string]any{
 		"session.json": new(Session), "waiting.json": new(Session), "job.json": new(Job), "point.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
-		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs), "scan.json": new(Scan), "change.json": new(ScanChange), "why.json": new(Explanation),
+		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs), "pool.json": new(PoolGPUs), "scan.json": new(Scan), "change.json": new(ScanChange), "why.json": new(Explanation),
 		"details.json": new(EnvironmentDetails), "diff.json": new(EnvironmentDiff), "check.json": new(EnvironmentCheck), "usage.json": new(EnvironmentUsage),
 	} {
 		t.Run(name, func(t *testing.T) {

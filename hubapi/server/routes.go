@@ -61,6 +61,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/me", serve(s, 200, s.me))
 	r.Get("/profiles", serve(s, 200, s.profiles))
 	r.Get("/gpus", s.plain(s.gpus))
+	r.Get("/gpus/pool", s.plain(s.poolGPUs))
 	r.Post("/gpus/{gpu}/drain", serve(s, 200, s.drainGPU))
 	r.Post("/gpus/{gpu}/resume", serve(s, 200, s.resumeGPU))
 	r.Get("/spawn-form", s.plain(s.spawnForm))

@@ -144,6 +144,7 @@ type Config struct {
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
+	Pool        Pool             // nil: the site has no HTCondor pool
 	Shipper     Shipper          // nil likewise
 	Exporter    Exporter         // nil likewise
 	Credentials Credentials      // nil likewise

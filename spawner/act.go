@@ -88,13 +88,13 @@ const backendPatience = time.Minute
 const lookAgain = 20 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
+	if m.partsByItself(ctx, e) {
+		return nil
+	}
 	defer m.queue.addAfter(e.ID, lookAgain)
 	grace := m.grace(e)
 	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
 	defer cancel()
-	if m.partsByItself(ctx, e) {
-		return nil
-	}
 	if err := m.part(ctx, e); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ var walked = map[string]struct {
 	"GET /sessions/{id}/log":          {path: "/sessions/s-alice/log", refused: true},
 	"POST /sessions/{id}/freeze":      {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
 	"GET /gpus":                       {path: "/gpus"},
+	"GET /gpus/pool":                  {path: "/gpus/pool"},
 	"POST /gpus/{gpu}/drain":          {path: "/gpus/0/drain", refused: true, body: `{"why":"x"}`},
 	"POST /gpus/{gpu}/resume":         {path: "/gpus/0/resume", refused: true},
 	"GET /environments":               {path: "/environments"},
@@ -86,7 +87,7 @@ func TestNoRouteGivesAnothersThings(t *testing.T) {
 	servers := &fakeServers{}
 	hers := job("j-alice", "alice")
 	hers.Scan = "scan-alice"
-	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) { cfg.Hubs[0].Servers = servers })
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) { cfg.Hubs[0].Servers, cfg.Pool = servers, fakePool{} })
 	seen := map[string]bool{}
 	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if outside[method+" "+route] {

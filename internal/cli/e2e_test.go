@@ -37,6 +37,7 @@ func TestThePath(t *testing.T) {
 	if envs := s.list("alice", "environments"); len(envs) != 1 {
 		t.Errorf("environments: %v", envs)
 	}
+	s.scan("alice", again["digest"].(string))
 	if stopped := s.call("hub", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); stopped.status != http.StatusOK {
 		t.Errorf("stop: %d %s", stopped.status, stopped.body)
 	}

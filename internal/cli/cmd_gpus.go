@@ -15,17 +15,29 @@ import (
 
 // gpusCommand is `slipway gpus`.
 func gpusCommand(env Env) *cobra.Command {
-	asJSON, format := false, ""
+	asJSON, format, pool, history := false, "", false, time.Duration(0)
 	c := &cobra.Command{
 		Use: "gpus", Short: "List the GPUs and what of them is free; drain, resume, simulate, self-test", Args: nothingElse,
 		Long: "List every GPU, what of it is free now and who holds what (names: your own, or all for administrators).\n" +
 			"What cannot be measured is shown as \"-\".\n\n" +
 			"--format prints the same for matchmaking: classad as condor_gpu_discovery -properties does, cms with the\n" +
-			"attributes of CMS's job router, glue as GLUE 2.1 AcceleratorEnvironment.",
-		RunE: func(c *cobra.Command, _ []string) error { return runGPUs(c.Context(), env, asJSON, format) },
+			"attributes of CMS's job router, glue as GLUE 2.1 AcceleratorEnvironment.\n\n" +
+			"--pool lists the GPUs of the site's HTCondor pool instead, by kind: SHARING is whole, mig, or part for one of several that\n" +
+			"nothing in hardware keeps apart; what the machines do not tell is \"-\". --history adds what was found before.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if pool {
+				return runPoolGPUs(c.Context(), env, poolOptions{json: asJSON, format: format, history: history})
+			}
+			if history != 0 {
+				return usageError{fmt.Errorf("--history: only with --pool")}
+			}
+			return runGPUs(c.Context(), env, asJSON, format)
+		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the API's JSON")
-	c.Flags().StringVar(&format, "format", "", "classad, cms or glue")
+	c.Flags().StringVar(&format, "format", "", "classad, cms or glue; with --pool classad")
+	c.Flags().BoolVar(&pool, "pool", false, "the GPUs of the HTCondor pool")
+	c.Flags().DurationVar(&history, "history", 0, "with --pool: also how many were free over the last time, such as 24h")
 	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env), gpusSimulateCommand(env), gpusSelftestCommand(env))
 	return c
 }

@@ -66,6 +66,7 @@ type service struct {
 	docker   *docker.Backend
 	local    *local.Backend
 	htcondor *htcondor.Backend // nil: the site has no pool
+	pool     *htcondor.Pool    // nil likewise
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	box      *secret.Box
@@ -156,7 +157,10 @@ func (s *service) makeBackends(context.Context) error {
 	if s.local, err = newLocal(s.cfg, self, s.log); err != nil {
 		return err
 	}
-	s.htcondor, err = newHTCondor(s.cfg, s.log)
+	if s.pool, err = newPool(s.cfg, s.path("records", "pool-gpus.jsonl"), s.log); err != nil {
+		return err
+	}
+	s.htcondor, err = newHTCondor(s.cfg, s.pool, s.log)
 	return err
 }
 
@@ -225,6 +229,7 @@ func (s *service) makeServer(context.Context) error {
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(),
 		GPUs:        s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
+		Pool:   poolGPUs(s.pool, s.inventory()),
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports,

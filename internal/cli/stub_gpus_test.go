@@ -13,6 +13,7 @@ import (
 type stubGPUs struct {
 	mu      sync.Mutex
 	all     hubapi.GPUs
+	pool    hubapi.PoolGPUs
 	resumed int
 }
 
@@ -22,6 +23,17 @@ func (f *stubGPUs) routes(mux *http.ServeMux, admin bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		answer(w, f.all)
+	})
+	mux.HandleFunc("GET "+api+"/gpus/pool", func(w http.ResponseWriter, r *http.Request) {
+		all := f.pool
+		switch {
+		case r.URL.Query().Get("format") == "classad":
+			_, _ = w.Write([]byte("[\n  DeviceName = \"NVIDIA H200\";\n]\n"))
+			return
+		case r.URL.Query().Get("history") == "":
+			all.History = []hubapi.PoolHistory{}
+		}
+		answer(w, all)
 	})
 	for _, what := range []string{"drain", "resume"} {
 		mux.HandleFunc("POST "+api+"/gpus/{gpu}/"+what, func(w http.ResponseWriter, r *http.Request) {

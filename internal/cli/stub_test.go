@@ -29,7 +29,7 @@ type stubService struct {
 func newStubService(examples string) (*stubService, error) {
 	f := &stubService{}
 	for name, into := range map[string]any{
-		"session": &f.session, "job": &f.job, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "environment": &f.environments.one,
+		"session": &f.session, "job": &f.job, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "pool": &f.gpus.pool, "environment": &f.environments.one,
 		"details": &f.environments.details, "diff": &f.environments.diff, "check": &f.environments.check, "usage": &f.environments.usage,
 	} {
 		text, err := os.ReadFile(filepath.Join(examples, name+".json"))

@@ -12,7 +12,7 @@ import (
 )
 
 // newHTCondor makes the backend of a pool; nil: the site has none.
-func newHTCondor(cfg config.Config, log *slog.Logger) (*htcondor.Backend, error) {
+func newHTCondor(cfg config.Config, pool *htcondor.Pool, log *slog.Logger) (*htcondor.Backend, error) {
 	h := cfg.HTCondor
 	if !h.On {
 		return nil, nil
@@ -20,7 +20,7 @@ func newHTCondor(cfg config.Config, log *slog.Logger) (*htcondor.Backend, error)
 	return htcondor.New(htcondor.Config{
 		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
 		Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra, AccountingGroup: h.Group, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer,
-		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.Lease), Disk: int64(h.Disk), PollEvery: time.Duration(h.Every), Logger: log,
+		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.Lease), Disk: int64(h.Disk), PollEvery: time.Duration(h.Every), Pool: pool, Logger: log,
 	})
 }
 
@@ -51,5 +51,6 @@ func (s *service) runHTCondor(ctx context.Context, run func(func() error)) {
 		return
 	}
 	run(func() error { return s.htcondor.Watch(ctx, s.engine.Wake) })
+	run(func() error { return s.pool.Run(ctx) })
 	run(func() error { return s.tidyCarried(ctx) })
 }

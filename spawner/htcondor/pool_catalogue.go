@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"slipway/internal/gpu/publish"
 )
@@ -133,12 +134,12 @@ func kindOf(s slot, g *ad, site string, all []*ad) GPUKind {
 	return k
 }
 
-// ClassAds writes a catalogue as ads, one for each kind of GPU.
+// ClassAds writes a catalogue as ads, one for each kind of GPU. Control characters, which a machine's ad may have, are left out.
 func (c Catalogue) ClassAds() string {
 	var b strings.Builder
 	text := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "  %s = \"%s\";\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value))
+			fmt.Fprintf(&b, "  %s = \"%s\";\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(strings.Map(printable, value)))
 		}
 	}
 	for _, k := range c.Kinds {
@@ -160,4 +161,12 @@ func (c Catalogue) ClassAds() string {
 		b.WriteString("]\n")
 	}
 	return b.String()
+}
+
+// printable drops control characters.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return -1
+	}
+	return r
 }

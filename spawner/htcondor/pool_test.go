@@ -77,7 +77,7 @@ func TestCatalogue(t *testing.T) {
 // TestClassAdsOfACatalogue has them read back.
 func TestClassAdsOfACatalogue(t *testing.T) {
 	c := catalogueOf(captured(t, "later"), "")
-	c.Kinds[0].Model = "odd \"name\" \\ \n"
+	c.Kinds[0].Model = "odd \"name\" \\ \n\x1b"
 	text := c.ClassAds()
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n]\n[") {
 		e, err := parseExpr("[" + strings.TrimSuffix(strings.TrimPrefix(part, "["), "]") + "]")
@@ -89,7 +89,7 @@ func TestClassAdsOfACatalogue(t *testing.T) {
 			t.Errorf("%s", part)
 		}
 	}
-	if !strings.Contains(text, `DeviceName = "odd \"name\" \\ \n";`) {
+	if !strings.Contains(text, `DeviceName = "odd \"name\" \\ ";`) {
 		t.Error(text)
 	}
 }

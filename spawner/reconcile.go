@@ -160,9 +160,15 @@ func (m *Manager) limit(e entry) (time.Duration, bool) {
 	}
 }
 
-// remind asks for another look when the phase's time is up.
+// remind asks for another look when the phase's time is up. Who waits all the same waits for something else.
 func (m *Manager) remind(e entry) {
-	if limit, ok := m.limit(e); ok {
-		m.queue.addAfter(e.ID, max(time.Until(m.phaseBegan(e).Add(limit)), 0)+time.Millisecond)
+	limit, ok := m.limit(e)
+	if !ok {
+		return
 	}
+	left := time.Until(m.phaseBegan(e).Add(limit))
+	if left < 0 {
+		left = m.cfg.Interval
+	}
+	m.queue.addAfter(e.ID, left+time.Millisecond)
 }

@@ -21,14 +21,16 @@ const (
 
 // remains says what of a run was put where it comes back from.
 type remains struct {
-	status bool   // the agent has left its last word
-	pack   bool   // a session's changes
+	status bool  // the agent has left its last word
+	pack   bool  // a session's changes
+	log    int64 // bytes of output
+	list   []control.File
 	missed string // lines on what had to stay
 }
 
 // gather moves what the agent has left into the directory that comes back. Nothing runs any more.
 func (w *worker) gather() remains {
-	g := gatherer{box: w.box, log: w.log, inputs: w.inputs}
+	g := gatherer{box: w.box, logger: w.log, inputs: w.inputs}
 	if !plainDir(w.box.path(runDir)) {
 		g.miss("what the run has left", errors.New("its directory is gone"))
 		return g.remains
@@ -50,12 +52,12 @@ func (w *worker) gather() remains {
 type gatherer struct {
 	remains
 	box    sandbox
-	log    *slog.Logger
+	logger *slog.Logger
 	inputs map[string]bool
 }
 
 func (g *gatherer) miss(what string, err error) {
-	g.log.Warn("left behind", "what", what, "error", err)
+	g.logger.Warn("left behind", "what", what, "error", err)
 	if len(g.missed) < tailSize {
 		g.missed += fmt.Sprintf("slipway: %s was left behind: %v\n", what, err)
 	}
@@ -102,7 +104,9 @@ func (g *gatherer) printed() {
 			return
 		}
 	}
-	g.move(log, LogFile, maxLog)
+	if st, err := os.Lstat(log); g.move(log, LogFile, maxLog) && err == nil {
+		g.log = st.Size()
+	}
 }
 
 // appendTo puts a file behind another.
@@ -143,7 +147,10 @@ func (g *gatherer) files() {
 			g.miss("output files", fmt.Errorf("there are more than %d", maxFiles))
 			return
 		}
-		g.move(filepath.Join(dir, e.Name()), filepath.Join(FilesDir, e.Name()), control.FileLimit)
+		st, err := e.Info()
+		if g.move(filepath.Join(dir, e.Name()), filepath.Join(FilesDir, e.Name()), control.FileLimit) && err == nil {
+			g.list = append(g.list, control.File{Name: e.Name(), Size: st.Size()})
+		}
 	}
 }
 

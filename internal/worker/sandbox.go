@@ -71,16 +71,19 @@ func (s sandbox) finish(e End) error {
 	return err
 }
 
-func (s sandbox) write(e End) error {
-	b, err := json.Marshal(e)
+func (s sandbox) write(e End) error { return s.writeJSON(EndFile, e) }
+
+// writeJSON writes a file that comes back. It is there whole, or as it was.
+func (s sandbox) writeJSON(name string, v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("write how it ended: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	next := s.path(OutDir, "."+EndFile)
+	next := s.path(OutDir, "."+name)
 	if err := os.WriteFile(next, b, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("write how it ended: %w", err), os.Remove(next))
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(next))
 	}
-	return os.Rename(next, s.path(OutDir, EndFile))
+	return os.Rename(next, s.path(OutDir, name))
 }
 
 // plan reads what is to be run.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
 
@@ -49,9 +50,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := box.begin(w.end(killed, "what kept it on its worker node was killed, and could not see how it ended", "start it again; if it used much memory, ask for more")); err != nil {
 		return err
 	}
-	e := w.work(ctx)
+	e, left := w.work(ctx)
 	if err := box.finish(e); err != nil {
 		return err
+	}
+	if w.begun && !left.status {
+		w.speakFor(left, e)
 	}
 	if e.ExitCode != 0 {
 		w.log.Warn("the run has ended", "code", e.ExitCode, "reason", e.Reason, "remedy", e.Remedy)
@@ -67,6 +71,7 @@ type worker struct {
 	box   sandbox
 	began time.Time
 	plan  Plan
+	begun bool // the container was started
 
 	inputs map[string]bool // names of the input files, which do not come back
 }
@@ -81,19 +86,30 @@ func (w *worker) end(code int, reason, remedy string) End {
 }
 
 // work does all that is between the plan and the End.
-func (w *worker) work(ctx context.Context) End {
+func (w *worker) work(ctx context.Context) (End, remains) {
 	c, release, err := w.prepare(ctx)
 	if err != nil {
-		return w.couldNot(ctx, err)
+		return w.couldNot(ctx, err), remains{}
 	}
 	defer release()
 	before := readMemory(cgroupRoot, "/proc/self/cgroup")
 	how, err := w.run(ctx, c)
 	if err != nil {
-		return w.couldNot(ctx, err)
+		return w.couldNot(ctx, err), remains{}
 	}
+	w.begun = true
 	left := w.gather()
-	return w.account(how, left, readMemory(cgroupRoot, "/proc/self/cgroup").exceeded(before))
+	return w.account(how, left, readMemory(cgroupRoot, "/proc/self/cgroup").exceeded(before)), left
+}
+
+// speakFor writes the last word of an agent that could not: so what its app has left can be asked for as ever.
+func (w *worker) speakFor(left remains, e End) {
+	err := w.box.writeJSON(StatusFile, control.Status{
+		Launch: w.plan.Launch, State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, LogSize: left.log, Files: left.list, Started: e.Started, Ended: e.Ended,
+	})
+	if err != nil {
+		w.log.Warn("no status can be written in the agent's place", "error", err)
+	}
 }
 
 // command is what is to be run.

@@ -3,7 +3,6 @@ package spawner_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"testing"
@@ -182,5 +181,5 @@ func (s *doomed) reaches(id spawner.ID, ok func(spawner.Workload) bool) {
 		}
 		time.Sleep(time.Second)
 	}
-	s.t.Fatal(fmt.Sprintf("%s is %s, %+v", id, w.Phase, w.Outcome))
+	s.t.Fatalf("%s is %s, %+v", id, w.Phase, w.Outcome)
 }

@@ -41,6 +41,7 @@ func TestSoak(t *testing.T) {
 // soak is one run.
 type soak struct {
 	*service
+	pool    *spawnertest.Pool
 	dice    *dice
 	records *watched
 	gpus    *spawnertest.GPUs
@@ -122,7 +123,7 @@ func (s *watched) judge(before, w spawner.Workload) {
 	}
 	if before.Phase == spawner.Pending && w.Phase == spawner.Leased {
 		for _, other := range s.work {
-			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && other.Turn < w.Turn {
+			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}
 		}
@@ -245,8 +246,12 @@ func (s *watched) fill(full bool) {
 }
 
 func newSoak(t *testing.T, seed uint64) *soak {
-	s := &soak{service: newService(t), dice: newDice(seed)}
+	d := newDistant(t)
+	s := &soak{service: d.service, pool: d.pool, dice: newDice(seed)}
 	s.kill()
+	d.keep = func() error {
+		return of[error](s.dice, nil, nil, nil, nil, errs.New(errs.Unavailable, "the library is busy"), errs.New(errs.OverQuota, "no more"))
+	}
 	s.config.Capacity = map[string]spawner.Capacity{
 		"docker": {CPUs: 3, Memory: 8 << 30, Count: 2}, "local": {CPUs: 8, Memory: 8 << 30, Count: 2},
 	}
@@ -314,6 +319,9 @@ func (s *soak) boot(h *spawnertest.Hand) {
 	default:
 		h.Ready()
 	}
+	if s.dice.n(2) == 0 {
+		h.Change("x")
+	}
 	if h.App().Ready == "" { // a job
 		time.AfterFunc(s.dice.upTo(10*time.Minute), func() { h.Exit(0) })
 	}
@@ -336,6 +344,11 @@ func (s *soak) run() {
 	}
 	s.records.fill(false)
 	s.gpus.Mend()
+	s.pool.Fill(false)
+	for _, w := range s.all() {
+		s.crew.Join(w.ID)
+		s.pool.Unhold(w.ID)
+	}
 	s.crew.Boot(func(h *spawnertest.Hand) {
 		h.Ready()
 		if h.App().Ready == "" {
@@ -343,7 +356,7 @@ func (s *soak) run() {
 		}
 	})
 	s.calls.Wait()
-	time.Sleep(15 * time.Minute)
+	time.Sleep(45 * time.Minute)
 	s.checkRest()
 	s.clear()
 }
@@ -353,6 +366,7 @@ func (s *soak) step() {
 	steps := []func(){
 		s.ask, s.ask, s.ask, s.ask, s.ask, s.submitOne, s.submitOne, s.stopOne, s.stopOne, s.stopOne, s.removeOne, s.visit, s.visit, s.keep,
 		s.accident, s.accident, s.fault, s.fault, s.flap, s.muster, s.disk, s.revive, s.revive, s.trouble, s.trouble, s.calm, s.calm, s.calm,
+		s.submitScan, s.reorder, s.reorder, s.mishap, s.mishap, s.mishap, s.mishap,
 	}
 	steps[s.dice.n(len(steps))]()
 }
@@ -371,6 +385,9 @@ func (s *soak) ask() {
 	}
 	if s.dice.n(2) == 0 {
 		r.Spec.Life = spawner.Life{Idle: 12 * time.Minute, MaxAge: 40 * time.Minute, FirstConnect: 5 * time.Minute, Warning: 4 * time.Minute, MaxKeep: time.Hour}
+	}
+	if s.dice.n(2) == 0 {
+		r.Backend = "pool"
 	}
 	for range 1 + s.dice.n(2) {
 		ctx, cancel := context.WithTimeout(s.alive, time.Second+s.dice.upTo(10*time.Minute))
@@ -458,10 +475,55 @@ func (s *soak) keep() {
 
 // fakeOf gives the backend of a workload.
 func (s *soak) fakeOf(w spawner.Workload) *spawnertest.Fake {
-	if w.Backend == "local" {
+	switch w.Backend {
+	case "local":
 		return s.jobs
+	case "pool":
+		return s.pool.Fake
+	default:
+		return s.sessions
 	}
-	return s.sessions
+}
+
+// submitScan asks for some jobs on other hosts at once.
+func (s *soak) submitScan() {
+	_, err := s.SubmitScan(s.alive, of(s.dice, alice, bob), poolJob(), points(1+s.dice.n(4)))
+	s.mayFail("scan", err)
+}
+
+// reorder has an owner hold, release or requeue a job.
+func (s *soak) reorder() {
+	w, ok := s.some()
+	if !ok || w.Kind != spawner.Job {
+		return
+	}
+	_, err := of(s.dice, s.Hold, s.Release, s.Release, s.Requeue)(s.alive, admin, w.ID)
+	if !errs.Is(err, errs.Unavailable) {
+		s.mayFail("reorder", err)
+	}
+}
+
+// mishap is what other hosts and their batch system do.
+func (s *soak) mishap() {
+	w, ok := s.some()
+	if !ok || w.Backend != "pool" {
+		return
+	}
+	switch s.dice.n(8) {
+	case 0:
+		s.pool.Fill(true)
+		time.AfterFunc(s.dice.upTo(30*time.Minute), func() { s.pool.Fill(false) })
+	case 1:
+		s.pool.Hold(w.ID, "its image is missing")
+		time.AfterFunc(s.dice.upTo(30*time.Minute), func() { s.pool.Unhold(w.ID) })
+	case 2:
+		s.crew.Cut(w.ID)
+		time.AfterFunc(s.dice.upTo(30*time.Minute), func() { s.crew.Join(w.ID) })
+	case 3:
+		s.pool.Exit(w.ID, s.dice.n(2))
+	default:
+		s.pool.Evict(w.ID, "a job of higher priority", s.dice.n(2) == 0)
+	}
 }
 
 // accident happens to a container.
@@ -493,7 +555,7 @@ func (s *soak) fault() {
 		time.AfterFunc(s.dice.upTo(2*time.Minute), end)
 		s.ends = append(s.ends, end)
 	}
-	withdraw := of(s.dice, s.sessions, s.jobs).Inject(f)
+	withdraw := of(s.dice, s.sessions, s.jobs, s.pool.Fake).Inject(f)
 	time.AfterFunc(s.dice.upTo(5*time.Minute), withdraw)
 	s.ends = append(s.ends, withdraw)
 }
@@ -570,7 +632,7 @@ func (s *soak) revive() {
 
 // checkBooks looks whether ledger and index agree with the workloads, and whether all that runs has a record.
 func (s *soak) checkBooks() {
-	use, known := map[string]spawner.Capacity{"docker": {}, "local": {}}, map[spawner.ID]bool{}
+	use, known := map[string]spawner.Capacity{"docker": {}, "local": {}, "pool": {}}, map[spawner.ID]bool{}
 	for _, w := range s.all() {
 		use[w.Backend] = sum(use[w.Backend], w)
 		known[w.ID] = true
@@ -588,11 +650,21 @@ func (s *soak) checkBooks() {
 		s.t.Errorf("the ledger has %+v, the workloads %+v", got, use)
 	}
 	s.checkLeases()
-	for _, f := range []*spawnertest.Fake{s.sessions, s.jobs} {
+	s.checkChanges()
+	for _, f := range []*spawnertest.Fake{s.sessions, s.jobs, s.pool.Fake} {
 		for id := range f.Held() {
 			if !known[id] {
 				s.t.Errorf("%s has no record", id)
 			}
+		}
+	}
+}
+
+// checkChanges looks whether anything that a session had changed on another host was removed before it was here.
+func (s *soak) checkChanges() {
+	for _, id := range s.pool.Lost() {
+		if w, err := s.Get(s.alive, admin, id); err == nil && w.Want != spawner.WantGone {
+			s.t.Errorf("what %s had changed is lost: it is %s, %+v", id, w.Phase, w.Outcome)
 		}
 	}
 }
@@ -640,11 +712,11 @@ func (s *soak) checkRest() {
 			s.t.Error(err)
 		case w.Want == spawner.WantGone:
 			s.t.Errorf("%s is to be gone and is %s", w.ID, w.Phase)
-		case w.Phase == spawner.Running && up && w.Want == spawner.WantRunning, w.Phase == spawner.Stopped && !up && w.Want == spawner.WantStopped:
+		case w.Phase == spawner.Running && up && w.Want == spawner.WantRunning, w.Phase == spawner.Stopped && !alive(seen.Existence) && w.Want == spawner.WantStopped:
 			if events := s.events(w.ID, w.Launch); len(events) == 0 || !events[len(events)-1].Final && w.Kind != spawner.Job {
 				s.t.Errorf("%s is %s, and its events do not end: %q", w.ID, w.Phase, messages(events))
 			}
-		case w.Phase == spawner.Pending && !up:
+		case w.Phase == spawner.Pending && !alive(seen.Existence):
 		default:
 			s.t.Errorf("%s rests in %s, wanted %s, seen %s: %+v", w.ID, w.Phase, w.Want, seen.Existence, w.Outcome)
 		}
@@ -654,7 +726,7 @@ func (s *soak) checkRest() {
 // checkLine looks whether anybody waits for what is free.
 func (s *soak) checkLine() {
 	for _, w := range s.all() {
-		if w.Phase == spawner.Pending && s.Queue(w).Place == 0 {
+		if w.Phase == spawner.Pending && !w.Held && s.Queue(w).Place == 0 {
 			s.t.Errorf("%s waits, though it is next and has room", w.ID)
 		}
 	}
@@ -697,7 +769,7 @@ func (s *soak) clear() {
 	if used := s.gpus.InUse(); len(used) > 0 || len(s.Leases()) > 0 {
 		s.t.Errorf("left over: %v in use, leases %v", used, s.Leases())
 	}
-	if held := len(s.sessions.Held()) + len(s.jobs.Held()); held > 0 || len(dirs) > 0 || len(s.records.work) > 0 {
+	if held := len(s.sessions.Held()) + len(s.jobs.Held()) + len(s.pool.Held()); held > 0 || len(dirs) > 0 || len(s.records.work) > 0 {
 		s.t.Errorf("left over: %d in the backends, directories %v, records %v", held, dirs, s.records.work)
 	}
 }

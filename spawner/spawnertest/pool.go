@@ -182,6 +182,13 @@ func (p *Pool) Hold(id spawner.ID, reason string) {
 	}
 }
 
+// Unhold puts back into the queue what the batch system holds.
+func (p *Pool) Unhold(id spawner.ID) {
+	if p.move(id, spawner.Held, spawner.Observation{Existence: spawner.Queued}) && !p.isFull() {
+		p.Dispatch(id)
+	}
+}
+
 // Evict takes the place of what runs away; kindly, its agent had the time to leave what it had.
 func (p *Pool) Evict(id spawner.ID, why string, kindly bool) {
 	host := p.look(id).Host

@@ -26,6 +26,8 @@ type Subject struct {
 	Unfit func(t *testing.T) spawner.Launch
 	// Except names cases that do not apply, each with the reason.
 	Except map[string]string
+	// Parallel says that the cases may run side by side: each mostly waits for another host.
+	Parallel bool
 }
 
 // exitCode is that of an agent that ends by itself.
@@ -58,6 +60,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			s := fresh(t)
+			if s.Parallel {
+				t.Parallel()
+			}
 			if reason := s.Except[name]; reason != "" {
 				t.Logf("does not apply: %s", reason)
 				return

@@ -45,7 +45,7 @@ func paths(ctx context.Context, o options) error {
 	direct := func(ctx context.Context) (net.Conn, error) {
 		return (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext(ctx, "tcp", a.at)
 	}
-	link := func(ctx context.Context) (net.Conn, error) { return s.links.Dial(ctx, a.ids[0], tunnel.DoorApp) }
+	link := func(ctx context.Context) (net.Conn, error) { return s.links.Load().Dial(ctx, a.ids[0], tunnel.DoorApp) }
 	fmt.Println("| median (min to max) | bare connection with TLS | link | link / bare, pair by pair |\n|---|---|---|---|")
 	for _, f := range figuresOf(o, a.pid) {
 		var bare, through, ratio []float64
@@ -211,7 +211,7 @@ func cost(ctx context.Context, links, plain int, used int64) (inUse, resident fl
 		if used == 0 {
 			break
 		}
-		d := func(ctx context.Context) (net.Conn, error) { return s.links.Dial(ctx, id, tunnel.DoorApp) }
+		d := func(ctx context.Context) (net.Conn, error) { return s.links.Load().Dial(ctx, id, tunnel.DoorApp) }
 		for _, what := range []byte{down, up} {
 			if _, err := move(ctx, d, what, used); err != nil {
 				return 0, 0, err
@@ -220,6 +220,32 @@ func cost(ctx context.Context, links, plain int, used int64) (inUse, resident fl
 	}
 	after, now := settled()
 	return after - inUse, now - resident, nil
+}
+
+// restarts says how long links are away when the service's side of all of them ends and begins anew.
+func restarts(ctx context.Context, o options) error {
+	s, err := newService(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { s.close() }()
+	a, err := s.start(ctx, o.links, 0)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	var took []float64
+	for range o.rounds {
+		s.stop()
+		began := time.Now()
+		s.serve(ctx)
+		if err := s.expect(ctx, a.ids); err != nil {
+			return err
+		}
+		took = append(took, time.Since(began).Seconds())
+	}
+	fmt.Printf("\n%d links after a restart, until the last is back: %s s\n", o.links, spread(took, "%.2f"))
+	return nil
 }
 
 // settled gives the KiB that are in use once what is not needed has been given back.

@@ -46,7 +46,10 @@ func run(ctx context.Context, o options) error {
 	if err := paths(ctx, o); err != nil {
 		return err
 	}
-	return memory(ctx, o)
+	if err := memory(ctx, o); err != nil {
+		return err
+	}
+	return restarts(ctx, o)
 }
 
 // machine says where and when this runs; no names.

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -29,16 +30,16 @@ import (
 
 // service is the near end: links, and a listener for bare connections that do nothing.
 type service struct {
-	links     *tunnel.Links
+	links     atomic.Pointer[tunnel.Links]
 	server    *http.Server
 	at, plain net.Listener
 	cert, key []byte
-	stop      context.CancelFunc
+	stop      func() // ends the links
 	work      sync.WaitGroup
 }
 
 func newService(ctx context.Context) (*service, error) {
-	s := &service{links: tunnel.New(tunnel.Config{Logger: slog.New(slog.DiscardHandler)})}
+	s := &service{}
 	pair, err := s.makeCertificate()
 	if err != nil {
 		return nil, err
@@ -51,15 +52,39 @@ func newService(ctx context.Context) (*service, error) {
 		return nil, errors.Join(err, s.at.Close())
 	}
 	s.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.links.Upgrade(w, r, strings.TrimPrefix(r.URL.Path, "/")); err != nil {
+		if err := s.links.Load().Upgrade(w, r, strings.TrimPrefix(r.URL.Path, "/")); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})}
-	ctx, s.stop = context.WithCancel(ctx)
-	s.work.Go(func() { _ = s.links.Run(ctx) })
+	s.serve(ctx)
 	s.work.Go(func() { _ = s.server.Serve(s.at) })
 	s.work.Go(s.hold)
 	return s, nil
+}
+
+// serve makes the service's side of the links, anew after stop.
+func (s *service) serve(ctx context.Context) {
+	links := tunnel.New(tunnel.Config{Logger: slog.New(slog.DiscardHandler)})
+	s.links.Store(links)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = links.Run(ctx) })
+	s.stop = func() { cancel(); running.Wait() }
+}
+
+// expect waits for agents.
+func (s *service) expect(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		if err := s.links.Load().Expect(id); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		if err := s.links.Load().Wait(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *service) close() {
@@ -121,9 +146,6 @@ func (s *service) start(ctx context.Context, links, plain int) (*agents, error) 
 	a := &agents{}
 	for n := range links {
 		id := fmt.Sprintf("s-%d", n)
-		if err := s.links.Expect(id); err != nil {
-			return nil, err
-		}
 		a.ids = append(a.ids, id)
 		o.Uplinks = append(o.Uplinks, control.Uplink{URL: "wss://" + s.at.Addr().String() + "/" + id, Token: "x", CA: string(s.cert)})
 	}
@@ -148,10 +170,8 @@ func (s *service) start(ctx context.Context, links, plain int) (*agents, error) 
 	if err = json.NewEncoder(in).Encode(o); err == nil {
 		a.at, err = bufio.NewReader(out).ReadString('\n')
 	}
-	for _, id := range a.ids {
-		if err == nil {
-			err = s.links.Wait(ctx, id)
-		}
+	if err == nil {
+		err = s.expect(ctx, a.ids)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.close())

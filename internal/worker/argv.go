@@ -54,15 +54,13 @@ func variable(env []string, name string) string {
 
 // argv is Apptainer's command line. The binds nest, so the outer comes first.
 func (w *worker) argv(program, image string) []string {
-	args := []string{
+	args := slices.Concat([]string{
 		program, "--quiet", "--nocolor", "exec",
 		"--userns", // never a program with root's rights, even where one is installed
-		"--contain", "--pid", "--ipc", "--cleanenv",
-		"--no-eval",                    // values are not shell text
-		"--no-mount", "bind-paths,cwd", // whatever the administrator lets other containers see
-		"--workdir", w.box.path(scratchDir), // /tmp and /var/tmp on disk, not in 64 MB of memory
+		"--pid", "--ipc", "--cleanenv",
+		"--no-eval", // values are not shell text
 		"--home", w.box.home(w.plan) + ":" + w.plan.Home,
-	}
+	}, w.contained())
 	if w.plan.GPU {
 		args = append(args, "--nv")
 	}
@@ -73,6 +71,19 @@ func (w *worker) argv(program, image string) []string {
 		args = append(args, "--bind", b)
 	}
 	return append(args, "--pwd", control.RunDir, image, control.Program, "agent")
+}
+
+// contained are the options that keep the node's directories out, whatever the administrator lets other containers see, and put /tmp and
+// /var/tmp on disk, not into 64 MB of memory. Who shares a GPU by a daemon shares the node's /dev/shm with it: there is no such thing in
+// the /dev that Apptainer makes for a container.
+func (w *worker) contained() []string {
+	const unwanted = "bind-paths,cwd"
+	if len(w.shared()) == 0 {
+		return []string{"--contain", "--no-mount", unwanted, "--workdir", w.box.path(scratchDir)}
+	}
+	return []string{
+		"--no-mount", unwanted + ",tmp,hostfs", "--bind", w.box.path(scratchDir, tmpDir) + ":/tmp", "--bind", w.box.path(scratchDir, varTmpDir) + ":/var/tmp",
+	}
 }
 
 func (w *worker) binds() []string {
@@ -99,7 +110,7 @@ const (
 	sharedGPU     = "CUDA_MPS_PIPE_DIRECTORY"
 )
 
-// shared is where the daemon listens by which several jobs share a GPU, if there is one.
+// shared is where the daemon listens by which several jobs share a GPU, if there is one. It shares memory with them as well.
 func (w *worker) shared() []string {
 	dir := variable(w.cfg.Env, sharedGPU)
 	if !w.plan.GPU || !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.ContainsAny(dir, ":,\\\"'\n") {

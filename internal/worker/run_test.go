@@ -14,7 +14,7 @@ import (
 )
 
 func TestJob(t *testing.T) {
-	n := newNode(t, `cat in.txt; echo; echo "$GREETING"; id -u; echo "$HOME $USER $NVIDIA_VISIBLE_DEVICES."; ls /run/slipway/link; echo o > out.txt; echo i >> in.txt; cat /tmp/x 2>&1; exit 3`)
+	n := newNode(t, `cat in.txt; echo; echo "$GREETING"; id -u; echo "$HOME $USER $NVIDIA_VISIBLE_DEVICES."; ls /run/slipway/link; echo o > out.txt; echo i >> in.txt; cat /tmp/x 2>&1; echo t > /tmp/x; echo v > /var/tmp/x; exit 3`)
 	n.plan.Env = map[string]string{"GREETING": "it's $HOME"}
 	n.plan.Binds = []string{"/no/such/directory"}
 	code, e := n.run("in.txt")
@@ -127,7 +127,7 @@ func (n *node) kill(argument string) {
 
 // TestSession: what a session changed comes back, whatever still ran in it.
 func TestSession(t *testing.T) {
-	n := newNode(t, `echo n > /opt/new; rm -r /opt/old; echo h > $HOME/h; (setsid sh -c 'while :; do echo x >> /opt/grows; done' &); sleep 0.3`)
+	n := newNode(t, `echo n > /opt/new; rm -r /opt/old; echo h > $HOME/h; (setsid sh -c 'while :; do echo x >> /opt/grows; done' &); while [ ! -s /opt/grows ]; do sleep 0.1; done`)
 	n.plan.Session = true
 	code, e := n.run()
 	if code != 0 || e.Reason != "" {
@@ -152,5 +152,21 @@ func TestHome(t *testing.T) {
 		if _, e := n.run(); e.ExitCode != 0 || n.out(LogFile) != want+"\n" {
 			t.Errorf("home of uid %d: %+v, %s", owner, e, n.out(LogFile))
 		}
+	}
+}
+
+// TestGPUsInside: a run sees what its batch system says of GPUs, and the daemon by which several share one.
+func TestGPUsInside(t *testing.T) {
+	n := newNode(t, `echo "$CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"; cat "$CUDA_MPS_PIPE_DIRECTORY/control"; cat /dev/shm/slipway-test-worker; echo t > /tmp/x; echo v > /var/tmp/x; ls -A "$HOME"; cat /tmp/x; env | grep -c _CONDOR`)
+	pipe := n.at("../" + filepath.Base(n.box) + "-mps")
+	must(t, os.Mkdir(pipe, 0o755), os.WriteFile(filepath.Join(pipe, "control"), []byte("daemon\n"), 0o644))
+	const memory = "/dev/shm/slipway-test-worker"
+	must(t, os.WriteFile(memory, []byte("shared\n"), 0o644))
+	t.Cleanup(func() { must(t, os.Remove(memory)) })
+	n.plan.GPU = true
+	n.env = []string{"CUDA_VISIBLE_DEVICES=MIG-b1", "NVIDIA_VISIBLE_DEVICES=GPU-MIG-b1", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4G", "CUDA_MPS_PIPE_DIRECTORY=" + pipe, "_CONDOR_SLOT=1"}
+	n.run()
+	if got, want := n.out(LogFile), "MIG-b1 MIG-b1 0=4G\ndaemon\nshared\nt\n0\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -20,7 +20,9 @@ const (
 	runDir     = "run"     // bound on control.RunDir
 	binDir     = "bin"     // bound on control.BinDir; holds the agent's program
 	homeDir    = "home"    // where the node has none
-	scratchDir = "scratch" // /tmp and /var/tmp inside
+	scratchDir = "scratch" // /tmp and /var/tmp inside, in directories that Apptainer too calls so
+	tmpDir     = "tmp"
+	varTmpDir  = "var_tmp"
 	overlayDir = "overlay" // a session's changes
 	imageFile  = "image"   // what was fetched, where there is no cache
 	reserved   = "reserve" // room for the last word, on a disk that the run has filled
@@ -139,7 +141,7 @@ func (p Plan) check(dir string) error {
 func (s sandbox) furnish(program string) error {
 	for _, dir := range []string{
 		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"), filepath.Join(runDir, "overlay"),
-		binDir, homeDir, scratchDir, overlayDir, LinkDir, Inputs,
+		filepath.Join(scratchDir, tmpDir), filepath.Join(scratchDir, varTmpDir), binDir, homeDir, overlayDir, LinkDir, Inputs,
 	} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return fmt.Errorf("furnish the sandbox: %w", err)

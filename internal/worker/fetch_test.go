@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -476,5 +477,36 @@ func TestFetchedImage(t *testing.T) {
 	n.plan.Image.Path, n.plan.Cache, n.link = "", "", s.uplink()
 	if code, e := n.run(); code != 0 || s.count() != 2 {
 		t.Errorf("without a cache: code %d, %+v, %d requests", code, e, s.count())
+	}
+}
+
+// TestEndedWhileFetching: who is asked to end does not wait for the image, and what has come of it stays for the next run.
+func TestEndedWhileFetching(t *testing.T) {
+	n := newNode(t, "echo here")
+	image, err := os.ReadFile(n.plan.Image.Path)
+	must(t, err)
+	half := make(chan struct{})
+	s := newShop(t, image, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(image)))
+		_, _ = w.Write(image[:len(image)/2])
+		_ = http.NewResponseController(w).Flush()
+		close(half)
+		<-r.Context().Done()
+	})
+	n.plan.Image.Path, n.plan.Cache, n.link = "", filepath.Join(shared(), "ended"), s.uplink()
+	must(t, os.Mkdir(n.plan.Cache, 0o755), os.Chmod(n.plan.Cache, os.ModeSticky|0o777))
+	n.send()
+	n.start()
+	<-half
+	part := filepath.Join(n.plan.Cache, strconv.Itoa(nobody), strings.TrimPrefix(n.plan.Image.Digest, "sha256:")+partExt)
+	until(t, "half of the image has come", func() bool { st, err := os.Stat(part); return err == nil && st.Size() == int64(len(image)/2) })
+	must(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	if code, e := n.wait(); code != 143 || !strings.Contains(e.Reason, "before it had started") {
+		t.Errorf("code %d, %+v", code, e)
+	}
+	again := newNode(t, "echo here")
+	again.plan.Image.Path, again.plan.Cache, again.link = "", n.plan.Cache, s.uplink()
+	if code, e := again.run(); code != 0 || s.ranges() != fmt.Sprintf(",bytes=%d-", len(image)/2) {
+		t.Errorf("the next run: code %d, %+v, asked for %s", code, e, s.ranges())
 	}
 }

@@ -33,7 +33,8 @@ type job struct {
 	Launch        string
 	Login         string // whose it is
 	Shadows       integer
-	RemoteHost    string // slot1@host while it runs
+	RemoteHost    string  // slot1@host while it runs
+	Shadow        integer // since when something looks after its run; 0: nothing does
 	LastHost      string
 	HoldReason    string
 	HoldCode      integer
@@ -58,6 +59,7 @@ type wireJob struct {
 	Owner             lenient `json:"Owner"`
 	NumShadowStarts   integer `json:"NumShadowStarts"`
 	RemoteHost        lenient `json:"RemoteHost"`
+	ShadowBday        integer `json:"ShadowBday"`
 	LastRemoteHost    lenient `json:"LastRemoteHost"`
 	TransferringInput boolean `json:"TransferringInput"`
 	HoldReason        lenient `json:"HoldReason"`
@@ -76,7 +78,7 @@ type wireJob struct {
 
 // attributes are those that are asked for.
 func attributes() string {
-	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,Owner,NumShadowStarts,RemoteHost,LastRemoteHost," +
+	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,Owner,NumShadowStarts,RemoteHost,ShadowBday,LastRemoteHost," +
 		"HoldReason,HoldReasonCode,HoldReasonSubCode,ExitCode,ExitBySignal,ExitSignal,RemoveReason,VacateReason,LastRejMatchReason," +
 		"RequestMemory"
 }
@@ -135,7 +137,7 @@ func parseJobs(data []byte, instance string) ([]job, error) {
 func (w wireJob) job() job {
 	return job{
 		Cluster: w.ClusterID, Proc: w.ProcID, Status: status(w.JobStatus), ID: spawner.ID(w.SlipwayID), Launch: string(w.SlipwayLaunch),
-		Login: string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), LastHost: string(w.LastRemoteHost),
+		Login: string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), Shadow: w.ShadowBday, LastHost: string(w.LastRemoteHost),
 		HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode, HoldSub: w.HoldReasonSubCode,
 		ExitCode: w.ExitCode, BySignal: bool(w.ExitBySignal), Signal: w.ExitSignal, RemoveReason: string(w.RemoveReason), VacateReason: string(w.VacateReason),
 		Rejected: string(w.LastRejMatch), MemoryMB: w.RequestMemory,
@@ -180,7 +182,7 @@ func (j job) observation() spawner.Observation {
 			o.ExitCode, o.Reason = 128+int(j.Signal), fmt.Sprintf("its worker was ended by signal %d on %s", j.Signal, j.host())
 		}
 	case removed:
-		if j.RemoteHost == "" { // else it is being ended there
+		if j.RemoteHost == "" && j.Shadow == 0 { // else it is being ended there
 			return j.gone().observation()
 		}
 	}

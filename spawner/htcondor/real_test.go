@@ -1,11 +1,13 @@
 package htcondor
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,23 +104,32 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// until looks again and again until ok.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); pause(t.Context(), 50*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come to be that %s", what)
+		}
+	}
+}
+
 // await looks until a workload shows one of the given states.
 func await(t testing.TB, b *Backend, id spawner.ID, want ...spawner.Existence) spawner.Observation {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		o, err := b.Observe(t.Context(), id)
+	var o spawner.Observation
+	until(t, fmt.Sprintf("%s is %v", id, want), func() bool {
+		var err error
+		o, err = b.Observe(t.Context(), id)
 		must(t, err)
-		for _, e := range want {
-			if o.Existence == e {
-				return o
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is %+v, want one of %v", id, o, want)
-		}
-		pause(t.Context(), 100*time.Millisecond)
-	}
+		return slices.Contains(want, o.Existence)
+	})
+	return o
+}
+
+// contextOfOwn is for what is cleared away after a test, when its own has ended.
+func contextOfOwn() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 2*time.Minute)
 }
 
 // orders sets what the stand-in does.

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	greetedAtOnce = 4  // connections of one workload that have not said yet that they are its agent
+	greetedAtOnce = 4  // connections of one workload that have not said yet that they are its agent, or have only just said it
 	agentsKept    = 16 // processes of one workload that are remembered
+	agentName     = 64 // bytes of what one calls itself
 )
 
 // Upgrade makes the link of workload id of a request whose caller is known to be its agent, in place of an older one, and returns when
@@ -30,6 +31,9 @@ func (l *Links) Upgrade(w http.ResponseWriter, r *http.Request, id string) error
 		return errs.New(errs.Unavailable, "the agent of %s is not expected yet", id).With("it dials again")
 	}
 	agent := r.Header.Get(AgentHeader)
+	if len(agent) > agentName {
+		return errs.Bad(AgentHeader, "too long", "a name that tells this process from others")
+	}
 	if err := k.visitors.enter(agent); err != nil {
 		return err
 	}
@@ -40,19 +44,6 @@ func (l *Links) Upgrade(w http.ResponseWriter, r *http.Request, id string) error
 		return nil
 	}
 	k.visit(r.Context(), agent, c)
-	return nil
-}
-
-// Serve makes c, which the caller knows to be of the agent of workload id, that workload's link, as Upgrade does.
-func (l *Links) Serve(ctx context.Context, id string, c net.Conn) error {
-	k := l.find(id)
-	if k == nil || k.visitors == nil {
-		return errors.Join(errs.New(errs.Unavailable, "the agent of %s is not expected", id), c.Close())
-	}
-	if err := k.visitors.enter(""); err != nil {
-		return errors.Join(err, c.Close())
-	}
-	k.visit(ctx, "", c)
 	return nil
 }
 
@@ -69,7 +60,10 @@ func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
 	defer context.AfterFunc(k.ctx, cancel)()
 	log := k.owner.log.With("workload", k.id, "from", c.RemoteAddr().String())
 	m := k.meet(ctx, c, log)
-	k.visitors.leave()
+	k.owner.work.Go(func() { // a workload that connects in a loop gets no further than that
+		sleep(k.ctx, pace)
+		k.visitors.leave()
+	})
 	if m == nil {
 		return
 	}
@@ -82,7 +76,7 @@ func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
 // visitors are who comes to a link from afar.
 type visitors struct {
 	mu     sync.Mutex
-	inside int      // being greeted
+	inside int      // at most greetedAtOnce
 	agents []string // that had the link; the last has it now, or had it last
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,34 @@ func TestSecondAgentWins(t *testing.T) {
 	}
 }
 
+// An agent whose network was cut dials again while the service still takes the old connection for a link: it is the same agent, however
+// often, and the new connection counts.
+func TestSameAgentAfterAPartition(t *testing.T) {
+	up := make(chan bool, 16)
+	a := newAfar(t, func(_ string, is bool) { up <- is })
+	d := NewDialer()
+	var old net.Conn
+	for n := range 3 {
+		c, err := d.Dial(t.Context(), a.uplink())
+		if err == nil {
+			err = greet(c)
+		}
+		if err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if is := <-up; !is {
+			t.Errorf("connection %d: the link went down", n)
+		}
+		if old != nil {
+			if _, err := io.Copy(io.Discard, old); err == nil {
+				t.Error("the old connection ended as if all had been read")
+			}
+		}
+		old = c
+	}
+}
+
 // notes are what is logged.
 type notes struct{ told chan string }
 
@@ -207,12 +236,13 @@ func TestExpect(t *testing.T) {
 	if err := p.links.Open("s-far", p.socket+"2", 0); !errs.Is(err, errs.Conflict) {
 		t.Errorf("a socket for who comes from afar: %v", err)
 	}
-	near, far := net.Pipe()
-	if err := p.links.Serve(t.Context(), p.id, near); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("serve from afar what has a socket: %v", err)
+	if err := p.links.Upgrade(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), p.id); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("let in from afar what has a socket: %v", err)
 	}
-	if _, err := far.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection is still open")
+	odd := httptest.NewRequest(http.MethodGet, "/", nil)
+	odd.Header.Set(AgentHeader, strings.Repeat("x", agentName+1))
+	if err := p.links.Upgrade(httptest.NewRecorder(), odd, "s-far"); !errs.Is(err, errs.Invalid) {
+		t.Errorf("an agent with a long name: %v", err)
 	}
 	p.links.Close("s-far")
 	p.stop()

@@ -94,7 +94,7 @@ func longest(err error) time.Duration {
 	switch {
 	case err == nil || errs.Is(err, errs.Internal):
 		return lastPause
-	case errs.Is(err, errs.Unavailable):
+	case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.OverQuota):
 		return farPause
 	}
 	return refusedPause

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ type site struct {
 	dir     string
 	program string
 	url     string
+	client  *http.Client // who trusts it; nil: anybody
 	hub     *httptest.Server
 	process *exec.Cmd
 	log     *os.File
@@ -127,7 +129,7 @@ func (s *site) serve() {
 		s.t.Fatal(err)
 	}
 	s.eventually("the service is ready", 30*time.Second, func() bool {
-		resp, err := http.Get(s.url + "/readyz")
+		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -233,7 +235,7 @@ func (s *site) call(user, method, path string, body any) reply {
 	default:
 		req.Header.Set("Authorization", "Bearer token-of-"+user)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := cmp.Or(s.client, http.DefaultClient).Do(req)
 	if err != nil {
 		return reply{status: 0, body: []byte(err.Error())}
 	}

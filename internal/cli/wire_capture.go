@@ -67,7 +67,8 @@ func sourceOf(i docker.Image, reference string) images.Source {
 	}
 }
 
-// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for it.
+// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for it, nor the first
+// session on another host.
 func (s *service) prepareBases(ctx context.Context) error {
 	have, err := s.docker.Images(ctx)
 	if err != nil {
@@ -81,6 +82,9 @@ func (s *service) prepareBases(ctx context.Context) error {
 		image, err := s.docker.Layers(ctx, i.Ref, func(string, int) {})
 		if err == nil {
 			err = s.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
+		}
+		if err == nil && s.farImages()[i.Ref] {
+			_, err = s.base(ctx, i.Ref, func(string, int) {})
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("an image cannot be converted ahead of a freeze", "image", i.Ref, "error", err)

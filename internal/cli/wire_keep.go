@@ -154,8 +154,11 @@ func (s *service) afar(ctx context.Context, w spawner.Workload, environment stri
 // captureFar gives the file tree of a far session: through its agent while it runs, and as it was kept when it does not.
 func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	from := w.From
-	if !w.Phase.Active() {
+	switch {
+	case !w.Phase.Active():
 		from = cmp.Or(w.Kept, from)
+	case w.Phase == spawner.Starting:
+		return images.Source{}, nil, errs.New(errs.Conflict, "session %s does not run yet: it has no file tree", w.ID).With("wait until it runs")
 	}
 	a, err := s.afar(ctx, w, from)
 	if err != nil {
@@ -164,7 +167,7 @@ func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(
 	if a.room, err = s.library.Room(ctx, s.principal(w.Hub, w.Owner), ""); err != nil {
 		return images.Source{}, nil, err
 	}
-	if w.Phase.Active() {
+	if w.Phase.Active() { // otherwise what was kept is all that there is
 		a.changes = agents{s.links}.changesOf(w.ID)
 	}
 	return s.captureAfar(ctx, a, tell)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,15 +120,21 @@ func (w *worker) shared() []string {
 	return []string{dir}
 }
 
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // passes reports whether a variable of that name arrives as it is, and is anybody's to set: the shell that starts a container's program
 // keeps some for itself. The app is given the others by its agent.
 func passes(name string) bool {
-	own := []string{"HOME", "USER", "LOGNAME", control.IDEnv, "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_", visibleGPUs}
-	odd := func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	own := []string{
+		"HOME", "USER", "LOGNAME", control.IDEnv, visibleGPUs,
+		"PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_",
 	}
-	return name != "" && (name[0] < '0' || name[0] > '9') && !strings.ContainsFunc(name, odd) && !slices.Contains(own, name) &&
-		!slices.ContainsFunc([]string{"APPTAINER", "SINGULARITY", "APPEND_PATH", "PREPEND_PATH", "NVIDIA_", "CUDA_MPS_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+	for _, prefix := range []string{"APPTAINER", "SINGULARITY", "APPEND_PATH", "PREPEND_PATH", "NVIDIA_", "CUDA_MPS_"} {
+		if strings.HasPrefix(name, prefix) {
+			return false
+		}
+	}
+	return validName.MatchString(name) && !slices.Contains(own, name)
 }
 
 // environ is Apptainer's own environment. What has the prefix reaches the run, without it.

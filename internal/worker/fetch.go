@@ -62,13 +62,15 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 	if u.CA != "" {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM([]byte(u.CA)) {
-			return nil, errs.New(errs.Invalid, "what the service's certificate is to be checked against holds no certificate").With("the administrator looks at uplink.ca_file")
+			return nil, errs.New(errs.Invalid, "what the service's certificate is to be checked against holds no certificate").
+				With("the administrator looks at uplink.ca_file")
 		}
 		t.TLSClientConfig.RootCAs = roots
 	}
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the credential goes nowhere else
 	return &download{
-		client: &http.Client{Transport: t, CheckRedirect: noRedirect}, url: u.Image, token: u.Token, log: log, patience: fetchPatience, stall: fetchStall, pause: firstPause,
+		client: &http.Client{Transport: t, CheckRedirect: noRedirect}, url: u.Image, token: u.Token, log: log,
+		patience: fetchPatience, stall: fetchStall, pause: firstPause,
 	}, nil
 }
 
@@ -196,7 +198,8 @@ func (d *download) answered(res *http.Response, f *os.File, have int64) (from, t
 	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500:
 		return 0, 0, errs.New(errs.Unavailable, "the service answers with HTTP status %d", res.StatusCode)
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return 0, 0, errs.New(errs.Forbidden, "the service refuses the image to this run (HTTP status %d): its credential has expired, or another run has taken its place", res.StatusCode)
+		return 0, 0, errs.New(errs.Forbidden, "the service refuses the image to this run (HTTP status %d)", res.StatusCode).
+			With("start it again: its credential has expired, or another run has taken its place")
 	default:
 		return 0, 0, errs.New(errs.NotFound, "the service does not give the image (HTTP status %d)", res.StatusCode)
 	}

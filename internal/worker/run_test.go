@@ -14,7 +14,8 @@ import (
 )
 
 func TestJob(t *testing.T) {
-	n := newNode(t, `cat in.txt; echo; echo "$GREETING"; id -u; echo "$HOME $USER $NVIDIA_VISIBLE_DEVICES."; ls /run/slipway/link; echo o > out.txt; echo i >> in.txt; cat /tmp/x 2>&1; echo t > /tmp/x; echo v > /var/tmp/x; exit 3`)
+	n := newNode(t, `cat in.txt; echo; echo "$GREETING"; id -u; echo "$HOME $USER $NVIDIA_VISIBLE_DEVICES."; ls /run/slipway/link
+		echo o > out.txt; echo i >> in.txt; cat /tmp/x 2>&1; echo t > /tmp/x; echo v > /var/tmp/x; exit 3`)
 	n.plan.Env = map[string]string{"GREETING": "it's $HOME"}
 	n.plan.Binds = []string{"/no/such/directory"}
 	code, e := n.run("in.txt")
@@ -157,7 +158,8 @@ func TestHome(t *testing.T) {
 
 // TestGPUsInside: a run sees what its batch system says of GPUs, and the daemon by which several share one.
 func TestGPUsInside(t *testing.T) {
-	n := newNode(t, `echo "$CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"; cat "$CUDA_MPS_PIPE_DIRECTORY/control"; cat /dev/shm/slipway-test-worker; echo t > /tmp/x; echo v > /var/tmp/x; ls -A "$HOME"; cat /tmp/x; env | grep -c _CONDOR`)
+	n := newNode(t, `echo "$CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+		cat "$CUDA_MPS_PIPE_DIRECTORY/control"; cat /dev/shm/slipway-test-worker; echo t > /tmp/x; echo v > /var/tmp/x; ls -A "$HOME"; cat /tmp/x; env | grep -c _CONDOR`)
 	pipe := n.at("../" + filepath.Base(n.box) + "-mps")
 	must(t, os.Mkdir(pipe, 0o755), os.WriteFile(filepath.Join(pipe, "control"), []byte("daemon\n"), 0o644))
 	const memory = "/dev/shm/slipway-test-worker"

@@ -30,7 +30,10 @@ func troubles() []trouble {
 		{"could not run on the host", "the environment is made for another kind of processor than the worker node's", "ask for nodes of the environment's architecture"},
 		{"/dev/fuse", "the worker node cannot mount the image: FUSE is not to be had there", administrator + ": /dev/fuse must be there, and open to everybody"},
 		{"squashfuse", "the worker node cannot mount the image", administrator + ": Apptainer needs squashfuse there"},
-		{"overlay", "the worker node cannot keep a session's changes: it has no overlays for Apptainer", administrator + ": `enable overlay` in apptainer.conf, and fuse-overlayfs"},
+		{
+			"overlay", "the worker node cannot keep a session's changes: it has no overlays for Apptainer",
+			administrator + ": `enable overlay` in apptainer.conf, and fuse-overlayfs",
+		},
 		{"image format not recognized", damaged, "start it again; if that does not help, freeze the environment again"},
 		{"incompatible sif", damaged, "start it again; if that does not help, freeze the environment again"},
 		{"could not open image", "the image cannot be opened on the worker node", administrator},

@@ -47,7 +47,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	w := &worker{cfg: cfg, log: cfg.Logger, box: box, began: time.Now()}
 	// Whoever kills this process leaves that word behind, for it cannot say another.
-	if err := box.begin(w.end(killed, "what kept it on its worker node was killed, and could not see how it ended", "start it again; if it used much memory, ask for more")); err != nil {
+	unseen := w.end(killed, "what kept it on its worker node was killed, and could not see how it ended", "start it again; if it used much memory, ask for more")
+	if err := box.begin(unseen); err != nil {
 		return err
 	}
 	e, left := w.work(ctx)

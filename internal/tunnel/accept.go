@@ -20,6 +20,7 @@ const (
 	greetedAtOnce = 4  // connections of one workload that have not said yet that they are its agent, or have only just said it
 	agentsKept    = 16 // processes of one workload that are remembered
 	agentName     = 64 // bytes of what one calls itself
+	frameHeader   = 16 // bytes that the library gathers before it writes: a burst does so anyway
 )
 
 // Upgrade makes the link of workload id of a request whose caller is known to be its agent, in place of an older one, and returns when
@@ -141,5 +142,5 @@ func (c *catcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.raw = t.NetConn()
 	}
 	c.out = &burst{to: conn, pool: c.pool}
-	return conn, bufio.NewReadWriter(both.Reader, bufio.NewWriter(c.out)), errors.Join(both.Flush(), conn.SetDeadline(time.Time{}))
+	return conn, bufio.NewReadWriter(both.Reader, bufio.NewWriterSize(c.out, frameHeader)), errors.Join(both.Flush(), conn.SetDeadline(time.Time{}))
 }

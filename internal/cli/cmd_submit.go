@@ -48,7 +48,7 @@ func submitCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
 	c.Flags().StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
 	c.Flags().StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
-	c.Flags().StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb; see slipway gpus (default: none)")
+	c.Flags().StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0'; see slipway gpus (default: none)")
 	c.Flags().BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
 	c.Flags().StringVar(&o.backend, "to", "", "the backend, such as local or htcondor (default: the site's)")
 	c.Flags().StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")

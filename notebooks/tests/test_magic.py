@@ -94,11 +94,21 @@ def test_a_slice_of_a_gpu(notebook: Notebook, service: FakeService) -> None:
         "--gpu shared/10G",
         "--gpu 1G",
         "--gpu 2g.20gb+me",
+        "--gpu any,capability>=8.0,memory>=40G,count=2,optional",
         "--gpu none",
     ):
         notebook.grid(line, "pass")
     sent = [job.body.get("gpu") for job in service.jobs.values()]
-    assert sent[1:] == [None, "whole", "mps:25%/20G", "shared/10G", "1G", "2g.20gb+me", "none"]
+    assert sent[1:] == [
+        None,
+        "whole",
+        "mps:25%/20G",
+        "shared/10G",
+        "1G",
+        "2g.20gb+me",
+        "any,capability>=8.0,memory>=40G,count=2,optional",
+        "none",
+    ]
     assert "preemptible" not in service.jobs["j-3"].body
     assert "of a GPU" not in notebook.out
 

@@ -27,9 +27,14 @@ example:
   result = analysis.fit(data)
 """
 _GPU = re.compile(
-    r"none|whole|[1-9]\d?g(\.\d{1,4}gb)?([+-][a-z.]{1,8})?|mps:\d{1,3}%/[\d.]+([KMGT](i?B)?|B)?"
-    r"|shared(/[\d.]+([KMGT](i?B)?|B)?)?",
+    r"none|(any|whole|[1-9]\d?g(\.\d{1,4}gb)?([+-][a-z.]{1,8})?|mps:\d{1,3}%/[\d.]+([KMGT](i?B)?|B)?"
+    r"|shared(/[\d.]+([KMGT](i?B)?|B)?)?)"
+    r"(,\s*(optional|(count=|(capability|memory|runtime|driver)>=)[\w.]+))*",
     re.IGNORECASE,
+)
+_GPU_REMEDY = (
+    "write it as whole, 1g.18gb, mps:25%/20G or shared, of a batch system also any,capability>=8.0,memory>=40G; "
+    "slipway.gpus() lists what there is here"
 )
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT](i?B)?|B)?", re.IGNORECASE)
 _TIME = re.compile(r"\d+|(\d+(\.\d+)?(h|ms|m|s))+")
@@ -72,7 +77,7 @@ def parse_options(line: str) -> Options:
         raise InvalidError(f"%%grid {line}: {error}", remedy="close the quote") from None
     if given.help:
         raise HelpWanted(parser.format_help())
-    gpu = _match("gpu", given.gpu, _GPU, "write it as whole, 1g.18gb, mps:25%/20G or shared; slipway.gpus() lists them")
+    gpu = _match("gpu", given.gpu, _GPU, _GPU_REMEDY)
     if given.preemptible and gpu in (None, "none"):
         raise InvalidError(
             "--preemptible without --gpu", field="preemptible", remedy="say which slice, as --gpu 1g.18gb"
@@ -112,7 +117,11 @@ def _parser() -> _Parser:
     add("--cpus", metavar="N", help="CPU cores")
     add("--mem", metavar="2G", help="memory; K, M, G and T are powers of 1024")
     add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")
-    add("--gpu", metavar="1g.18gb", help="a slice of a GPU: whole, 1g.18gb, 1g, mps:25%%/20G, shared")
+    add(
+        "--gpu",
+        metavar="1g.18gb",
+        help="a slice of a GPU: whole, 1g.18gb, 1g, mps:25%%/20G, shared; in a pool any,capability>=8.0",
+    )
     add("--preemptible", action="store_true", help="borrow an idle session's slice; start anew when it is wanted back")
     add("--env", metavar="REF", help="run in this environment (digest, name:tag, owner/name:tag) and freeze nothing")
     add(

@@ -54,10 +54,11 @@ type Options struct {
 
 // Worker is one more machine that runs jobs.
 type Worker struct {
-	Name   string // unique: part of a host name
-	Config string // more of HTCondor's configuration
-	CPUs   int    // as it tells; 0: 4
-	Shared bool   // sees Pool.Dir too, as a shared file system
+	Name   string   // unique: part of a host name
+	Config string   // more of HTCondor's configuration
+	CPUs   int      // as it tells; 0: 4
+	Shared bool     // sees Pool.Dir too, as a shared file system
+	Binds  []string // of this host, as docker run --volume takes them
 	// Stacked: jobs run on the container's own file system, on which the kernel's overlay cannot be stacked. Elsewhere it can.
 	Stacked bool
 }
@@ -81,7 +82,10 @@ type Pool struct {
 const HostName = "service." + Domain
 
 // patience is for what takes seconds on an idle machine.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
+
+// pace is how often is looked whether it has happened. A look is a process of HTCondor's.
+const pace = 400 * time.Millisecond
 
 // Start gives a pool of the test's own, which ends with it. It is ready: every machine has offered its slots.
 func Start(t testing.TB, o Options) *Pool {
@@ -154,10 +158,10 @@ func (p *Pool) SmallImage(t testing.TB, path string) {
 	p.machines[Main].must(t, "cp", "/usr/local/share/small.sif", path)
 }
 
-// Await asks until something is so. It fails the test after two minutes, which a pool on an idle machine never needs.
+// Await asks until something is so. It fails the test after some minutes, which a pool on an idle machine never needs.
 func Await(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); !is(); time.Sleep(pace) {
 		if time.Since(begun) > patience {
 			t.Fatalf("not seen after %s: %s", patience, what)
 		}
@@ -183,7 +187,7 @@ func (p *Pool) awaitSlots(o Options) error {
 		want++
 	}
 	var said string
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(pace) {
 		out, err := p.machines[Main].run("condor_status", "-constraint", "HasSIF && SlotID == 1 && PartitionableSlot", "-af", "Machine")
 		if said = out; err != nil {
 			said = err.Error()
@@ -198,7 +202,7 @@ func (p *Pool) awaitSlots(o Options) error {
 
 func (p *Pool) awaitSchedd() error {
 	var err error
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(pace) {
 		if _, err = p.machines[Main].run("condor_q", "-allusers"); err == nil {
 			return nil
 		}

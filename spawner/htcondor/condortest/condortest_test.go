@@ -3,6 +3,7 @@ package condortest
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -24,8 +25,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(victim) != "" {
 		os.Exit(beVictim())
 	}
+	flag.Parse()
+	// They wait for the pools, and not for processors.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
-	if err := shared.Close(); err != nil {
+	if err := errors.Join(shared.Close(), site.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -49,13 +55,13 @@ func beVictim() int {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	p := shared.Pool(t)
-	j := newJob(t, p, "exec sleep 600")
-	j.submit(t, on("doomed"), "job_lease_duration = 10")
-	j.runs(t, "1")
+	j := newJob(t, p, "alice", "exec sleep 600")
+	j.submit(t, 1, on("doomed"), "job_lease_duration = 10")
+	j.runs(t, 1)
 	p.Kill(t, "doomed")
 	Await(t, "the job is idle again", func() bool { return j.attribute(t, "JobStatus") == "1" })
 	p.Revive(t, "doomed")
-	j.runs(t, "2")
+	Await(t, "the job runs again", func() bool { return j.count(t, "JobStatus == 2 && NumJobStarts == 2") == 1 })
 }
 
 // TestKilled: nothing is left of the pool of a test program that is killed with all its children.
@@ -90,9 +96,9 @@ func TestKilled(t *testing.T) {
 func TestJob(t *testing.T) {
 	t.Parallel()
 	p := shared.Pool(t)
-	j := newJob(t, p, "apptainer exec --userns --contain --pid --ipc --cleanenv image.sif sh -c "+
+	j := newJob(t, p, "alice", "apptainer exec --userns --contain --pid --ipc --cleanenv image.sif sh -c "+
 		`'echo "uid $(id -u) on $(hostname)"; test -d /.singularity.d && echo inside'`+"\necho answered > answer")
-	j.submit(t, "transfer_output_files = answer", on(Main))
+	j.submit(t, 1, "transfer_output_files = answer", on(Main))
 	j.ends(t)
 	if got, want := j.read(t, "out"), "uid 41234 on pool.slipway.test\ninside\n"; got != want {
 		t.Errorf("the job wrote %q, want %q, and %q as errors", got, want, j.read(t, "err"))
@@ -112,9 +118,9 @@ func TestOverlay(t *testing.T) {
 	} {
 		t.Run(c.machine+" "+c.image, func(t *testing.T) {
 			t.Parallel()
-			j := newJob(t, p, "mkdir upper && apptainer build --sandbox tree image.sif && apptainer exec --userns --contain --overlay upper "+c.image+
+			j := newJob(t, p, "alice", "mkdir upper && apptainer build --sandbox tree image.sif && apptainer exec --userns --contain --overlay upper "+c.image+
 				" sh -c 'grep \" / \" /proc/mounts; echo kept > /etc/added' && cat upper/upper/etc/added; chmod -R u+w upper tree")
-			j.submit(t, on(c.machine))
+			j.submit(t, 1, on(c.machine))
 			j.ends(t)
 			root, kept, _ := strings.Cut(strings.TrimSpace(j.read(t, "out")), "\n")
 			if kind := strings.Fields(root + " / none")[2]; !strings.HasPrefix(kind, c.want) || kept != "kept" {
@@ -134,9 +140,9 @@ func TestOutwards(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	j := newJob(t, p, "busybox nc -l -p 7777 & (echo hello; exec sleep 1) | busybox nc "+HostName+" "+port+
+	j := newJob(t, p, "alice", "busybox nc -l -p 7777 & (echo hello; exec sleep 1) | busybox nc "+HostName+" "+port+
 		"\nbusybox nc -w 2 192.0.2.1 80 </dev/null && echo out; kill %1")
-	j.submit(t, on("far"))
+	j.submit(t, 1, on("far"))
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -159,15 +165,15 @@ func TestOutwards(t *testing.T) {
 func TestCutAndHeal(t *testing.T) {
 	t.Parallel()
 	p := shared.Pool(t)
-	j := newJob(t, p, "for i in $(seq 100); do sleep .1; [ -e go ] && exit 0; done; echo nobody came >&2")
-	j.submit(t, on("far"))
-	j.runs(t, "1")
+	j := newJob(t, p, "alice", "for i in $(seq 100); do sleep .1; [ -e go ] && exit 0; done; echo nobody came >&2")
+	j.submit(t, 1, on("far"))
+	j.runs(t, 1)
 	p.Cut(t, "far")
 	p.machines["far"].must(t, "find", "/var/lib/condor/execute", "-name", "image.sif", "-execdir", "touch", "go", ";")
 	p.Heal(t, "far")
 	j.ends(t)
-	if j.read(t, "err") != "" || j.starts(t) != "1" {
-		t.Errorf("the job said %q and was started %s times", j.read(t, "err"), j.starts(t))
+	if j.read(t, "err") != "" || j.attribute(t, "NumJobStarts") != "1" {
+		t.Errorf("the job said %q and was started %s times", j.read(t, "err"), j.attribute(t, "NumJobStarts"))
 	}
 }
 
@@ -202,85 +208,5 @@ func TestCommands(t *testing.T) {
 	var exit *exec.ExitError
 	if err := c.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("a command that fails: %v", err)
-	}
-}
-
-// job is one of alice's, in a directory of her own.
-type job struct {
-	pool *Pool
-	dir  string
-	id   string
-}
-
-func newJob(t *testing.T, p *Pool, script string) *job {
-	t.Helper()
-	p.AddUser(t, "alice", 41234)
-	j := &job{pool: p, dir: p.TempDir(t)}
-	if err := os.Chown(j.dir, 41234, 100); err != nil {
-		t.Fatal(err)
-	}
-	p.SmallImage(t, filepath.Join(j.dir, "image.sif"))
-	write(t, filepath.Join(j.dir, "run.sh"), "#!/bin/sh\n"+script+"\n")
-	return j
-}
-
-// on is the line that has a job run on one machine alone.
-func on(machine string) string { return `requirements = Machine == "` + machine + "." + Domain + `"` }
-
-func (j *job) submit(t *testing.T, lines ...string) {
-	t.Helper()
-	lines = append([]string{
-		"executable = run.sh", "transfer_input_files = image.sif", "should_transfer_files = YES", "output = out", "error = err", "log = log",
-		"request_cpus = 1", "request_memory = 64M", "request_disk = 10M", "leave_in_queue = true",
-	}, lines...)
-	write(t, filepath.Join(j.dir, "job.sub"), strings.Join(lines, "\n")+"\nqueue\n")
-	out, err := output(j.pool.As(t, "alice", j.dir, "condor_submit", "-terse", "job.sub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.id = strings.Fields(out)[0]
-	t.Cleanup(func() { j.remove(t) })
-}
-
-func (j *job) remove(t *testing.T) {
-	t.Helper()
-	constraint := "ClusterId == " + strings.TrimSuffix(j.id, ".0")
-	for _, args := range [][]string{{"condor_qedit", "-constraint", constraint, "LeaveJobInQueue", "false"}, {"condor_rm", "-constraint", constraint}} {
-		_, _ = j.pool.machines[Main].run(args...)
-	}
-	Await(t, "the job is gone", func() bool { return j.attribute(t, "JobStatus") == "" })
-}
-
-func (j *job) attribute(t *testing.T, name string) string {
-	t.Helper()
-	return strings.TrimSpace(j.pool.Admin(t, "condor_q", "-allusers", j.id, "-af", name))
-}
-
-// runs waits for the job's program itself: its status is Running from the time when its files are sent.
-func (j *job) runs(t *testing.T, starts string) {
-	t.Helper()
-	Await(t, "the job runs", func() bool { return j.attribute(t, "JobStatus") == "2" && j.starts(t) == starts })
-}
-
-func (j *job) ends(t *testing.T) {
-	t.Helper()
-	Await(t, "the job has ended", func() bool { return j.attribute(t, "JobStatus") == "4" })
-}
-
-func (j *job) starts(t *testing.T) string { return j.attribute(t, "NumJobStarts") }
-
-func (j *job) read(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(j.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
 	}
 }

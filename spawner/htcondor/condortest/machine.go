@@ -171,6 +171,9 @@ func (p *Pool) runArgv(m *machine, secrets string, w Worker) []string {
 	if w.Shared {
 		argv = append(argv, "--volume", p.Dir+":"+p.Dir)
 	}
+	for _, bind := range w.Binds {
+		argv = append(argv, "--volume", bind)
+	}
 	if !w.Stacked {
 		argv = append(argv, "--volume", "/var/lib/condor/execute")
 	}

@@ -1,0 +1,233 @@
+package condortest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// site has all that deploy/htcondor says: on the pool's own machine, which is also a worker, and on a worker with GPUs.
+var site = Shared{Options: Options{
+	CPUs: 4,
+	Config: "MEMORY = 16384\n" + siteFiles("10-access-point", "11-interactive-access-point", "12-limits-access-point", "21-interactive-manager",
+		"22-limits-manager", "31-interactive-worker") + "MAX_JOBS_PER_SUBMISSION = 20\nCLAIM_WORKLIFE = 0\n",
+	Workers: []Worker{{
+		Name: "gpus", CPUs: 12, Shared: true,
+		Config: "GPU_DISCOVERY_EXTRA = -simulate:2,1,6,1\n" + siteFiles("31-interactive-worker", "41-gpus-worker", "42-gpus-shared-worker", "43-gpus-mps-worker"),
+		Binds:  []string{siteDir() + "/libexec:/usr/local/libexec/slipway:ro", here("testdata/nvidia-cuda-mps-control") + ":/usr/local/bin/nvidia-cuda-mps-control:ro"},
+	}},
+}}
+
+func siteDir() string { return here("../../../deploy/htcondor") }
+
+func here(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		panic(err)
+	}
+	return abs
+}
+
+// siteFiles gives the text of some of the site's files; a missing one is seen at once, for its text is no configuration.
+func siteFiles(names ...string) string {
+	var all strings.Builder
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(siteDir(), name+".conf"))
+		if err != nil {
+			return err.Error()
+		}
+		all.Write(text)
+		all.WriteString("\n")
+	}
+	return all.String()
+}
+
+// interactive has what the service puts into a session's ad.
+func interactive() []string {
+	return []string{`+SlipwayInteractive = true`, `+SlipwayInstance = "demo.site-1"`, `+SlipwayId = "a1"`}
+}
+
+// TestServiceKey: a token signed with the service's own key makes a user of its holder, and nothing more; without the key it is paper.
+func TestServiceKey(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	key := filepath.Join(p.etc(), Main+".secrets", "SLIPWAY")
+	write(t, key, "as good a key as any")
+	if err := os.Chmod(key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := newJob(t, p, "kay", "true")
+	token := p.Admin(t, "condor_token_create", "-identity", "kay@"+Domain, "-key", "SLIPWAY", "-lifetime", "600", "-authz", "READ", "-authz", "WRITE")
+	as := func(command string, argv ...string) (string, error) {
+		c := p.As(t, "kay", j.dir, command, argv...)
+		write(t, filepath.Join(strings.TrimPrefix(c.Env[0], "_CONDOR_SEC_TOKEN_DIRECTORY="), "user"), token)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	write(t, filepath.Join(j.dir, "job.sub"), "executable = /bin/true\nhold = true\n"+strings.Join(interactive(), "\n")+"\nqueue\n")
+	out, err := as("condor_submit", "-terse", "job.sub")
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	j.id = strings.Fields(out)[0]
+	t.Cleanup(func() { j.remove(t) })
+	if owner := j.attribute(t, "Owner"); owner != "kay" {
+		t.Errorf("the job is %q's", owner)
+	}
+	if out, err := as("condor_qedit", j.id, "SlipwayId", `"other"`); err == nil {
+		t.Errorf("its owner changes the job's id: %s", out)
+	}
+	if out, err := as("condor_qedit", j.id, "JobPrio", "3"); err != nil {
+		t.Errorf("its owner changes nothing else: %v: %s", err, out)
+	}
+	if out, err := as("condor_off", "-schedd"); err == nil {
+		t.Errorf("a user administers: %s", out)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	p.Admin(t, "condor_reconfig")
+	Await(t, "the token is worth nothing", func() bool { _, err := as("condor_rm", j.id); return err != nil })
+}
+
+// TestBackfillGivesWay: a session takes the place of one job of backfill, which is asked first and has time, and of no other job. When
+// a place comes free, a session is first.
+func TestBackfillGivesWay(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	filler := newJob(t, p, "fay", "")
+	saved := filepath.Join(filler.dir, "saved")
+	filler.script = "trap 'sleep 2; echo $1 >>" + saved + "; exit 0' TERM\nsleep 600 & wait"
+	filler.submit(t, 2, on(Main), "arguments = $(Process)", "+SlipwayBackfill = true")
+	filler.runs(t, 2)
+	if memory := filler.attribute(t, "RequestMemory"); memory != "2048\n2048" {
+		t.Errorf("backfill asks for %q of memory, too little for a session", memory)
+	}
+	ordinary := newJob(t, p, "ole", "exec sleep 600")
+	ordinary.submit(t, 2, on(Main))
+	ordinary.runs(t, 2)
+
+	session := newJob(t, p, "sue", "exec sleep 600")
+	session.submit(t, 2, append(interactive(), on(Main))...)
+	session.runs(t, 2)
+	if text, err := os.ReadFile(saved); err != nil || len(strings.Fields(string(text))) != 2 {
+		t.Errorf("backfill had no time to end: %q %v", text, err)
+	}
+	if n := ordinary.running(t); n != 2 {
+		t.Errorf("of 2 ordinary jobs %d run", n)
+	}
+
+	more := newJob(t, p, "ole", "exec sleep 600")
+	more.submit(t, 2, on(Main))
+	late := newJob(t, p, "sid", "exec sleep 600")
+	late.submit(t, 2, append(interactive(), on(Main))...)
+	late.isRejected(t, 2)
+	ordinary.remove(t)
+	late.runs(t, 2)
+	if n := session.running(t); n != 2 {
+		t.Errorf("of 2 sessions %d run on", n)
+	}
+	if got := late.attribute(t, "AccountingGroup"); got != "interactive.sid\ninteractive.sid" {
+		t.Errorf("the sessions count for %q", got)
+	}
+}
+
+// TestLimits: what may flood the queue is refused with the reason, and of what may not be many at once the rest waits.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"+SlipwayInteractive = true"}, "SlipwayInteractive is for sessions of a Slipway service"},
+		{append(interactive(), "request_cpus = 9"), "at most 8 CPUs and 1 GPU, and this one for 9 and 0."},
+		{append(interactive(), "request_gpus = 2"), "at most 8 CPUs and 1 GPU, and this one for 1 and 2."},
+	} {
+		j := newJob(t, p, "lea", "true")
+		if out := j.refused(t, 1, c.lines...); !strings.Contains(out, c.want) {
+			t.Errorf("%q are refused with %q, want %q", c.lines, out, c.want)
+		}
+	}
+	newJob(t, p, "lea", "true").refused(t, 21)
+	j := newJob(t, p, "lea", "exec sleep 600")
+	j.submit(t, 5, append(interactive(), on("gpus"), "request_gpus = 1", "require_gpus = GlobalMemoryMb < 5000")...)
+	j.runs(t, 4)
+	Await(t, "the fifth is told why", func() bool {
+		return strings.Contains(j.attribute(t, "LastRejMatchReason"), "concurrency limit")
+	})
+	if n := j.running(t); n != 4 {
+		t.Errorf("%d sessions of one user run", n)
+	}
+}
+
+// TestSharedGPU: four jobs share a card, each with a quarter of its memory, by one control daemon of their user's, which ends with them.
+func TestSharedGPU(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	node := p.machines["gpus"]
+	node.must(t, "install", "--directory", "--mode", "1777", "/run/slipway-mps")
+	j := newJob(t, p, "gus", "")
+	j.script = "env >" + j.dir + "/env.$1; exec sleep 600"
+	j.submit(t, 5, on("gpus"), "arguments = $(Process)", "request_gpus = 1", "gpus_minimum_memory = 5G", `environment = "MINE='a b'"`)
+	j.runs(t, 4)
+	j.isRejected(t, 1)
+	mps := "/run/slipway-mps/" + strconv.Itoa(uids["gus"]) + "-GPU-a0223334/"
+	for _, path := range glob(t, j.dir+"/env.*") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"CUDA_VISIBLE_DEVICES=GPU-a0223334", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=6055M", "CUDA_MPS_PIPE_DIRECTORY=" + mps + "pipe", "MINE=a b",
+		} {
+			if !strings.Contains("\n"+string(text), "\n"+want+"\n") {
+				t.Errorf("a job's environment lacks %s:\n%s", want, text)
+			}
+		}
+	}
+	if n := len(glob(t, j.dir+"/env.*")); n != 4 {
+		t.Errorf("%d jobs began", n)
+	}
+	pid := strings.TrimSpace(node.must(t, "cat", mps+"pipe/pid"))
+	if env := node.must(t, "cat", mps+"log/env"); !strings.Contains(env, "CUDA_VISIBLE_DEVICES=GPU-a0223334\n") || strings.Contains(env, "MINE") {
+		t.Errorf("the daemon's environment: %s", env)
+	}
+	if n := strings.Count(node.must(t, "find", "/run/slipway-mps", "-name", "pid"), "\n"); n != 1 {
+		t.Errorf("%d daemons run", n)
+	}
+	j.remove(t)
+	Await(t, "the daemon has ended", func() bool { _, err := node.run("cat", mps+"pipe/pid"); return err != nil })
+	if state, err := node.run("cat", "/proc/"+pid+"/comm"); err == nil && strings.TrimSpace(state) == "sleep" {
+		t.Error("the daemon was only forgotten")
+	}
+}
+
+// TestGPUNode: machines with GPUs are known as such, and other jobs stay away from them, but for backfill.
+func TestGPUNode(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	if got := p.Admin(t, "condor_status", "-constraint", "SlipwayGPUNode && PartitionableSlot", "-af", "Machine", "SlipwayGPUSharing"); got != "gpus."+Domain+" mps\n" {
+		t.Errorf("machines with GPUs: %q", got)
+	}
+	j := newJob(t, p, "gil", "exec sleep 600")
+	j.submit(t, 1, on("gpus"))
+	j.isRejected(t, 1)
+	backfill := newJob(t, p, "gil", "exec sleep 600")
+	backfill.submit(t, 1, on("gpus"), "+SlipwayBackfill = true")
+	backfill.runs(t, 1)
+	if n := j.running(t); n != 0 {
+		t.Error("a job without a GPU runs on a machine with GPUs")
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

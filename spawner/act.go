@@ -193,7 +193,8 @@ func (w Workload) leased() string {
 func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Phase == Leased {
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
-			e.Phase, e.From, e.Saved, e.seen, e.Asked = Starting, "", false, Observation{}, time.Time{}
+			e.Phase, e.From, e.Saved, e.Asked = Starting, "", false, time.Time{}
+			e.seen, e.startedAt, e.quit = Observation{}, time.Time{}, time.Time{}
 		})
 		return err
 	}

@@ -40,10 +40,11 @@ func (m *Manager) judge(ctx context.Context, w Workload) error {
 
 // sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
 func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, bool) {
-	if !e.Remote || o.Existence == Unknown || e.Phase == Pending {
+	moved := o.Host != "" && o.Host != e.Host && o.Existence == Up
+	if !e.Remote || o.Existence == Unknown || e.Phase == Pending || o == e.seen && !moved {
 		return e, true
 	}
-	if o.Host != "" && o.Host != e.Host && o.Existence == Up {
+	if moved {
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
 		if err == nil {
 			m.relay(e.ID, "Runs on "+o.Host, 80)
@@ -157,7 +158,7 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
-	waits := time.Since(latest(m.phaseOwn(e), m.born)) < m.cfg.Limits.Grace+askPatience
+	waits := m.inPhase(e) < m.cfg.Limits.Grace+askPatience
 	switch {
 	case !e.Asked.IsZero():
 		waits = time.Since(e.Asked) < m.wayBack(e)

@@ -291,6 +291,31 @@ func TestHeldByTheBatchSystem(t *testing.T) {
 	})(t)
 }
 
+// TestSlowNodes: a node may take long to get the image, also at the second start, and a link that goes down meanwhile may come up again.
+func TestSlowNodes(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		for _, launch := range []string{"one", "two"} {
+			s.crew.Boot(func(*spawnertest.Hand) {})
+			s.pool.Fill(true)
+			w := s.startSession(poolRequest("alice", launch))
+			s.crew.Cut(w.ID)
+			s.reach(w.ID, spawner.Starting)
+			s.pool.Fill(false)
+			time.Sleep(15 * time.Minute)
+			s.crew.Join(w.ID)
+			s.reach(w.ID, spawner.Booting)
+			s.crew.Cut(w.ID)
+			time.Sleep(5 * time.Minute)
+			s.crew.Hand(w.ID).Ready()
+			s.crew.Join(w.ID)
+			s.reach(w.ID, spawner.Running)
+			time.Sleep(time.Hour)
+			s.stop(w.ID)
+			time.Sleep(time.Hour)
+		}
+	})(t)
+}
+
 // TestPartition: a link that is down changes nothing as long as the batch system has it running; its end is told by what comes back.
 func TestPartition(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {

@@ -16,7 +16,7 @@ type JobPolicy struct {
 	DefaultMemory, MaxMemory int64 // bytes
 	DefaultTime, MaxTime     time.Duration
 	Pids                     int64    // zero: 4096
-	GPUs                     []string // the requests that a job may make; "*" is any. Empty: none
+	GPUs                     []string // the requests that a job may make, with any needs beside; "*" is any. Empty: none
 }
 
 // GPU reads what a job asks of a GPU: a string, nil or empty for none. What the policy does not name is refused.
@@ -29,7 +29,7 @@ func (p JobPolicy) GPU(option any) (gpu.Request, error) {
 	if err != nil || r.None() {
 		return r, err
 	}
-	if !slices.Contains(p.GPUs, "*") && !slices.Contains(p.GPUs, r.String()) {
+	if !slices.Contains(p.GPUs, "*") && !slices.Contains(p.GPUs, r.String()) && !slices.Contains(p.GPUs, r.Bare().String()) {
 		remedy := "leave it out: jobs get no GPU at this site"
 		if len(p.GPUs) > 0 {
 			remedy = "one of " + strings.Join(p.GPUs, ", ")

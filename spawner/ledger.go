@@ -69,13 +69,18 @@ func (l ledger) lacks(backend string, r Resources) string {
 	return shortage(l.capacity[backend], l.use(backend), r)
 }
 
+// full reports whether a user may have no more on backend now.
+func (l ledger) full(backend string, o owner) bool {
+	most := l.capacity[backend].PerUser
+	return most > 0 && l.of[backend][o] >= most
+}
+
 // lacksOwn says in words why a user may have no more on backend now; empty when she may.
 func (l ledger) lacksOwn(backend string, o owner) string {
-	most := l.capacity[backend].PerUser
-	if most == 0 || l.of[backend][o] < most {
+	if !l.full(backend, o) {
 		return ""
 	}
-	return fmt.Sprintf("%d of the %d that one user may have there at once are yours", l.of[backend][o], most)
+	return fmt.Sprintf("%d of the %d that one user may have there at once are yours", l.of[backend][o], l.capacity[backend].PerUser)
 }
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.

@@ -164,7 +164,7 @@ type entry struct {
 	started    bool           // the backend's Start succeeded for this launch
 	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
 	seen       Observation    // by the last look at what a Remote has of it
-	quit       time.Time      // when its agent told that the app has exited; zero: it has not
+	quit       time.Time      // when the agent of a Remote's job told that the app has exited; zero: it has not
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
 	status     control.Status // the agent's last word; zero while the link is down
 	pulse      pulse          // what is known of what goes on in it

@@ -94,7 +94,7 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 	}
 	_, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-		e.collecting, e.seen, e.quit = time.Time{}, Observation{}, time.Time{}
+		e.collecting = time.Time{}
 	})
 	return err
 }

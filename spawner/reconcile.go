@@ -89,9 +89,9 @@ func (m *Manager) situate(e entry, o Observation) situation {
 // Start takes what it takes.
 func (m *Manager) phaseBegan(e entry) time.Time {
 	switch {
-	case e.Remote && !e.quit.IsZero():
+	case !e.quit.IsZero():
 		return e.quit
-	case e.Phase == Starting && e.started:
+	case e.Phase == Starting && e.started && !e.startedAt.IsZero():
 		return e.startedAt
 	case e.Since.Before(m.born):
 		return m.born
@@ -107,6 +107,9 @@ func (m *Manager) phaseOwn(e entry) time.Time {
 	}
 	return e.Since
 }
+
+// inPhase gives for how long this run of the service has seen to a workload's phase.
+func (m *Manager) inPhase(e entry) time.Duration { return time.Since(latest(m.phaseOwn(e), m.born)) }
 
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
 // when that did not work. It is harmless when the door is open.
@@ -149,6 +152,8 @@ func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {
 	case e.Remote && e.Kind == Job:
 		return returnPatience, !e.quit.IsZero()
+	case e.Phase == Booting && e.Remote && e.status.State == "": // the way to it is down, for a while
+		return m.cfg.Limits.Afar, true
 	case e.Phase == Booting:
 		return m.cfg.Limits.Boot, true
 	case e.Phase == Starting && e.Remote:

@@ -81,7 +81,7 @@ func (m *Manager) save(ctx context.Context, e entry, o Observation) error {
 		return ctx.Err()
 	case errs.Is(err, errs.NotFound):
 		return m.noteSaved(ctx, e, "", o)
-	case err != nil && !hopeless(err) && !errs.Is(err, errs.OverQuota) && time.Since(m.phaseBegan(e)) < keepPatience:
+	case err != nil && !hopeless(err) && !errs.Is(err, errs.OverQuota) && m.inPhase(e) < keepPatience:
 		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
 		return err
 	case err != nil:

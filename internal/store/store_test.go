@@ -136,6 +136,22 @@ func TestAllMayBeWrittenInsideTheLoop(t *testing.T) {
 	}
 }
 
+func TestPutAllIsAllOrNothing(t *testing.T) {
+	s := opened(t, place(t))
+	if err := s.PutAll(t.Context(), "x", map[string]any{"1": 1, "2": 2, "3": make(chan int)}); err == nil {
+		t.Error("a channel was saved")
+	}
+	if got := contents(t, s, "x"); len(got) != 0 {
+		t.Errorf("what failed left %v", got)
+	}
+	if err := s.PutAll(t.Context(), "x", map[string]any{"1": 1, "2": 2}); err != nil {
+		t.Error(err)
+	}
+	if got := contents(t, s, "x"); len(got) != 2 {
+		t.Errorf("saved were %v", got)
+	}
+}
+
 func TestBatchIsAllOrNothing(t *testing.T) {
 	s := opened(t, place(t))
 	boom := errors.New("boom")

@@ -508,7 +508,6 @@ func TestBatchSystemIsDown(t *testing.T) {
 	}
 }
 
-
 // quiet starts the service again without its log.
 func (s *service) quiet() {
 	s.kill()

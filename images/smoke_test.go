@@ -98,7 +98,7 @@ func TestImportsAreTried(t *testing.T) {
 		}
 	}
 	for useOf(t, l, e.Digest).Waiting { // what came of it is written down a moment after the trial
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 	stop()
 	u := useOf(t, l, e.Digest)

@@ -87,6 +87,9 @@ func (w *worker) contained() []string {
 	}
 }
 
+// hosts is where programs find localhost without asking a name server. Those of images are empty, or of where they were made.
+const hosts = "/etc/hosts"
+
 func (w *worker) binds() []string {
 	list := []string{
 		w.box.path(runDir) + ":" + control.RunDir,
@@ -95,6 +98,9 @@ func (w *worker) binds() []string {
 	}
 	if w.plan.Session {
 		list = append(list, w.box.path(overlayDir)+":"+control.OverlayDir)
+	}
+	if _, err := os.Stat(hosts); err == nil {
+		list = append(list, hosts+":"+hosts+":ro")
 	}
 	for _, dir := range append(slices.Clone(w.plan.Binds), w.shared()...) {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -1,10 +1,12 @@
 package htcondor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
@@ -17,6 +19,7 @@ type demand struct {
 	gpu       gpu.Request
 	arch      string           // as HTCondor calls it, such as "X86_64"; empty: any
 	site      []string         // the site's own requirements, as ClassAds write them
+	hope      time.Duration    // how long it waits for a GPU that is optional; 0: the usual time
 	facts     map[string]value // other attributes of the job that slots may look at, such as SlipwayInteractive
 }
 
@@ -49,14 +52,16 @@ func clausesOf(d demand) []clause {
 	for _, text := range d.site {
 		all = append(all, required("what the site requires: "+text, text, ""))
 	}
-	return append(all, gpuClauses(d.gpu)...)
+	return append(all, gpuClauses(d.gpu, d.hope)...)
 }
 
-// gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the same GPU. A
-// GPU that is optional excludes nothing.
-func gpuClauses(r gpu.Request) []clause {
-	if r.None() || r.Needs.Optional {
+// gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the same GPU.
+func gpuClauses(r gpu.Request, hope time.Duration) []clause {
+	switch {
+	case r.None():
 		return nil
+	case r.Needs.Optional:
+		return []clause{hoped(r, cmp.Or(hope, usualHope))}
 	}
 	needs := needsOf(r)
 	all := []clause{required(plural(r.GPUs(), "GPU"), "size(TARGET.AvailableGPUs) >= RequestGPUs", "leave the GPU out")}
@@ -69,6 +74,18 @@ func gpuClauses(r gpu.Request) []clause {
 		all = append(all, required("all of that in one GPU", "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs", lessGPU))
 	}
 	return all
+}
+
+// usualHope is for how long a job waits for a GPU that it can do without: some negotiations. A preference by rank would not do: the
+// usual NEGOTIATOR_PRE_JOB_RANK, which prefers the slot with the fewest processors, outweighs it.
+const usualHope = 2 * time.Minute
+
+// hoped has a job go where there is a GPU, and after a time to any slot. It excludes nothing for good.
+func hoped(r gpu.Request, hope time.Duration) clause {
+	return clause{
+		Words: fmt.Sprintf("%s, or none after %.0f s", plural(r.GPUs(), "GPU"), hope.Seconds()), e: literal{true},
+		Text: fmt.Sprintf("%s || time() - MY.QDate > %.0f", enoughGPUs(r), hope.Seconds()),
+	}
 }
 
 // lessGPU is the advice where no single need of a GPU is at fault.

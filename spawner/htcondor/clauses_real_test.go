@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 )
 
 // matchCases are what is asked of the tests' pool: one machine with a V100 (capability 7.0, 24220 MiB) and seven MIG instances of 4861
-// MiB that do not tell their capability, as HTCondor 23.9 has them.
+// MiB that do not tell their capability, as HTCondor 23.9 has them. The first is decided before the others are submitted: it may go
+// without the GPU that another has.
 var matchCases = []struct {
 	name string
 	gpu  string
@@ -22,7 +24,7 @@ var matchCases = []struct {
 	want bool
 	gpus int // how many it is to get at least, where it starts; with 0 none at all
 }{
-	{name: firstAlone, gpu: "any,optional,capability>=7.0", want: true, gpus: 1},
+	{name: "optional", gpu: "any,optional,capability>=7.0", want: true, gpus: 1},
 	{name: "nine", gpu: "any,count=9"},
 	{name: "whole", gpu: "whole", want: true, gpus: 1},
 	{name: "two-whole", gpu: "whole,count=2"},
@@ -54,12 +56,9 @@ var matchCases = []struct {
 	}},
 }
 
-// firstAlone is decided before the others are submitted: it may go without the GPU that another has.
-const firstAlone = "optional"
-
 func demandOf(t *testing.T, request string, with func(*demand)) demand {
 	t.Helper()
-	d := demand{resources: spawner.Resources{CPUs: 1, Memory: 16 << 20}, disk: 1 << 20, arch: "X86_64", gpu: asked(t, request)}
+	d := demand{hope: time.Second, resources: spawner.Resources{CPUs: 1, Memory: 16 << 20}, disk: 1 << 20, arch: "X86_64", gpu: asked(t, request)}
 	if with != nil {
 		with(&d)
 	}
@@ -76,7 +75,7 @@ func TestRealMatches(t *testing.T) {
 	must(t, os.Chmod(dir, 0o777))
 	mark := filepath.Base(dir)
 	t.Cleanup(func() { pool.Admin(t, "condor_rm", "-constraint", fmt.Sprintf("Mark == %q", mark)) })
-	submit := pool.As(t, "alice", dir, "condor_submit")
+	var first, without, with [][]line
 	for _, tc := range matchCases {
 		d := demandOf(t, tc.gpu, tc.with)
 		e, err := known.explain(t.Context(), d)
@@ -84,11 +83,20 @@ func TestRealMatches(t *testing.T) {
 		if (e.Fit > 0) != tc.want {
 			t.Errorf("%s: it is said that %d of %d slots can take it: %s", tc.name, e.Fit, e.Slots, e.Summary)
 		}
-		submitDemand(t, submit, tc.name, mark, d)
-		if tc.name == firstAlone {
-			settled(t, pool, mark, 1)
+		switch lines := describeDemand(t, tc.name, mark, d); {
+		case len(first) == 0:
+			first = append(first, lines)
+		case d.gpu.None():
+			without = append(without, lines)
+		default:
+			with = append(with, lines)
 		}
 	}
+	submit := pool.As(t, "alice", dir, "condor_submit", "-terse", "-")
+	submitAll(t, submit, first)
+	settled(t, pool, mark, 1)
+	submitAll(t, submit, without)
+	submitAll(t, submit, with)
 	jobs := settled(t, pool, mark, len(matchCases))
 	for _, tc := range matchCases {
 		got := jobs[tc.name]
@@ -98,24 +106,41 @@ func TestRealMatches(t *testing.T) {
 	}
 }
 
-// submitDemand submits as the given command would. A user's jobs take over the machine's parts from one another, with the GPUs that are
-// there, so who is to get none is another user.
-func submitDemand(t *testing.T, as *exec.Cmd, name, mark string, d demand) {
+// describeDemand gives what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs that are there, so
+// who is to get none is another user.
+func describeDemand(t *testing.T, name, mark string, d demand) []line {
 	t.Helper()
 	gpus, err := gpuLines(d.gpu)
 	must(t, err)
-	lines := append(d.lines(), gpus...)
-	lines = append(lines, []line{
-		{"executable", "/bin/true"}, {"transfer_executable", "false"}, {"should_transfer_files", "YES"}, {"initialdir", as.Dir}, {"leave_in_queue", "JobStatus == 4"},
+	return slices.Concat(d.lines(), gpus, []line{
+		{"executable", "/bin/true"}, {"transfer_executable", "false"}, {"should_transfer_files", "YES"}, {"leave_in_queue", "JobStatus == 4"},
 		{"My.Mark", `"` + mark + `"`}, {"My.Row", `"` + name + `"`}, {"requirements", requirements(clausesOf(d))},
 		{"accounting_group_user", fmt.Sprintf("user%t", d.gpu.None() || name == "optional-none")},
-	}...)
-	path := filepath.Join(as.Dir, name+".sub")
-	must(t, os.WriteFile(path, []byte(head(lines)+"queue\n"), 0o644))
-	c := exec.CommandContext(t.Context(), as.Path, "-terse", path)
-	c.Dir, c.Env = as.Dir, as.Env
+	})
+}
+
+// submitAll submits several at once, for a command takes its time. What one sets and the next does not is taken back between them.
+func submitAll(t *testing.T, as *exec.Cmd, all [][]line) {
+	t.Helper()
+	var text strings.Builder
+	set := map[string]bool{}
+	for _, lines := range all {
+		for name := range set {
+			empty := ""
+			if strings.HasPrefix(name, "My.") {
+				empty = "undefined"
+			}
+			text.WriteString(name + " = " + empty + "\n")
+		}
+		for _, l := range lines {
+			set[l.name] = true
+		}
+		text.WriteString(head(lines) + "queue\n")
+	}
+	c := exec.CommandContext(t.Context(), as.Path, as.Args[1:]...)
+	c.Dir, c.Env, c.Stdin = as.Dir, as.Env, strings.NewReader(text.String())
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 
@@ -124,33 +149,25 @@ type matched struct {
 	gpus int
 }
 
-// settled waits until every job has run, or was refused after the last one that ran had gone: what is refused while another
-// is on the slot says nothing.
+// settled waits until every job has run, or was refused when nobody had a part of the machine any more: what is refused while it is
+// given to another says nothing.
 func settled(t *testing.T, pool *condortest.Pool, mark string, want int) map[string]matched {
 	t.Helper()
 	only := fmt.Sprintf(`Mark == %q`, mark)
-	deadline := time.Now().Add(3 * time.Minute)
+	deadline, quiet := time.Now().Add(3*time.Minute), int(time.Now().Unix())
 	for {
-		jobs, open, latest := map[string]matched{}, 0, 0
-		var refused []int
-		for row := range strings.Lines(pool.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0", "CompletionDate ?: 0")) {
+		if strings.Contains(pool.Admin(t, "condor_status", "-af", "State"), "Claimed") {
+			quiet = int(time.Now().Unix())
+		}
+		jobs, open := map[string]matched{}, 0
+		for row := range strings.Lines(pool.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0")) {
 			var name string
-			var status, gpus, rejected, ended int
-			if _, err := fmt.Sscan(row, &name, &status, &gpus, &rejected, &ended); err != nil {
+			var status, gpus, rejected int
+			if _, err := fmt.Sscan(row, &name, &status, &gpus, &rejected); err != nil {
 				t.Fatalf("%q: %v", row, err)
 			}
 			jobs[name] = matched{ran: status == 4, gpus: gpus}
-			switch status {
-			case 1:
-				refused = append(refused, rejected)
-			case 4:
-				latest = max(latest, ended)
-			default:
-				open++
-			}
-		}
-		for _, at := range refused {
-			if at <= latest+2 {
+			if status != 4 && (status != 1 || rejected <= quiet+1) {
 				open++
 			}
 		}

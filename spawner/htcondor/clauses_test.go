@@ -128,6 +128,10 @@ func TestRequirements(t *testing.T) {
 	if diff := cmp.Diff(want, requirements(clausesOf(d))); diff != "" {
 		t.Error(diff)
 	}
+	d.gpu = asked(t, "any,memory>=4G,optional")
+	if got, want := requirements(gpuClauses(d.gpu, 0)), "((countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) ?: 0) >= 1 || time() - MY.QDate > 120)"; got != want {
+		t.Errorf("a GPU that is optional is %s", got)
+	}
 	for _, c := range clausesOf(d) {
 		if c.e == nil {
 			t.Errorf("%s cannot be read back", c.Text)

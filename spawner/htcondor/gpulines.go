@@ -59,13 +59,18 @@ func gpuLines(r gpu.Request) ([]line, error) {
 	return append(lines, cmsLines(r.Needs)...), nil
 }
 
-// optionalCount asks for GPUs where there are such, and for none elsewhere.
+// optionalCount asks for GPUs where there are such, and for none elsewhere. It is evaluated for each slot that the job might have.
 func optionalCount(r gpu.Request) string {
+	return fmt.Sprintf("ifThenElse(%s, %d, 0)", enoughGPUs(r), r.GPUs())
+}
+
+// enoughGPUs is true of slots that have what r asks for to give away now.
+func enoughGPUs(r gpu.Request) string {
 	free := "size(TARGET.AvailableGPUs)"
 	if requireGPUs(r) != "" {
 		free = "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs)"
 	}
-	return fmt.Sprintf("ifThenElse((%s ?: 0) >= %d, %d, 0)", free, r.GPUs(), r.GPUs())
+	return fmt.Sprintf("(%s ?: 0) >= %d", free, r.GPUs())
 }
 
 // requireGPUs is what each GPU must fulfil; empty: any does.

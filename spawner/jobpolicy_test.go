@@ -1,0 +1,23 @@
+package spawner
+
+import "testing"
+
+func TestGPUsThatJobsMayAskFor(t *testing.T) {
+	for _, tc := range []struct {
+		allowed []string
+		ask     any
+		want    string // empty: refused
+	}{
+		{nil, nil, "none"}, {nil, "any", ""}, {[]string{"any"}, "any", "any"}, {[]string{"any"}, "any,capability>=8,optional", "any,capability>=8.0,optional"},
+		{[]string{"any"}, "whole", ""}, {[]string{"any,optional"}, "any", ""}, {[]string{"any,optional"}, "any,optional", "any,optional"},
+		{[]string{"*"}, "whole,count=2", "whole,count=2"}, {[]string{"*"}, "any,speed>=1", ""}, {[]string{"*"}, 1.0, ""},
+	} {
+		r, err := JobPolicy{GPUs: tc.allowed}.GPU(tc.ask)
+		if (err == nil) != (tc.want != "") || err == nil && r.String() != tc.want {
+			t.Errorf("of %q %v is %q, %v, want %q", tc.allowed, tc.ask, r, err, tc.want)
+		}
+		if err != nil {
+			wantBad(t, err, "gpu", "")
+		}
+	}
+}

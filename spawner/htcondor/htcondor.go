@@ -93,10 +93,18 @@ func New(cfg Config) (*Backend, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.MkdirAll(cfg.Dir, 0o711), os.MkdirAll(filepath.Join(cfg.Dir, tokensDir), 0o700)); err != nil {
+	if err := errors.Join(passable(cfg.Dir), os.MkdirAll(filepath.Join(cfg.Dir, tokensDir), 0o700)); err != nil {
 		return nil, fmt.Errorf("make the directory of HTCondor's jobs: %w", err)
 	}
 	return assemble(cfg, program{dir: cfg.Bin}.run), nil
+}
+
+// passable makes a directory through which anybody may pass, whatever the umask: users' sandboxes lie below it.
+func passable(dir string) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o711)
 }
 
 // assemble puts a Backend together around what runs commands.

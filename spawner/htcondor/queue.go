@@ -98,6 +98,16 @@ func (q *queue) run(ctx context.Context, l *look) {
 	}
 }
 
+// cost gives how long the latest look took.
+func (q *queue) cost() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.latest == nil {
+		return 0
+	}
+	return q.latest.took
+}
+
 // tell notes that a job was submitted.
 func (q *queue) tell(j job) {
 	q.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -134,7 +133,7 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(b.shelf.place(l.ID), 0o711); err != nil {
+	if err := passable(b.shelf.place(l.ID)); err != nil {
 		return nil, err
 	}
 	if err := b.fill(l, rec, o); err != nil {

@@ -99,7 +99,7 @@ func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left fun
 		if err != nil {
 			return err
 		}
-		if jobs = again; slices.ContainsFunc(jobs, left) && !pause(ctx, stopLook) {
+		if jobs = again; slices.ContainsFunc(jobs, left) && !pause(ctx, max(stopLook, b.queue.cost())) {
 			return errs.New(errs.Unavailable, "HTCondor has not let go of the job yet: %w", ctx.Err())
 		}
 	}

@@ -2,6 +2,7 @@ package htcondor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -30,11 +31,12 @@ type Pool struct {
 	run runner
 	log *slog.Logger
 
-	asking sync.Mutex // one question to the collector at a time
-	mu     sync.Mutex
+	asking sync.Mutex // guards what follows: one question to the collector at a time
 	slots  []slot
 	asked  time.Time // when they were asked for
-	book   *history
+	failed error     // why they are not known since then; nil: they are
+
+	book *history
 }
 
 // NewPool makes a Pool and reads its history. It asks nothing of HTCondor.
@@ -83,30 +85,32 @@ func (p *Pool) scan(ctx context.Context) error {
 	return p.book.add(c)
 }
 
-// all gives the pool's slots, as they were a short time ago at most.
+// all gives the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
 func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	p.mu.Lock()
-	slots, asked := p.slots, p.asked
-	p.mu.Unlock()
-	if !asked.IsZero() && time.Since(asked) < p.cfg.Fresh {
-		return slots, asked, nil
+	if !p.asked.IsZero() && time.Since(p.asked) < p.cfg.Fresh {
+		return p.slots, p.asked, p.failed
 	}
-	asked = time.Now()
+	asked := time.Now()
+	slots, err := p.ask(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil, asked, err // that says nothing of the pool
+	}
+	p.slots, p.asked, p.failed = slots, asked, err
+	return slots, asked, err
+}
+
+func (p *Pool) ask(ctx context.Context) ([]slot, error) {
 	out, err := p.run(ctx, command{name: "condor_status", args: []string{"-json", "-constraint", notDynamic}})
 	if err != nil {
-		return nil, asked, fmt.Errorf("ask the pool for its machines: %w", err)
+		return nil, fmt.Errorf("ask the pool for its machines: %w", err)
 	}
 	ads, err := parseAds(out)
 	if err != nil {
-		return nil, asked, errs.New(errs.Unavailable, "the pool's answer cannot be read: %w", err)
+		return nil, errs.New(errs.Unavailable, "the pool's answer cannot be read: %w", err)
 	}
-	slots = slotsOf(ads)
-	p.mu.Lock()
-	p.slots, p.asked = slots, asked
-	p.mu.Unlock()
-	return slots, asked, nil
+	return slotsOf(ads), nil
 }
 
 // notDynamic leaves out the parts of slots that were cut off for jobs.
@@ -121,12 +125,17 @@ func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, erro
 	return explanation(d, slots), nil
 }
 
+// judgePatience is how long a user who submits waits for a collector that does not answer.
+const judgePatience = 10 * time.Second
+
 // judge refuses what no machine of the pool could ever take, and what no pool can be asked for. A pool that does not answer, or has no
 // machines at present, refuses nothing.
 func (p *Pool) judge(ctx context.Context, d demand) error {
 	if err := checkGPUs(d.gpu); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, judgePatience)
+	defer cancel()
 	slots, _, err := p.all(ctx)
 	if err != nil {
 		p.log.Warn("a job is taken though it is not known whether the pool has what it asks for", "err", err)

@@ -112,6 +112,23 @@ func TestPoolIsAskedOnce(t *testing.T) {
 		if _, err := p.Catalogue(t.Context()); err == nil {
 			t.Error("an old answer is given for a new one")
 		}
+		f.err = nil
+		if _, err := p.Catalogue(t.Context()); err == nil || f.asked != 2 {
+			t.Errorf("a collector that is gone is asked again at once: %d times, %v", f.asked, err)
+		}
+		time.Sleep(21 * time.Second)
+		if _, err := p.Catalogue(t.Context()); err != nil {
+			t.Error(err)
+		}
+		f.err = context.Canceled
+		time.Sleep(21 * time.Second)
+		if _, err := p.Catalogue(t.Context()); err == nil {
+			t.Error("who has gone is answered")
+		}
+		f.err = nil
+		if _, err := p.Catalogue(t.Context()); err != nil {
+			t.Errorf("because one has gone, the next is told %v", err)
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,23 @@ import (
 
 // fakePool answers condor_status with a file, or with an error.
 type fakePool struct {
-	name  string
+	name string
+
+	mu    sync.Mutex
 	err   error
 	asked int
 }
 
+// fail has the next questions answered with an error; nil: with the file again.
+func (f *fakePool) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
 func (f *fakePool) run(_ context.Context, c command) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked++
 	if f.err != nil || c.name != "condor_status" {
 		return nil, f.err
@@ -108,11 +120,11 @@ func TestPoolIsAskedOnce(t *testing.T) {
 			t.Errorf("asked %d times", f.asked)
 		}
 		time.Sleep(21 * time.Second)
-		f.err = errors.New("collector gone")
+		f.fail(errors.New("collector gone"))
 		if _, err := p.Catalogue(t.Context()); err == nil {
 			t.Error("an old answer is given for a new one")
 		}
-		f.err = nil
+		f.fail(nil)
 		if _, err := p.Catalogue(t.Context()); err == nil || f.asked != 2 {
 			t.Errorf("a collector that is gone is asked again at once: %d times, %v", f.asked, err)
 		}
@@ -120,12 +132,12 @@ func TestPoolIsAskedOnce(t *testing.T) {
 		if _, err := p.Catalogue(t.Context()); err != nil {
 			t.Error(err)
 		}
-		f.err = context.Canceled
+		f.fail(context.Canceled)
 		time.Sleep(21 * time.Second)
 		if _, err := p.Catalogue(t.Context()); err == nil {
 			t.Error("who has gone is answered")
 		}
-		f.err = nil
+		f.fail(nil)
 		if _, err := p.Catalogue(t.Context()); err != nil {
 			t.Errorf("because one has gone, the next is told %v", err)
 		}
@@ -174,9 +186,9 @@ func TestHistory(t *testing.T) {
 		if n := len(p.History(began.Add(15 * time.Minute))); n != 2 {
 			t.Errorf("%d scans since 15 min after the first", n)
 		}
-		f.err = errors.New("collector gone")
+		f.fail(errors.New("collector gone"))
 		time.Sleep(10 * time.Minute)
-		f.err = nil
+		f.fail(nil)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

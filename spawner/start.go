@@ -1,0 +1,241 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+)
+
+// start saves that the start has begun, then has the backend do it.
+func (m *Manager) start(ctx context.Context, e entry) error {
+	if e.Phase == Leased {
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+			e.Phase, e.From, e.Saved, e.Asked = Starting, "", false, time.Time{}
+			e.seen, e.startedAt, e.quit = Observation{}, time.Time{}, time.Time{}
+		})
+		return err
+	}
+	if e.Remote && e.Kind != Job && e.From == "" {
+		return m.findBase(ctx, e)
+	}
+	m.relay(e.ID, opening(e), 0)
+	l, err := m.launch(ctx, e)
+	if err == nil {
+		err = m.backend(e.Backend).Start(ctx, l)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errNotYet):
+		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
+		return err
+	case e.Remote && errs.Is(err, errs.Unavailable):
+		m.relay(e.ID, "The backend "+e.Backend+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
+		return err
+	case errors.Is(err, gpu.ErrBadPlace):
+		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
+	}
+	if err != nil {
+		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	}
+	m.noteStarted(e)
+	m.queue.add(e.ID)
+	return nil
+}
+
+// noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be seen.
+func (m *Manager) noteStarted(e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || now.Moves != e.Moves {
+		return
+	}
+	if now.started = true; !now.Remote {
+		now.startedAt = time.Now()
+		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+	}
+}
+
+// vessel names what a workload runs in.
+func vessel(e entry) string {
+	switch {
+	case e.Remote:
+		return "batch job"
+	case e.Kind == Job:
+		return "job's container"
+	default:
+		return "container"
+	}
+}
+
+// opening says that the backend is asked to start a workload.
+func opening(e entry) string {
+	if e.Remote {
+		return "Submitting it to " + e.Backend
+	}
+	return "Starting the " + vessel(e)
+}
+
+// launch makes the directories and gathers what the backend needs.
+func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
+	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+	if err != nil {
+		return Launch{}, err
+	}
+	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
+	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
+	if e.Remote {
+		return m.launchAfar(ctx, e, l)
+	}
+	if e.Kind == Job {
+		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {
+			return Launch{}, err
+		}
+	}
+	if e.Kind != Job && e.Spec.Environment != "" && m.cfg.Thaw != nil {
+		l.Thaw = func(ctx context.Context) (Thaw, error) { return m.cfg.Thaw(ctx, e.Spec.Environment) }
+	}
+	if err := makeDirs(l); err != nil {
+		return Launch{}, err
+	}
+	if e.Slice != nil {
+		if l.GPU, err = m.realise(ctx, e); err != nil {
+			return Launch{}, err
+		}
+	}
+	return l, m.admitAgent(e, account)
+}
+
+// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
+// said again.
+func (m *Manager) relay(id ID, message string, percent int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
+		return
+	}
+	m.noteLocked(e, Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
+}
+
+// makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
+func makeDirs(l Launch) error {
+	run := filepath.Join(l.Dir, "run")
+	for _, dir := range []string{filepath.Join(l.Dir, "link"), run} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make the workload's directory: %w", err)
+		}
+	}
+	if err := os.Chmod(run, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(run, l.Account.UID, l.Account.GID)
+}
+
+// hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
+func (m *Manager) hand(ctx context.Context, e entry) error {
+	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+	if err != nil {
+		return err
+	}
+	if err := m.confine(ctx, e); errs.Is(err, errs.Missing) {
+		return m.end(ctx, e, outcomeOf(err))
+	} else if err != nil {
+		return fmt.Errorf("hold it to its share of the GPU: %w", err)
+	}
+	app := m.app(e, account)
+	if e.Kind == Job {
+		err = m.sendInputs(ctx, e)
+	}
+	if err == nil {
+		err = m.launchApp(ctx, e.ID, app)
+	}
+	if errs.Is(err, errs.Invalid) {
+		return m.end(ctx, e, outcomeOf(err))
+	}
+	if err != nil {
+		return fmt.Errorf("give the agent its app: %w", err)
+	}
+	if e.Phase == Booting { // a repetition: the agent's word of the first time was still on its way
+		return nil
+	}
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Booting })
+	if changed && err == nil && e.Kind != Job {
+		m.note(e.ID, Event{Percent: 60, Message: "Starting " + title(e.Kind)})
+	}
+	return err
+}
+
+// app is what a workload's agent is to run.
+func (m *Manager) app(e entry, account Account) control.App {
+	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	maps.Copy(app.Env, e.Spec.Env)
+	maps.Copy(app.Env, e.secrets)
+	if e.Kind != Job {
+		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
+	}
+	return app
+}
+
+// agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
+const agentPatience = 15 * time.Second
+
+func (m *Manager) launchApp(ctx context.Context, id ID, app control.App) error {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	return m.cfg.Agents.Agent(id).Launch(ctx, app)
+}
+
+// title names a kind to its user.
+func title(k Kind) string {
+	switch k {
+	case Lab:
+		return "JupyterLab"
+	case Job:
+		return "the job"
+	default:
+		return string(k)
+	}
+}
+
+// mostStarts bounds what is kept of starts for a collector of metrics that does not come.
+const mostStarts = 10_000
+
+// welcome marks a session as answering, a job as running.
+func (m *Manager) welcome(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) {
+		if e.Phase, e.Up, e.Bad = Running, time.Now(), nil; !e.Remote { // there it may have to begin anew
+			e.secrets, e.Sealed = nil, nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.trustLocked(now)
+	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
+	if len(m.startTook) < mostStarts {
+		m.startTook = append(m.startTook, took)
+	}
+	if e.Kind == Job {
+		m.noteLocked(now, Event{Percent: 50, Message: "The job runs"})
+	} else {
+		m.noteLocked(now, Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+	}
+	return nil
+}

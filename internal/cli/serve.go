@@ -191,7 +191,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Store: s.store, Backends: s.backends(), Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
-		Sessions: s.docker.Name(), Jobs: s.local.Name(), Logger: s.log,
+		Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	s.leaseGPUs(&c)
 	s.engine, err = spawner.New(ctx, c)

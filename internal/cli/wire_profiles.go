@@ -16,7 +16,7 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 	}
 	for _, p := range c.Profiles {
 		cat.Profiles = append(cat.Profiles, spawner.Profile{
-			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: p.Backend, Images: p.Images,
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
 			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api", GPU: sliceOf(p),
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),
@@ -34,6 +34,14 @@ func sliceOf(p config.Profile) gpu.Request {
 		r.Least, r.Model = gpu.Tier(p.GPUIsolation), p.GPUModel
 	}
 	return r
+}
+
+// backendOf names where a profile's sessions run, unless that is where all others do.
+func backendOf(p config.Profile) string {
+	if p.Backend == config.BackendDocker {
+		return ""
+	}
+	return p.Backend
 }
 
 func jobPolicyOf(c config.Jobs) spawner.JobPolicy {

@@ -62,7 +62,8 @@ type Jobs struct {
 	DefaultMemory Size     `yaml:"default_memory"`
 	DefaultTime   Duration `yaml:"default_time"`
 	MaxTime       Duration `yaml:"max_time"`
-	GPUs          []string `yaml:"gpus"` // what a job may ask for
+	GPUs          []string `yaml:"gpus"`    // what a job may ask for
+	Backend       string   `yaml:"backend"` // where jobs run whose submitter names none
 }
 
 // Docker is the backend of sessions.
@@ -89,7 +90,7 @@ func Default() Config {
 		Users: Users{UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes"},
 		Jobs: Jobs{
 			MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30,
-			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
+			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour), Backend: BackendLocal,
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},

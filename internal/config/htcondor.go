@@ -38,9 +38,10 @@ const DigestWord = "{digest}"
 // ImageSent is the HTCondor.Image of a site whose jobs bring their images along.
 const ImageSent = "send"
 
-// The backends that a profile can name.
+// The backends: of sessions docker and htcondor, of jobs local and htcondor.
 const (
 	BackendDocker   = "docker"
+	BackendLocal    = "local"
 	BackendHTCondor = "htcondor"
 )
 
@@ -57,6 +58,7 @@ var (
 
 func (c Config) checkHTCondor(p *problems) {
 	h := c.HTCondor
+	c.checkBackend("jobs.", c.Jobs.Backend, BackendLocal, p)
 	if h.On && c.Uplink.URL == "" {
 		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org")
 	}
@@ -100,12 +102,12 @@ func checkLine(field, text string, p *problems) {
 	}
 }
 
-// checkBackend looks at where a profile's sessions run.
-func (c Config) checkBackend(at, backend string, p *problems) {
+// checkBackend looks at where sessions or jobs run: on this host, or in the pool.
+func (c Config) checkBackend(at, backend, here string, p *problems) {
 	switch {
-	case backend != "" && backend != BackendDocker && backend != BackendHTCondor:
-		p.add(at+"backend", backend, BackendDocker+" or "+BackendHTCondor)
+	case backend != here && backend != BackendHTCondor:
+		p.add(at+"backend", backend, here+" or "+BackendHTCondor)
 	case backend == BackendHTCondor && !c.HTCondor.On:
-		p.add(at+"backend", backend, BackendDocker+", or htcondor.on set to true")
+		p.add(at+"backend", backend, here+", or htcondor.on set to true")
 	}
 }

@@ -18,7 +18,7 @@ type Profile struct {
 	MaxMemory   Size     `yaml:"max_memory"`
 	Pids        int64    `yaml:"pids"`
 	Default     bool     `yaml:"default"`
-	Backend     string   `yaml:"backend"` // where its sessions run; empty: docker
+	Backend     string   `yaml:"backend"` // where its sessions run
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
 	GPUIsolation string `yaml:"gpu_isolation"` // the weakest that will do; empty: what the slice itself promises
@@ -38,6 +38,7 @@ func (p *Profile) UnmarshalYAML(read func(any) error) error {
 	type plain Profile
 	v := plain{
 		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour), BusyCPU: 0.1,
+		Backend: BackendDocker,
 	}
 	if err := read(&v); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (p *Profile) UnmarshalYAML(read func(any) error) error {
 func (c Config) checkProfiles(p *problems) {
 	for i, f := range c.Profiles {
 		at := fmt.Sprintf("profiles[%d].", i)
-		c.checkBackend(at, f.Backend, p)
+		c.checkBackend(at, f.Backend, BackendDocker, p)
 		for key, d := range map[string]Duration{
 			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning, "max_keep": f.MaxKeep,
 		} {

@@ -143,12 +143,9 @@ const (
 )
 
 func checkSizes(r JobRequest) error {
-	bytes := 0
-	for _, a := range r.Argv {
-		bytes += len(a)
-	}
-	for k, v := range r.Env {
-		if bytes += len(k) + len(v); gpu.Reserved(k) {
+	bytes := sizeOf(r.Argv, r.Env)
+	for k := range r.Env {
+		if gpu.Reserved(k) {
 			return errs.Bad("env", k, "leave it out: which GPU is seen follows from the slice that was asked for")
 		}
 	}

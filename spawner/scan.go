@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,14 @@ const PointEnv = "SLIPWAY_POINT"
 // MostPoints is how many points a scan has at most.
 const MostPoints = 10_000
 
+// What all points of a scan may bring along together: each is a record with its command and variables, each has a name of its own for
+// every file, and where jobs run on other hosts each carries the files there.
+const (
+	scanCommandLimit = 64 << 20 // bytes
+	scanFileLimit    = 100_000  // points times files
+	scanCarryLimit   = 64 << 30 // bytes, times points
+)
+
 // Point is what one job of a scan has of its own.
 type Point struct {
 	Env  map[string]string // beside the scan's, and before it
@@ -38,6 +47,9 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	}
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
 		return jobs, nil
+	}
+	if err := checkScan(r, points, m.remote(r.Backend)); err != nil {
+		return nil, err
 	}
 	for n, p := range points {
 		if err := checkSizes(r.at(p)); err != nil {
@@ -60,6 +72,43 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 		return nil, err
 	}
 	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+}
+
+// checkScan refuses a scan whose points are too much together, though each of them would do.
+func checkScan(r JobRequest, points []Point, remote bool) error {
+	argv, env := sizeOf(r.Argv, nil), sizeOf(nil, r.Env)
+	command, input := 0, 0
+	for _, p := range points {
+		command += env + sizeOf(nil, p.Env) + cmp.Or(sizeOf(p.Argv, nil), argv)
+	}
+	for _, content := range r.Files {
+		input += len(content)
+	}
+	switch n := len(points); {
+	case command > scanCommandLimit:
+		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", FormatSize(int64(command)), n),
+			"at most "+FormatSize(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
+	case n*len(r.Files) > scanFileLimit:
+		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", len(r.Files), n),
+			fmt.Sprintf("at most %d for all points together: pack them into one, or use your home", scanFileLimit))
+	case remote && n*input > scanCarryLimit:
+		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", FormatSize(int64(input)), n),
+			"at most "+FormatSize(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
+	default:
+		return nil
+	}
+}
+
+// sizeOf gives how many bytes a command and variables are, with the one that ends each: a million empty words are not nothing.
+func sizeOf(argv []string, env map[string]string) int {
+	bytes := 0
+	for _, a := range argv {
+		bytes += len(a) + 1
+	}
+	for k, v := range env {
+		bytes += len(k) + len(v) + 2
+	}
+	return bytes
 }
 
 // at gives the request for one point.

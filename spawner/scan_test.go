@@ -93,6 +93,58 @@ func TestScanIsAllOrNothing(t *testing.T) {
 	})(t)
 }
 
+// TestScanTooLargeTogether: each point would do, and all of them are more than a service can bear.
+func TestScanTooLargeTogether(t *testing.T) {
+	files := func(n, size int) map[string][]byte {
+		all, content := map[string][]byte{}, make([]byte, size)
+		for i := range n {
+			all[fmt.Sprint("in", i)] = content
+		}
+		return all
+	}
+	half := strings.Repeat("x", 512<<10)
+	own := points(130)
+	for i := range own {
+		own[i].Argv = []string{half}
+	}
+	inPool(func(t *testing.T, s *distant) {
+		for name, tt := range map[string]struct {
+			edit   func(*spawner.JobRequest)
+			points []spawner.Point
+			want   []string // empty: it is accepted
+		}{
+			"command":          {func(r *spawner.JobRequest) { r.Argv = []string{"x", half} }, points(130), []string{"argv", "65 MiB with env, for 130 points", "64 MiB"}},
+			"variables":        {func(r *spawner.JobRequest) { r.Env = map[string]string{"L": half} }, points(130), []string{"argv", "64 MiB", "file"}},
+			"command of each":  {func(*spawner.JobRequest) {}, own, []string{"argv", "64 MiB"}},
+			"files":            {func(r *spawner.JobRequest) { r.Files = files(101, 1) }, points(1000), []string{"files", "101 files for each of 1000", "100000"}},
+			"files to carry":   {func(r *spawner.JobRequest) { r.Files = files(1, 7<<20) }, points(10_000), []string{"files", "7 MiB for each of 10000", "64 GiB"}},
+			"an ordinary one":  {func(r *spawner.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(100), nil},
+			"nothing to carry": {func(r *spawner.JobRequest) { r.Files, r.Backend = files(1, 33<<20), "local" }, points(2000), nil},
+			"command of a few": {func(r *spawner.JobRequest) { r.Argv = []string{"x", half} }, points(2), nil},
+		} {
+			r := poolJob()
+			tt.edit(&r)
+			jobs, err := s.SubmitScan(t.Context(), alice, r, tt.points)
+			switch {
+			case len(tt.want) == 0 && err != nil:
+				t.Errorf("%s: %v", name, err)
+			case len(tt.want) > 0 && !errs.Is(err, errs.Invalid):
+				t.Errorf("%s: %d jobs, %v", name, len(jobs), err)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(fmt.Sprint(err), part) {
+					t.Errorf("%s: %q is not in: %v", name, part, err)
+				}
+			}
+			for _, j := range jobs {
+				if err := s.Remove(t.Context(), alice, j.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})(t)
+}
+
 // TestLargeScan: thousands of points are queued side by side, hold up nobody, and end.
 func TestLargeScan(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {

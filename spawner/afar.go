@@ -162,27 +162,47 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	switch {
 	case !e.Asked.IsZero():
 		waits = time.Since(e.Asked) < m.wayBack(e)
-	case e.status.State != "" && waits:
-		m.askToEnd(ctx, e)
-	case e.Kind == Job:
+	case e.Kind == Job && e.status.State == "":
 		return false // without a link nothing but its log is lost
 	}
 	if waits {
+		m.askToEnd(ctx, e)
 		m.queue.addAfter(e.ID, time.Second)
 	}
 	return waits
 }
 
-// askToEnd has an agent end. That it was asked is saved: what it leaves is waited for, also when the service is started again meanwhile.
+// askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its answer is lost, and
+// what it leaves is waited for, also when the service is started again meanwhile. One that is not connected finds the door open.
 func (m *Manager) askToEnd(ctx context.Context, e entry) {
+	if e.status.State == "" {
+		if err := m.cfg.Agents.Expect(e.ID); err != nil {
+			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
+		}
+		return
+	}
+	if e.parting == e.Run() {
+		return
+	}
+	if e.Asked.IsZero() {
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
+		if err != nil {
+			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
+		}
+		if err != nil || !saved {
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
 	defer cancel()
-	err := m.cfg.Agents.Agent(e.ID).End(ctx)
-	if err == nil {
-		_, err = m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
+	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
+		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
+		return
 	}
-	if err != nil {
-		m.log.Debug("an agent cannot be asked to end", "id", e.ID, "err", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.work[e.ID]; now != nil {
+		now.parting = e.Run()
 	}
 }
 

@@ -165,6 +165,7 @@ type entry struct {
 	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
 	seen       Observation    // by the last look at what a Remote has of it
 	quit       time.Time      // when the agent of a Remote's job told that the app has exited; zero: it has not
+	parting    string         // the run whose agent, on another host, has said that it ends
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
 	status     control.Status // the agent's last word; zero while the link is down
 	pulse      pulse          // what is known of what goes on in it

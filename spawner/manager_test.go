@@ -83,7 +83,7 @@ func (s *service) start() {
 	done := make(chan struct{})
 	s.Manager = m
 	go func() { defer close(done); _ = m.Run(ctx) }()
-	s.kill = func() { cancel(); <-done }
+	s.kill = func() { cancel(); <-done; s.crew.HangUp() }
 	s.crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
 }
 

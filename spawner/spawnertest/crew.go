@@ -20,8 +20,10 @@ type Crew struct {
 	mu      sync.Mutex // guards the fields below
 	hands   map[spawner.ID]*Hand
 	cut     map[spawner.ID]bool // those that do not reach the service
+	expects map[spawner.ID]bool // those that the service lets in from afar
 	changed func(id spawner.ID, up bool)
 	boot    func(*Hand)
+	part    func(context.Context, *Hand) error
 	leave   func(id spawner.ID, code int) // ends the workload of an agent that ends on another host
 }
 
@@ -29,8 +31,13 @@ var _ spawner.Agents = (*Crew)(nil)
 
 // NewCrew makes a Crew whose apps are ready as soon as they are launched.
 func NewCrew() *Crew {
-	return &Crew{hands: map[spawner.ID]*Hand{}, cut: map[spawner.ID]bool{}, changed: func(spawner.ID, bool) {}, boot: func(h *Hand) { h.Ready() }}
+	return &Crew{
+		hands: map[spawner.ID]*Hand{}, cut: map[spawner.ID]bool{}, expects: map[spawner.ID]bool{}, changed: nobodyHears,
+		boot: func(h *Hand) { h.Ready() }, part: func(_ context.Context, h *Hand) error { h.Part(); return nil },
+	}
 }
+
+func nobodyHears(spawner.ID, bool) {}
 
 // Boot makes every app do f when it is launched, in place of being ready at once.
 func (c *Crew) Boot(f func(*Hand)) {
@@ -39,11 +46,32 @@ func (c *Crew) Boot(f func(*Hand)) {
 	c.boot = f
 }
 
+// Parting makes every agent do f when it is asked to end, in place of Hand.Part at once.
+func (c *Crew) Parting(f func(context.Context, *Hand) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.part = f
+}
+
+// HangUp is the service's end: nobody listens any more, and the next service lets in from afar whom it expects itself.
+func (c *Crew) HangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = nobodyHears
+	clear(c.expects)
+}
+
+// reaches reports whether an agent has a way to the service. The caller holds mu.
+func (c *Crew) reaches(id spawner.ID) bool {
+	h := c.hands[id]
+	return h != nil && !c.cut[id] && (h.leave == nil || c.expects[id])
+}
+
 // Dial makes all agents connect to a service, now and when they come up: changed is its Manager.LinkChanged.
 func (c *Crew) Dial(changed func(id spawner.ID, up bool)) {
 	c.mu.Lock()
 	c.changed = changed
-	ids := slices.DeleteFunc(slices.Collect(maps.Keys(c.hands)), func(id spawner.ID) bool { return c.cut[id] })
+	ids := slices.DeleteFunc(slices.Collect(maps.Keys(c.hands)), func(id spawner.ID) bool { return !c.reaches(id) })
 	c.mu.Unlock()
 	for _, id := range ids {
 		changed(id, true)
@@ -70,9 +98,9 @@ func (c *Crew) ComeUp(l spawner.Launch) {
 		}
 	}
 	c.hands[l.ID] = h
-	changed, cut := c.changed, c.cut[l.ID]
+	changed, up := c.changed, c.reaches(l.ID)
 	c.mu.Unlock()
-	if !cut {
+	if up {
 		changed(l.ID, true)
 	}
 	if h.alone {
@@ -89,10 +117,10 @@ func (c *Crew) Join(id spawner.ID) { c.reach(id, false) }
 func (c *Crew) reach(id spawner.ID, cut bool) {
 	c.mu.Lock()
 	c.cut[id] = cut
-	changed, up := c.changed, c.hands[id] != nil
+	changed, is, up := c.changed, c.hands[id] != nil, c.reaches(id)
 	c.mu.Unlock()
-	if up {
-		changed(id, !cut)
+	if is {
+		changed(id, up)
 	}
 }
 
@@ -108,18 +136,32 @@ func (c *Crew) GoDown(id spawner.ID) {
 // Open listens for an agent; a Crew's need no socket.
 func (c *Crew) Open(spawner.ID, string, int) error { return nil }
 
-// Expect lets an agent in from afar.
-func (c *Crew) Expect(spawner.ID) error { return nil }
+// Expect lets an agent in from afar, who is refused until then.
+func (c *Crew) Expect(id spawner.ID) error {
+	c.mu.Lock()
+	before := c.reaches(id)
+	c.expects[id] = true
+	changed, up := c.changed, c.reaches(id)
+	c.mu.Unlock()
+	if up && !before {
+		changed(id, true)
+	}
+	return nil
+}
 
 // Close ends listening.
-func (c *Crew) Close(spawner.ID) {}
+func (c *Crew) Close(id spawner.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.expects, id)
+}
 
 // Agent gives the service's side of an agent. Its methods fail when there is none.
 func (c *Crew) Agent(id spawner.ID) spawner.Agent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.hands[id]; h != nil && !c.cut[id] {
-		return h
+	if c.reaches(id) {
+		return c.hands[id]
 	}
 	return nobody{}
 }
@@ -277,8 +319,16 @@ func (h *Hand) Notify(_ context.Context, text string) error {
 	return nil
 }
 
-// End ends the app, and the agent.
-func (h *Hand) End(context.Context) error {
+// End ends the app, and the agent, unless Parting says otherwise.
+func (h *Hand) End(ctx context.Context) error {
+	h.crew.mu.Lock()
+	part := h.crew.part
+	h.crew.mu.Unlock()
+	return part(ctx, h)
+}
+
+// Part ends the app, and the agent: on another host, all that it leaves is back at once.
+func (h *Hand) Part() {
 	h.mu.Lock()
 	ended := h.status.State == control.Exited
 	h.mu.Unlock()
@@ -288,7 +338,6 @@ func (h *Hand) End(context.Context) error {
 	if h.leave != nil && !h.alone {
 		h.leave(0)
 	}
-	return nil
 }
 
 // Notices gives all that the session was told, in order.

@@ -1,0 +1,117 @@
+package spawner_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+// errBroke is what a caller hears whose connection breaks while it waits for an answer.
+var errBroke = errors.New("the link broke off")
+
+// changed starts a session on another host that has changed something.
+func (s *distant) changed() spawner.ID {
+	s.t.Helper()
+	w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+	s.crew.Hand(w.ID).Change("numpy")
+	return w.ID
+}
+
+// ask asks for the end of a session, and does not wait for it.
+func (s *distant) ask(id spawner.ID) {
+	s.t.Helper()
+	if _, err := s.Stop(s.t.Context(), alice, id); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// keeps looks whether a session has come to its end with its changes.
+func (s *distant) keeps(id spawner.ID) {
+	s.t.Helper()
+	if w := s.reach(id, spawner.Stopped); w.Kept != "sha256:notebook+numpy" || w.Outcome.Failed || len(s.pool.Held()) > 0 {
+		s.t.Errorf("kept %q, outcome %+v, in the pool %v", w.Kept, w.Outcome, s.pool.Held())
+	}
+}
+
+// TestRestartWhileAfarIsStopped: the next service lets the agent in, also when the stop was asked for before it had looked at anything.
+func TestRestartWhileAfarIsStopped(t *testing.T) {
+	t.Run("stopping", inPool(func(t *testing.T, s *distant) {
+		id := s.changed()
+		s.crew.Cut(id)
+		s.ask(id)
+		synctest.Wait()
+		s.kill()
+		s.crew.Join(id)
+		s.start()
+		s.keeps(id)
+	}))
+	t.Run("wanted stopped", inPool(func(t *testing.T, s *distant) {
+		id := s.changed()
+		s.kill()
+		m, err := spawner.New(t.Context(), s.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Stop(t.Context(), alice, id); err != nil { // a service that is killed before it does anything
+			t.Fatal(err)
+		}
+		s.start()
+		s.keeps(id)
+	}))
+}
+
+// TestAskedToEndWithoutAnswer: an agent that was asked to end does so whatever is heard of it, and has its time to bring back what it
+// has; one that was not reached is asked again.
+func TestAskedToEndWithoutAnswer(t *testing.T) {
+	t.Run("the link breaks", inPool(func(t *testing.T, s *distant) {
+		id := s.changed()
+		s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error {
+			h.Exit(143)
+			s.crew.Cut(id)
+			return errBroke
+		})
+		s.ask(id)
+		time.Sleep(9 * time.Minute)
+		s.pool.Exit(id, 0)
+		s.keeps(id)
+	}))
+	t.Run("the service is killed", inPool(func(t *testing.T, s *distant) {
+		id := s.changed()
+		s.crew.Parting(func(ctx context.Context, h *spawnertest.Hand) error {
+			h.Exit(143)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		s.ask(id)
+		synctest.Wait()
+		s.kill()
+		s.crew.Cut(id)
+		s.start()
+		time.Sleep(9 * time.Minute)
+		s.pool.Exit(id, 0)
+		s.keeps(id)
+	}))
+	for _, exited := range []bool{false, true} {
+		t.Run("not reached", inPool(func(t *testing.T, s *distant) {
+			id := s.changed()
+			if exited {
+				s.crew.Hand(id).Exit(0)
+			}
+			s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error {
+				s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error { h.Part(); return nil })
+				return errBroke
+			})
+			s.ask(id)
+			begun := time.Now()
+			s.keeps(id)
+			if took := time.Since(begun); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+		}))
+	}
+}

@@ -55,7 +55,9 @@ func hasCondor(bin string) error {
 func accessPoint(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	h := cfg.HTCondor
 	backend, err := htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key, Logger: log,
+		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
+		MarkKey: make([]byte, 32), // it looks for no jobs
+		Logger:  log,
 	})
 	if err != nil {
 		return err

@@ -150,6 +150,9 @@ func (s *service) makeBackends(context.Context) error {
 	if err := installAgent(self, s.path("bin")); err != nil {
 		return err
 	}
+	if s.box, err = secret.OpenBox(s.cfg.SecretKey); err != nil {
+		return err
+	}
 	s.docker, err = newDocker(s.cfg, s.log)
 	if err != nil {
 		return err
@@ -160,7 +163,7 @@ func (s *service) makeBackends(context.Context) error {
 	if s.pool, err = newPool(s.cfg, s.path("records", "pool-gpus.jsonl"), s.log); err != nil {
 		return err
 	}
-	s.htcondor, err = newHTCondor(s.cfg, s.pool, s.log)
+	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.log)
 	return err
 }
 
@@ -183,10 +186,6 @@ func (s *service) makeEngine(ctx context.Context) error {
 		s.engine.LinkChanged(ctx, spawner.ID(id), up)
 	}})
 	s.freezer.life = ctx
-	var err error
-	if s.box, err = secret.OpenBox(s.cfg.SecretKey); err != nil {
-		return err
-	}
 	c := spawner.Config{
 		Store: s.store, Backends: s.backends(), Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
@@ -194,6 +193,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	s.leaseGPUs(&c)
+	var err error
 	s.engine, err = spawner.New(ctx, c)
 	s.freezer.engine = s.engine
 	return err

@@ -11,14 +11,17 @@ import (
 	"slipway/spawner/htcondor"
 )
 
-// newHTCondor makes the backend of a pool; nil: the site has none.
-func newHTCondor(cfg config.Config, pool *htcondor.Pool, log *slog.Logger) (*htcondor.Backend, error) {
+// markPurpose names the key that marks a pool's jobs as the service's among those that come of its secret key.
+const markPurpose = "htcondor mark"
+
+// newHTCondor makes the backend of a pool, whose jobs bear marks of a key; nil: the site has none.
+func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, log *slog.Logger) (*htcondor.Backend, error) {
 	h := cfg.HTCondor
 	if !h.On {
 		return nil, nil
 	}
 	return htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
+		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, MarkKey: marks, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
 		Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra, AccountingGroup: h.Group, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer,
 		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.Lease), Disk: int64(h.Disk), PollEvery: time.Duration(h.Every), Pool: pool, Logger: log,
 	})

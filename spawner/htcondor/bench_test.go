@@ -124,6 +124,7 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	rows := make([]row, n)
 	for i := range rows {
 		rows[i] = row{id: fmt.Sprintf("j-%012d", serials.Add(1)), run: "l-1", point: strconv.Itoa(i)}
+		rows[i].mark = backend.cfg.signet().mark("alice", rows[i].id, rows[i].run)
 	}
 	dir, err := backend.tokens.of(b.Context(), "alice")
 	must(b, err)

@@ -51,7 +51,7 @@ func (s *schedd) doLocked(c command) (string, error) {
 	case "condor_token_create":
 		return "a.b.c\n", nil
 	case "condor_submit":
-		return s.submitLocked(c.input)
+		return s.submitLocked(filepath.Base(c.tokens), c.input)
 	case "condor_rm":
 		for _, name := range c.args {
 			if text, ok := s.jobs[name]; ok {
@@ -79,7 +79,7 @@ func (s *schedd) listLocked(of map[string]string) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-func (s *schedd) submitLocked(text string) (string, error) {
+func (s *schedd) submitLocked(login, text string) (string, error) {
 	_, table, _ := strings.Cut(text, "from (\n")
 	rows := strings.Split(strings.TrimSuffix(table, "\n)\n"), "\n")
 	if s.refuse != nil {
@@ -92,7 +92,8 @@ func (s *schedd) submitLocked(text string) (string, error) {
 		f := strings.Split(r, ",")
 		name := fmt.Sprintf("%d.%d", s.cluster, n)
 		s.order = append(s.order, name)
-		s.jobs[name] = fmt.Sprintf(`"ClusterId":%d,"ProcId":%d,"JobStatus":1,"Owner":"alice","SlipwayInstance":"t1","SlipwayId":"%s","SlipwayLaunch":"%s"`, s.cluster, n, f[0], f[1])
+		s.jobs[name] = fmt.Sprintf(`"ClusterId":%d,"ProcId":%d,"JobStatus":1,"Owner":"%s","SlipwayInstance":"t1","SlipwayId":"%s","SlipwayLaunch":"%s","SlipwayMark":"%s"`,
+			s.cluster, n, login, f[0], f[1], f[3])
 	}
 	return fmt.Sprintf("%d.0 - %d.%d\n", s.cluster, s.cluster, len(rows)-1), nil
 }

@@ -31,6 +31,9 @@ type Config struct {
 	Dir      string // holds a directory for each workload; made when missing. Required, absolute. Users must be able to pass through it
 	Bin      string // the directory of HTCondor's commands; empty: they are on PATH
 	Instance string // keeps two services at one access point apart. Required
+	// MarkKey makes the marks by which the service knows its jobs from those that others submit in their likeness; a job that was
+	// submitted with another key is not seen any more. Required, 32 bytes at least.
+	MarkKey []byte
 	// Owner is the account as which all jobs are submitted and run; empty: each user's own, by her login.
 	Owner  string
 	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
@@ -148,6 +151,8 @@ func (c Config) check() error {
 		return errs.Bad("htcondor.dir", c.Dir, "an absolute path of letters, digits and ._+-/: it stands in what is submitted")
 	case !safeWord.MatchString(c.Instance):
 		return errs.Bad("htcondor.instance", c.Instance, "letters, digits and ._-")
+	case len(c.MarkKey) < leastKey:
+		return errs.New(errs.Invalid, "the key that marks HTCondor's jobs has %d bytes, of %d at least", len(c.MarkKey), leastKey)
 	case c.Owner != "" && !safeWord.MatchString(c.Owner):
 		return errs.Bad("htcondor.owner", c.Owner, "the name of an account of this host")
 	case c.Domain != "" && !safeWord.MatchString(c.Domain):

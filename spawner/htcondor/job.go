@@ -56,12 +56,12 @@ type wireJob struct {
 	SlipwayInstance   lenient `json:"SlipwayInstance"`
 	SlipwayID         lenient `json:"SlipwayId"`
 	SlipwayLaunch     lenient `json:"SlipwayLaunch"`
+	SlipwayMark       lenient `json:"SlipwayMark"`
 	Owner             lenient `json:"Owner"`
 	NumShadowStarts   integer `json:"NumShadowStarts"`
 	RemoteHost        lenient `json:"RemoteHost"`
 	ShadowBday        integer `json:"ShadowBday"`
 	LastRemoteHost    lenient `json:"LastRemoteHost"`
-	TransferringInput boolean `json:"TransferringInput"`
 	HoldReason        lenient `json:"HoldReason"`
 	HoldReasonCode    integer `json:"HoldReasonCode"`
 	HoldReasonSubCode integer `json:"HoldReasonSubCode"`
@@ -70,15 +70,13 @@ type wireJob struct {
 	ExitSignal        integer `json:"ExitSignal"`
 	RemoveReason      lenient `json:"RemoveReason"`
 	VacateReason      lenient `json:"VacateReason"`
-	VacateReasonCode  integer `json:"VacateReasonCode"`
 	LastRejMatch      lenient `json:"LastRejMatchReason"`
 	RequestMemory     integer `json:"RequestMemory"`
-	MemoryUsage       integer `json:"MemoryUsage"`
 }
 
 // attributes are those that are asked for.
 func attributes() string {
-	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,Owner,NumShadowStarts,RemoteHost,ShadowBday,LastRemoteHost," +
+	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,SlipwayMark,Owner,NumShadowStarts,RemoteHost,ShadowBday,LastRemoteHost," +
 		"HoldReason,HoldReasonCode,HoldReasonSubCode,ExitCode,ExitBySignal,ExitSignal,RemoveReason,VacateReason,LastRejMatchReason," +
 		"RequestMemory"
 }
@@ -116,8 +114,8 @@ func (s *lenient) UnmarshalJSON(b []byte) error {
 }
 
 // parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are not of this
-// instance, or of no workload, are left out.
-func parseJobs(data []byte, instance string) ([]job, error) {
+// instance, of no workload, or only say so, are left out.
+func parseJobs(data []byte, own signet) ([]job, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
@@ -127,7 +125,7 @@ func parseJobs(data []byte, instance string) ([]job, error) {
 	}
 	jobs := make([]job, 0, len(list))
 	for _, w := range list {
-		if string(w.SlipwayInstance) == instance && validID.MatchString(string(w.SlipwayID)) {
+		if own.owns(w) {
 			jobs = append(jobs, w.job())
 		}
 	}

@@ -9,11 +9,13 @@ import (
 	"slipway/spawner"
 )
 
+func ofTests(instance string) signet { return signet{instance, []byte(testKey)} }
+
 func jobsOf(t testing.TB, name string) []job {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
 	must(t, err)
-	jobs, err := parseJobs(data, "t1")
+	jobs, err := parseJobs(data, ofTests("t1"))
 	must(t, err)
 	return jobs
 }
@@ -33,11 +35,11 @@ func TestCapturedQueue(t *testing.T) {
 
 func TestNoJobs(t *testing.T) {
 	for _, text := range []string{"", "\n", "[]", "[\n]\n"} {
-		if jobs, err := parseJobs([]byte(text), "t1"); err != nil || len(jobs) > 0 {
+		if jobs, err := parseJobs([]byte(text), ofTests("t1")); err != nil || len(jobs) > 0 {
 			t.Errorf("%q: %v, %v", text, jobs, err)
 		}
 	}
-	if _, err := parseJobs([]byte("condor_q: no"), "t1"); err == nil {
+	if _, err := parseJobs([]byte("condor_q: no"), ofTests("t1")); err == nil {
 		t.Error("an answer that is none is taken for one")
 	}
 	if jobs := jobsOf(t, "queue.json"); len(jobs) == 0 {
@@ -45,7 +47,7 @@ func TestNoJobs(t *testing.T) {
 	}
 	data, err := os.ReadFile("testdata/queue.json")
 	must(t, err)
-	if jobs, err := parseJobs(data, "t2"); err != nil || len(jobs) > 0 {
+	if jobs, err := parseJobs(data, ofTests("t2")); err != nil || len(jobs) > 0 {
 		t.Errorf("another service's jobs are taken for one's own: %v, %v", jobs, err)
 	}
 }
@@ -53,10 +55,10 @@ func TestNoJobs(t *testing.T) {
 // TestOddJob: one job whose attributes are expressions, or of odd types, hides no other.
 func TestOddJob(t *testing.T) {
 	jobs, err := parseJobs([]byte(`[
-		{"SlipwayInstance":"t1","SlipwayId":"j-1","ClusterId":1,"ProcId":0,"JobStatus":2,"RequestMemory":"/Expr(MemoryUsage * 2)/","RemoteHost":5,"ExitBySignal":"no","HoldReason":null},
+		{"SlipwayInstance":"t1","SlipwayId":"j-1","Owner":"a","SlipwayLaunch":"l","SlipwayMark":"`+ofTests("t1").mark("a", "j-1", "l")+`","ClusterId":1,"ProcId":0,"JobStatus":2,"RequestMemory":"/Expr(MemoryUsage * 2)/","RemoteHost":5,"ExitBySignal":"no","HoldReason":null},
 		{"SlipwayInstance":"t1","SlipwayId":"../../etc","ClusterId":2,"ProcId":0,"JobStatus":2},
 		{"SlipwayInstance":"t1","SlipwayId":["j-2"],"ClusterId":2,"ProcId":0,"JobStatus":2},
-		{"SlipwayInstance":"t1","SlipwayId":"j-3","ClusterId":1e300,"ProcId":0,"JobStatus":"/Expr(1)/"}]`), "t1")
+		{"SlipwayInstance":"t1","SlipwayId":"j-3","Owner":"a","SlipwayMark":"`+ofTests("t1").mark("a", "j-3", "")+`","ClusterId":1e300,"ProcId":0,"JobStatus":"/Expr(1)/"}]`), ofTests("t1"))
 	must(t, err)
 	if len(jobs) != 2 || jobs[0].ID != "j-1" || jobs[1].ID != "j-3" {
 		t.Errorf("%+v", jobs)
@@ -67,9 +69,9 @@ func FuzzJobs(f *testing.F) {
 	data, err := os.ReadFile("testdata/queue.json")
 	must(f, err)
 	f.Add(data)
-	f.Add([]byte(`[{"SlipwayInstance":"t1","SlipwayId":"j-3"}]`))
+	f.Add([]byte(`[{"SlipwayInstance":"t1","SlipwayId":"j-3","SlipwayMark":"` + ofTests("t1").mark("", "j-3", "") + `"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		jobs, err := parseJobs(data, "t1")
+		jobs, err := parseJobs(data, ofTests("t1"))
 		if err != nil {
 			return
 		}

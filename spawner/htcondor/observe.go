@@ -15,7 +15,7 @@ func (b *Backend) ask(ctx context.Context) ([]job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask HTCondor for its queue: %w", err)
 	}
-	return parseJobs(out, b.cfg.Instance)
+	return parseJobs(out, b.cfg.signet())
 }
 
 // askPast looks at the jobs that have left the queue, the latest first.
@@ -26,7 +26,7 @@ func (b *Backend) askPast(ctx context.Context) ([]job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask HTCondor for its history: %w", err)
 	}
-	return parseJobs(out, b.cfg.Instance)
+	return parseJobs(out, b.cfg.signet())
 }
 
 // Observe tells what the latest look at the queue shows of a workload; a look that began before the workload was last submitted does not

@@ -67,7 +67,7 @@ func worldOf(t testing.TB, pool *condortest.Pool) *world {
 	must(t, os.WriteFile(filepath.Join(w.agentDir, "slipway"), program, 0o755))
 	must(t, os.WriteFile(w.image, nil, 0o644))
 	w.cfg = Config{
-		Dir: filepath.Join(root, "jobs"), Bin: pool.Bin, Instance: fmt.Sprintf("t%d-%d", os.Getpid(), worlds.Add(1)), Grace: time.Second,
+		Dir: filepath.Join(root, "jobs"), Bin: pool.Bin, Instance: fmt.Sprintf("t%d-%d", os.Getpid(), worlds.Add(1)), MarkKey: []byte(testKey), Grace: time.Second,
 		Disk: 10 << 20, PollEvery: 150 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	return w

@@ -139,7 +139,7 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err := b.fill(l, rec, o); err != nil {
 		return nil, err
 	}
-	return &submission{rec: rec, head: head(lines), row: rowOf(rec, l.Workload)}, b.shelf.put(rec)
+	return &submission{rec: rec, head: head(lines), row: b.cfg.signet().rowOf(rec, l.Workload)}, b.shelf.put(rec)
 }
 
 // submit submits what has gathered: what is of one account and shares all lines goes in one transaction.

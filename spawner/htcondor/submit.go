@@ -19,6 +19,7 @@ const (
 	attrInstance    = "SlipwayInstance"
 	attrID          = "SlipwayId"
 	attrLaunch      = "SlipwayLaunch"
+	attrMark        = "SlipwayMark"
 	attrUser        = "SlipwayUser"
 	attrKind        = "SlipwayKind"
 	attrScan        = "SlipwayScan"
@@ -75,21 +76,22 @@ func ours(name string) bool {
 const onceOnly = `(MY.NumShadowStarts ?: 0) == 0`
 
 // rowNames are the variables in which the jobs of one description differ.
-const rowNames = "SW_id,SW_run,SW_point"
+const rowNames = "SW_id,SW_run,SW_point,SW_mark"
 
 // row is one job of a description. None of its values is empty, or has a sign that parts them.
-type row struct{ id, run, point string }
+type row struct{ id, run, point, mark string }
 
-func rowOf(r record, w spawner.Workload) row {
+func (s signet) rowOf(r record, w spawner.Workload) row {
 	point := "-1"
 	if w.Scan != "" {
 		point = strconv.Itoa(w.Point)
 	}
-	return row{id: string(w.ID), run: encode(r.Run), point: point}
+	run := encode(r.Run)
+	return row{id: string(w.ID), run: run, point: point, mark: s.mark(r.Login, string(w.ID), run)}
 }
 
 // String gives the row as it stands in the description.
-func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point}, ",") }
+func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point, r.mark}, ",") }
 
 // describe gives all lines that the jobs of one submission share. They are the same for the points of a scan.
 func (b *Backend) describe(w spawner.Workload, r record) ([]line, error) {
@@ -184,6 +186,7 @@ func (b *Backend) marks(w spawner.Workload) []line {
 		{"My." + attrInstance, quoted(b.cfg.Instance)},
 		{"My." + attrID, `"$(SW_id)"`},
 		{"My." + attrLaunch, `"$(SW_run)"`},
+		{"My." + attrMark, `"$(SW_mark)"`},
 		{"My." + attrUser, quoted(string(w.Owner))},
 		{"My." + attrKind, quoted(string(w.Kind))},
 		{"My." + attrInteractive, strconv.FormatBool(w.Kind != spawner.Job)},

@@ -14,6 +14,9 @@ import (
 	"slipway/spawner"
 )
 
+// testKey makes the marks of tests, also of what was captured.
+const testKey = "no key of anybody but of the tests"
+
 // inMemory gives a Backend whose commands are played.
 func inMemory(t testing.TB, cfg Config, run runner) *Backend {
 	t.Helper()
@@ -23,6 +26,7 @@ func inMemory(t testing.TB, cfg Config, run runner) *Backend {
 	if cfg.Instance == "" {
 		cfg.Instance = "t1"
 	}
+	cfg.MarkKey = []byte(testKey)
 	if cfg.Domain == "" {
 		cfg.Domain = "slipway.test"
 	}
@@ -64,7 +68,7 @@ func TestDescription(t *testing.T) {
 		lines, err := b.describe(w, rec)
 		must(t, err)
 		heads = append(heads, head(lines))
-		rows = append(rows, rowOf(rec, w))
+		rows = append(rows, b.cfg.signet().rowOf(rec, w))
 	}
 	if heads[0] != heads[1] || heads[1] != heads[2] {
 		t.Error("the points of a scan do not share their lines")
@@ -75,7 +79,7 @@ func TestDescription(t *testing.T) {
 	w.Kind, w.Scan, w.Spec.TimeLimit = spawner.Lab, "", 0
 	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
 	must(t, err)
-	golden(t, "session.sub", description(head(lines), []row{rowOf(record{Run: "l-9"}, w)}))
+	golden(t, "session.sub", description(head(lines), []row{b.cfg.signet().rowOf(record{Run: "l-9", Login: "asa"}, w)}))
 }
 
 var safeLine = regexp.MustCompile(`^[A-Za-z_.+]+ = "?[A-Za-z0-9._@%+-]*"?$`)
@@ -101,14 +105,14 @@ func FuzzDescription(f *testing.F) {
 	f.Add("alice", "c-1", "l-1", "lab")
 	f.Add("a\nqueue", "$(x)", ")\nqueue", "\"")
 	f.Fuzz(func(t *testing.T, user, scan, launch, kind string) {
-		b := assemble(Config{Dir: "/d", Instance: "i", Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
+		b := assemble(Config{Dir: "/d", Instance: "i", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
 		describe := func(user, scan, launch, kind string) []string {
 			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), Scan: scan, Launch: launch}
 			lines, err := b.describe(w, record{Run: launch, Login: "a", User: "a", Program: "/p"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return strings.Split(description(head(lines), []row{rowOf(record{Run: launch}, w)}), "\n")
+			return strings.Split(description(head(lines), []row{b.cfg.signet().rowOf(record{Run: launch}, w)}), "\n")
 		}
 		plainScan := ""
 		if scan != "" {
@@ -129,7 +133,7 @@ func FuzzDescription(f *testing.F) {
 			if name != wanted && !row || value != wantedValue && !safeLine.MatchString(got[i]) {
 				t.Errorf("line %d is %q where another's is %q", i, got[i], want[i])
 			}
-			if row && !regexp.MustCompile(`^j-1,[A-Za-z0-9._@%+-]*,-?[0-9]+$`).MatchString(got[i]) {
+			if row && !regexp.MustCompile(`^j-1,[A-Za-z0-9._@%+-]*,-?[0-9]+,[0-9a-f]{64}$`).MatchString(got[i]) {
 				t.Errorf("row %q", got[i])
 			}
 		}
@@ -137,7 +141,7 @@ func FuzzDescription(f *testing.F) {
 }
 
 func TestConfigThatCannotBeWritten(t *testing.T) {
-	good := Config{Dir: "/var/lib/slipway/htcondor", Instance: "a", Logger: slog.New(slog.DiscardHandler)}.filled()
+	good := Config{Dir: "/var/lib/slipway/htcondor", Instance: "a", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled()
 	must(t, good.check())
 	for name, change := range map[string]func(*Config){
 		"relative":      func(c *Config) { c.Dir = "jobs" },
@@ -145,6 +149,8 @@ func TestConfigThatCannotBeWritten(t *testing.T) {
 		"macro":         func(c *Config) { c.Dir = "/$(HOME)" },
 		"instance":      func(c *Config) { c.Instance = `a"` },
 		"no instance":   func(c *Config) { c.Instance = "" },
+		"no key":        func(c *Config) { c.MarkKey = nil },
+		"short key":     func(c *Config) { c.MarkKey = c.MarkKey[:leastKey-1] },
 		"owner":         func(c *Config) { c.Owner = "../x" },
 		"domain":        func(c *Config) { c.Domain = "a b" },
 		"group":         func(c *Config) { c.AccountingGroup = "a\nb" },

@@ -12,7 +12,8 @@ import (
 // returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
 const returnPatience = 10 * time.Minute
 
-// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace.
+// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where it has what nobody
+// else has, it is longer; see askFor.
 const askPatience = 2 * time.Minute
 
 // mostEvictions is how often a start may lose its place before it fails.
@@ -158,10 +159,10 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
-	waits := m.inPhase(e) < m.cfg.Limits.Grace+askPatience
+	waits := m.inPhase(e) < m.askFor(e)
 	switch {
 	case !e.Asked.IsZero():
-		waits = time.Since(e.Asked) < m.wayBack(e)
+		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
 	case e.Kind == Job && e.status.State == "":
 		return false // without a link nothing but its log is lost
 	}
@@ -204,6 +205,16 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 	if now := m.work[e.ID]; now != nil {
 		now.parting = e.Run()
 	}
+}
+
+// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link that is down for
+// a while is no reason to lose that, and no shorter than one that is waited for when it starts.
+func (m *Manager) askFor(e entry) time.Duration {
+	patience := m.cfg.Limits.Grace + askPatience
+	if e.Kind != Job && !e.Up.IsZero() {
+		return max(patience, m.cfg.Limits.Afar)
+	}
+	return patience
 }
 
 // wayBack is how long what a workload leaves may take from its end to this host.

@@ -338,22 +338,6 @@ func TestPartition(t *testing.T) {
 	})(t)
 }
 
-// TestMuteAgentAfar: one that cannot be asked is ended by the batch system in the end.
-func TestMuteAgentAfar(t *testing.T) {
-	inPool(func(t *testing.T, s *distant) {
-		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
-		s.crew.Cut(w.ID)
-		begun := time.Now()
-		w = s.stop(w.ID)
-		if took := time.Since(begun); took > 3*time.Minute || len(s.pool.Held()) > 0 {
-			t.Errorf("it took %s; in the pool %v", took, s.pool.Held())
-		}
-		if !strings.Contains(w.Outcome.Reason, "has not come back") {
-			t.Errorf("%+v", w.Outcome)
-		}
-	})(t)
-}
-
 // TestAgentThatNeverReachesTheService: counted from when it runs.
 func TestAgentThatNeverReachesTheService(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {

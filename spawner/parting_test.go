@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,7 @@ func TestRestartWhileAfarIsStopped(t *testing.T) {
 	t.Run("stopping", inPool(func(t *testing.T, s *distant) {
 		id := s.changed()
 		s.crew.Cut(id)
+		synctest.Wait()
 		s.ask(id)
 		synctest.Wait()
 		s.kill()
@@ -114,4 +116,54 @@ func TestAskedToEndWithoutAnswer(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestMuteAgentAfar: one that cannot be asked is ended by the batch system in the end: soon when nothing can have been changed in it,
+// and else not before a link that is down for a while has come up again.
+func TestMuteAgentAfar(t *testing.T) {
+	tests := map[string]struct {
+		up       bool
+		down     time.Duration // for how long its link is
+		min, max time.Duration
+		kept     bool
+	}{
+		"never up":             {down: time.Hour, min: 2 * time.Minute, max: 3 * time.Minute},
+		"up, down for a while": {up: true, down: 5 * time.Minute, min: 5 * time.Minute, max: 6 * time.Minute, kept: true},
+		"up, down for long":    {up: true, down: 18 * time.Minute, min: 18 * time.Minute, max: 19 * time.Minute, kept: true},
+		"up, down for ever":    {up: true, down: time.Hour, min: 19 * time.Minute, max: 21 * time.Minute},
+	}
+	for name, tt := range tests {
+		t.Run(name, inPool(func(t *testing.T, s *distant) {
+			if !tt.up {
+				s.crew.Boot(func(*spawnertest.Hand) {})
+			}
+			w := s.reach(s.startSession(poolRequest("alice", "one")).ID, map[bool]spawner.Phase{true: spawner.Running, false: spawner.Booting}[tt.up])
+			s.crew.Hand(w.ID).Change("numpy")
+			s.crew.Cut(w.ID)
+			synctest.Wait()
+			begun := time.Now()
+			s.ask(w.ID)
+			time.AfterFunc(tt.down, func() { s.crew.Join(w.ID) })
+			w = s.endsWithin(w.ID, 30*time.Minute)
+			if took := time.Since(begun); took < tt.min || took > tt.max || len(s.pool.Held()) > 0 {
+				t.Errorf("it took %s; in the pool %v", took, s.pool.Held())
+			}
+			lost := strings.Contains(w.Outcome.Reason, "has not come back")
+			if kept := w.Kept == "sha256:notebook+numpy"; kept != tt.kept || lost != (tt.up && !kept) {
+				t.Errorf("kept %q, %+v", w.Kept, w.Outcome)
+			}
+		}))
+	}
+}
+
+// endsWithin waits for what may take longer than reach does.
+func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), most)
+	defer cancel()
+	w, err := s.Await(ctx, admin, id, func(w spawner.Workload) bool { return w.Phase == spawner.Stopped })
+	if err != nil {
+		s.t.Fatalf("%s is %s: %v", id, w.Phase, err)
+	}
+	return w
 }

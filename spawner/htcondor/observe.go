@@ -126,7 +126,7 @@ func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (reco
 	return rec, b.shelf.amend(rec)
 }
 
-// List gives all workloads of this instance that have a job in the queue or a directory here.
+// List gives all workloads of this instance that have a job in the queue or a directory here, but for one whose record cannot be read.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
@@ -153,7 +153,8 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		}
 		rec, known, err := b.shelf.get(id)
 		if err != nil {
-			return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+			b.log.Warn("a job of HTCondor's is not listed", "id", id, "error", err)
+			continue
 		}
 		if j, ok := current(rec, jobs); ok {
 			all[id] = j.observation().Existence

@@ -33,15 +33,14 @@ type record struct {
 
 // end is what is known of the end of a job that has left the queue.
 type end struct {
-	Code    int    `json:"code"`
-	Reason  string `json:"reason,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
-	Evicted bool   `json:"evicted,omitempty"`
-	Host    string `json:"host,omitempty"`
+	Code   int    `json:"code"`
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+	Host   string `json:"host,omitempty"`
 }
 
 func (e end) observation() spawner.Observation {
-	return spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Evicted: e.Evicted, Host: e.Host}
+	return spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Host: e.Host}
 }
 
 const recordFile = "record.json"
@@ -49,76 +48,103 @@ const recordFile = "record.json"
 // shelf has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use.
 type shelf struct {
 	dir  string
-	mu   sync.Mutex // guards held, and is held while a record is written
+	mu   sync.Mutex // guards held, and which files are records
 	held map[spawner.ID]record
 }
 
-// get gives a workload's record; false when it has no directory or none that came to be one.
+// get gives a workload's record; false when it has no directory or none that came to be one. What is no record, such as what a crash of
+// the host has cut off, counts as none.
 func (s *shelf) get(id spawner.ID) (record, bool, error) {
 	s.mu.Lock()
-	r, ok := s.held[id]
-	s.mu.Unlock()
-	if ok {
+	defer s.mu.Unlock()
+	if r, ok := s.held[id]; ok {
 		return r, true, nil
 	}
 	data, err := os.ReadFile(filepath.Join(s.place(id), recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
 	if err != nil {
 		return record{}, false, fmt.Errorf("read the record of %s: %w", id, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.ID != id {
+		return record{}, false, nil
+	}
 	s.held[id] = r
 	return r, true, nil
 }
 
 // put saves a record, whole or not at all.
 func (s *shelf) put(r record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.putLocked(r)
+	return s.save(r, func() bool { return true })
 }
 
-// amend saves what was learnt of a run, unless the workload is in another by now.
+// amend saves what was learnt of a run, unless the workload is in another by now, or is gone.
 func (s *shelf) amend(r record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now, ok := s.held[r.ID]; !ok || now.Run != r.Run {
-		return nil
+	fits := func() bool {
+		now, ok := s.held[r.ID]
+		return ok && now.Run == r.Run
 	}
-	return s.putLocked(r)
+	err := s.save(r, fits)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its directory
+	}
+	return err
 }
 
-func (s *shelf) putLocked(r record) error {
-	data, err := json.Marshal(r)
+// save puts a record in place if it still fits. What takes its time, the disk, is waited for before: others need the lock.
+func (s *shelf) save(r record, fits func() bool) error {
+	part, err := s.write(r)
 	if err != nil {
 		return fmt.Errorf("save the record of %s: %w", r.ID, err)
 	}
-	part := filepath.Join(s.place(r.ID), recordFile+".part")
-	if err := os.WriteFile(part, data, 0o600); err != nil {
-		return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !fits() {
+		return os.Remove(part)
 	}
 	if err := os.Rename(part, filepath.Join(s.place(r.ID), recordFile)); err != nil {
-		return err
+		return errors.Join(err, os.Remove(part))
 	}
 	s.held[r.ID] = r
 	return nil
 }
 
+// write writes a record beside its place, and gives the name. It is on the disk then.
+func (s *shelf) write(r record) (name string, err error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(s.place(r.ID), recordFile+".part-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
 // drop removes all of a workload, the record first: what has none was never submitted.
 func (s *shelf) drop(id spawner.ID) error {
-	s.mu.Lock()
-	delete(s.held, id)
-	s.mu.Unlock()
-	if err := os.Remove(filepath.Join(s.place(id), recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.forget(id); err != nil {
 		return err
 	}
 	return os.RemoveAll(s.place(id))
+}
+
+// forget removes a record, both at once: who reads it in between would bring it back.
+func (s *shelf) forget(id spawner.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.Remove(filepath.Join(s.place(id), recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	delete(s.held, id)
+	return nil
 }
 
 // ids gives the workloads that have a directory.

@@ -1,0 +1,100 @@
+package htcondor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"slipway/spawner"
+)
+
+func newShelf(t *testing.T) *shelf { return &shelf{dir: t.TempDir(), held: map[spawner.ID]record{}} }
+
+// TestDropped: a record that was dropped stays dropped, whoever reads or amends it meanwhile.
+func TestDropped(t *testing.T) {
+	s := newShelf(t)
+	r := record{ID: "j-1", Run: "l-1", User: "alice"}
+	for range 300 {
+		must(t, os.MkdirAll(s.place(r.ID), 0o700))
+		must(t, s.put(r))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for known := true; known; {
+					var err error
+					if _, known, err = s.get(r.ID); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := s.forget(r.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := s.amend(r); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+		if _, known, err := s.get(r.ID); known || err != nil {
+			t.Fatalf("the dead record is back: %v", err)
+		}
+	}
+	must(t, s.drop(r.ID))
+	if err := errors.Join(s.amend(r), s.drop(r.ID)); err != nil || s.has(r.ID) {
+		t.Errorf("what is gone cannot be amended, nor dropped again: %v", err)
+	}
+}
+
+// TestAmended: what was learnt of a run is kept, and not of one that another has followed; nothing else is left beside the record.
+func TestAmended(t *testing.T) {
+	s := newShelf(t)
+	must(t, os.Mkdir(s.place("j-1"), 0o700))
+	must(t, s.put(record{ID: "j-1", Run: "l-2"}))
+	must(t, s.amend(record{ID: "j-1", Run: "l-2", Job: "5.0"}))
+	must(t, s.amend(record{ID: "j-1", Run: "l-1", Job: "4.0"}))
+	again := &shelf{dir: s.dir, held: map[spawner.ID]record{}}
+	if r, known, err := again.get("j-1"); !known || err != nil || r.Job != "5.0" {
+		t.Errorf("%+v, %v, %v", r, known, err)
+	}
+	if files, err := os.ReadDir(s.place("j-1")); err != nil || len(files) != 1 {
+		t.Errorf("there are %v, %v", files, err)
+	}
+}
+
+// TestOddRecords: what is no record is none, and one that cannot be read hides no other workload.
+func TestOddRecords(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	for n, text := range []string{"", `{"id":"j-1","run`, `{}`, `{"id":"j-9","run":"l-9"}`} {
+		l := launch(n)
+		must(t, b.Start(t.Context(), l))
+		must(t, os.WriteFile(filepath.Join(b.shelf.place(l.ID), recordFile), []byte(text), 0o600))
+	}
+	unreadable := launch(7)
+	must(t, b.Start(t.Context(), unreadable))
+	name := filepath.Join(b.shelf.place(unreadable.ID), recordFile)
+	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
+	b = assemble(b.cfg, s.run)
+	all, err := b.List(t.Context())
+	if err != nil || len(all) != 4 {
+		t.Errorf("List() = %v, %v", all, err)
+	}
+	for n := range 4 {
+		if _, known, err := b.shelf.get(launch(n).ID); known || err != nil {
+			t.Errorf("record %d: %v, %v", n, known, err)
+		}
+		must(t, b.Start(t.Context(), launch(n)))
+	}
+	if o, err := b.Observe(t.Context(), unreadable.ID); err == nil {
+		t.Errorf("Observe = %+v", o)
+	}
+	if got := s.names(); len(got) != 5 {
+		t.Errorf("in the queue: %q", got)
+	}
+}

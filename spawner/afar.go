@@ -46,9 +46,11 @@ func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, boo
 		return e, true
 	}
 	if moved {
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
-		if err == nil {
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
+		if err == nil && saved {
 			m.relay(e.ID, "Runs on "+o.Host, 80)
+		}
+		if err == nil {
 			return e, false
 		}
 		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs

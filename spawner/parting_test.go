@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -154,6 +155,25 @@ func TestMuteAgentAfar(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestKeptAfterALongWay: what took long to come back is tried to be kept as often as what came at once.
+func TestKeptAfterALongWay(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		busy := time.Now().Add(20 * time.Minute)
+		s.keep = func() error {
+			if time.Now().Before(busy) {
+				return errs.New(errs.Unavailable, "the library is busy")
+			}
+			return nil
+		}
+		id := s.changed()
+		s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error { h.Exit(143); return nil })
+		s.ask(id)
+		time.Sleep(14 * time.Minute)
+		s.pool.Exit(id, 0)
+		s.keeps(id)
+	})(t)
 }
 
 // endsWithin waits for what may take longer than reach does.

@@ -57,7 +57,8 @@ func (m *Manager) tailOf(ctx context.Context, e entry, from source) (string, err
 	return lastLines(b, tailLines), err
 }
 
-// keepPatience is for how long keeping a session's changes is repeated that does not work.
+// keepPatience is for how long keeping a session's changes is repeated that does not work, counted from the first try: they may have
+// taken long to come back.
 const keepPatience = 10 * time.Minute
 
 // save brings here what came back of a run on another host: a session's changes, as an environment from which it starts the next time,
@@ -75,13 +76,14 @@ func (m *Manager) save(ctx context.Context, e entry, o Observation) error {
 		}
 		return m.noteSaved(ctx, e, "", o)
 	}
+	since := m.keepingSince(e.ID)
 	digest, err := m.keepChanges(ctx, e, r)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errs.Is(err, errs.NotFound):
 		return m.noteSaved(ctx, e, "", o)
-	case err != nil && !hopeless(err) && !errs.Is(err, errs.OverQuota) && m.inPhase(e) < keepPatience:
+	case err != nil && !hopeless(err) && !errs.Is(err, errs.OverQuota) && time.Since(since) < keepPatience:
 		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
 		return err
 	case err != nil:
@@ -89,6 +91,20 @@ func (m *Manager) save(ctx context.Context, e entry, o Observation) error {
 	default:
 		return m.noteSaved(ctx, e, digest, o)
 	}
+}
+
+// keepingSince gives when it was first tried to keep what came back of a session.
+func (m *Manager) keepingSince(id ID) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[id]
+	if now == nil {
+		return time.Now()
+	}
+	if now.keeping.IsZero() {
+		now.keeping = time.Now()
+	}
+	return now.keeping
 }
 
 func (m *Manager) keepChanges(ctx context.Context, e entry, r Remains) (digest string, err error) {
@@ -108,7 +124,7 @@ func (m *Manager) keepChanges(ctx context.Context, e entry, r Remains) (digest s
 // noteSaved notes that what a run has left is here. digest is the environment that holds a session's changes; empty: none came back.
 func (m *Manager) noteSaved(ctx context.Context, e entry, digest string, o Observation) error {
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
-		e.Saved, e.Unkept = true, ""
+		e.Saved, e.Unkept, e.keeping = true, "", time.Time{}
 		if digest != "" {
 			e.Kept = digest
 		}
@@ -139,7 +155,7 @@ func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 	}
 	out.Remedy += "nothing is lost yet, and the next start tries again"
 	return m.changeLocked(ctx, now, func(e *entry) {
-		e.Unkept = why.Error()
+		e.Unkept, e.keeping = why.Error(), time.Time{}
 		e.finish(out)
 	})
 }

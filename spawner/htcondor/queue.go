@@ -21,10 +21,11 @@ type snapshot struct {
 type queue struct {
 	ask func(ctx context.Context) ([]job, error)
 
-	mu     sync.Mutex // guards the fields below
-	latest *snapshot
-	look   *look
-	news   map[spawner.ID]news
+	mu      sync.Mutex // guards the fields below
+	latest  *snapshot
+	failure lapse
+	look    *look
+	news    map[spawner.ID]news
 }
 
 // look is one that goes on.
@@ -32,6 +33,12 @@ type look struct {
 	begun time.Time
 	done  chan struct{}
 	snap  *snapshot
+	err   error
+}
+
+// lapse is the last look that saw nothing.
+type lapse struct {
+	ended time.Time
 	err   error
 }
 
@@ -45,13 +52,18 @@ func newQueue(ask func(context.Context) ([]job, error)) *queue {
 	return &queue{ask: ask, news: map[spawner.ID]news{}}
 }
 
-// since gives a look that began at t or later.
+// since gives a look that began at t or later, or the error of one that has ended after t: while HTCondor does not answer, who is content
+// with what was seen of late does not have it asked again and again.
 func (q *queue) since(ctx context.Context, t time.Time) (*snapshot, error) {
 	for {
 		q.mu.Lock()
 		if q.latest != nil && !q.latest.begun.Before(t) {
 			defer q.mu.Unlock()
 			return q.latest, nil
+		}
+		if q.failure.ended.After(t) {
+			defer q.mu.Unlock()
+			return nil, q.failure.err
 		}
 		l := q.look
 		if l == nil {
@@ -88,6 +100,7 @@ func (q *queue) run(ctx context.Context, l *look) {
 	q.look = nil
 	close(l.done)
 	if l.snap == nil {
+		q.failure = lapse{time.Now(), err}
 		return
 	}
 	q.latest = l.snap

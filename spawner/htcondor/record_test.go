@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"slipway/spawner"
@@ -20,11 +21,11 @@ func TestDropped(t *testing.T) {
 		must(t, os.MkdirAll(s.place(r.ID), 0o700))
 		must(t, s.put(r))
 		var wg sync.WaitGroup
+		var gone atomic.Bool
 		for range 4 {
 			wg.Go(func() {
-				for known := true; known; {
-					var err error
-					if _, known, err = s.get(r.ID); err != nil {
+				for !gone.Load() {
+					if _, _, err := s.get(r.ID); err != nil {
 						t.Error(err)
 					}
 				}
@@ -34,6 +35,7 @@ func TestDropped(t *testing.T) {
 			if err := s.forget(r.ID); err != nil {
 				t.Error(err)
 			}
+			gone.Store(true)
 		})
 		wg.Go(func() {
 			if err := s.amend(r); err != nil {

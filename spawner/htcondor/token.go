@@ -87,6 +87,9 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 	out, err := b.run(ctx, command{name: "condor_token_create", args: []string{
 		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ", "-authz", "WRITE",
 	}})
+	if errs.Is(err, errs.Unavailable) {
+		return "", err
+	}
 	if err != nil {
 		return "", errs.New(errs.Missing, "the service cannot sign tokens of HTCondor: %w", err).
 			With("have the pool's key " + b.cfg.Key + " in the access point's directory of passwords, or name another with htcondor.key")
@@ -109,8 +112,11 @@ func (b *Backend) domain(ctx context.Context) (string, error) {
 		return b.asked, nil
 	}
 	out, err := b.run(ctx, command{name: "condor_config_val", args: []string{"UID_DOMAIN"}})
-	if err != nil {
+	if errs.Is(err, errs.Unavailable) {
 		return "", err
+	}
+	if err != nil {
+		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is not known: %w", err).With("set it, or set htcondor.domain")
 	}
 	if b.asked = strings.TrimSpace(string(out)); !safeWord.MatchString(b.asked) {
 		defer func() { b.asked = "" }()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -103,6 +104,62 @@ func TestOneLookForAll(t *testing.T) {
 			t.Errorf("what is known is not told: %v", err)
 		}
 	})
+}
+
+// TestFailedLooks: while the queue does not answer, it is not asked again by all who come, but by who must know it now.
+func TestFailedLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks, down := 0, errors.New("down")
+		q := newQueue(func(context.Context) ([]job, error) {
+			time.Sleep(time.Minute)
+			looks++
+			return nil, down
+		})
+		const every = 5 * time.Second
+		look := func(t0 time.Time, want error, wantLooks int) {
+			t.Helper()
+			if _, err := q.since(t.Context(), t0); !errors.Is(err, want) || looks != wantLooks {
+				t.Errorf("%v after %d looks, want %v after %d", err, looks, want, wantLooks)
+			}
+		}
+		for range 10 {
+			look(since(every), down, 1)
+		}
+		look(time.Now(), down, 2)
+		time.Sleep(every - time.Nanosecond)
+		look(since(every), down, 2)
+		time.Sleep(time.Nanosecond)
+		look(since(every), down, 3)
+		down = nil
+		look(since(every), q.failure.err, 3)
+		look(time.Now(), nil, 4)
+		look(since(2*time.Minute), nil, 4)
+	})
+}
+
+// TestMintFails: that a command did not answer is not taken for a key that is not there.
+func TestMintFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command string
+		err     error
+		want    errs.Kind
+	}{
+		"no answer":               {"condor_token_create", errs.New(errs.Unavailable, "HTCondor did not answer in time"), errs.Unavailable},
+		"no key":                  {"condor_token_create", errors.New("cannot read the key"), errs.Missing},
+		"no answer on the domain": {"condor_config_val", errs.New(errs.Unavailable, "it was ended from outside"), errs.Unavailable},
+		"no domain":               {"condor_config_val", errors.New("not defined: UID_DOMAIN"), errs.Missing},
+	} {
+		b := inMemory(t, Config{}, func(_ context.Context, c command) ([]byte, error) {
+			if c.name == tc.command {
+				return nil, tc.err
+			}
+			return []byte("slipway.test"), nil
+		})
+		b.cfg.Domain = ""
+		if _, err := b.mint(t.Context(), "alice"); !errs.Is(err, tc.want) || strings.Contains(fmt.Sprint(err), "password") != (name == "no key") {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
 }
 
 // TestBatches: what comes while others are done is done next, together; who gives up before is left out.

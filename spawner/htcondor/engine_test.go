@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -437,6 +438,7 @@ func TestOddFiles(t *testing.T) {
 	must(t, os.Symlink("../../record.json", filepath.Join(out, "changes.pack")))
 	must(t, os.Symlink("/etc", filepath.Join(out, "files")))
 	must(t, os.WriteFile(filepath.Join(out, "end.json"), []byte(`{"exit_code":9999,"reason":"a\u001b[2Jb\nc","host":"`+strings.Repeat("h", 5000)+`"}`), 0o600))
+	owned(t, filepath.Join(out, "end.json"))
 	o, err := b.Observe(t.Context(), l.ID)
 	if err != nil || o.ExitCode != 255 || strings.ContainsAny(o.Reason, "\x1b\n") || len(o.Host) > 300 {
 		t.Errorf("%+v, %v", o, err)
@@ -452,6 +454,56 @@ func TestOddFiles(t *testing.T) {
 	_, _, err4 := r.File(t.Context(), "../log")
 	if !errs.Is(err, errs.NotFound) || !errs.Is(err2, errs.NotFound) || !errs.Is(err3, errs.NotFound) || !errs.Is(err4, errs.Invalid) {
 		t.Errorf("links are followed: %v, %v, %v, %v", err, err2, err3, err4)
+	}
+}
+
+// owned makes a file the account's to which its sandbox was given, as HTCondor does what comes back.
+func owned(t *testing.T, name string) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		must(t, os.Lchown(name, 4711, 4711))
+	}
+}
+
+// TestWhoseFiles: of the files in a sandbox only those are read that are its account's and have no other name, and of a log no more than
+// a worker brings back.
+func TestWhoseFiles(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	l := launch(1)
+	must(t, b.Start(t.Context(), l))
+	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
+	pause(t.Context(), 2*b.cfg.PollEvery)
+	out := filepath.Join(b.shelf.place(l.ID), boxDir, "out")
+	log := filepath.Join(out, "log")
+	for name, text := range map[string]string{filepath.Join(out, "end.json"): `{"exit_code":3}`, log: "hello"} {
+		must(t, os.WriteFile(name, []byte(text), 0o600))
+		owned(t, name)
+	}
+	must(t, os.Truncate(log, mostLog+10))
+	r, err := b.Remains(t.Context(), l.ID)
+	must(t, err)
+	for _, tc := range []struct{ from, want int64 }{{mostLog - 3, 3}, {mostLog, 0}, {mostLog + 5, 0}} {
+		f, err := r.Log(t.Context(), tc.from)
+		must(t, err)
+		if n, err := io.Copy(io.Discard, f); n != tc.want || err != nil {
+			t.Errorf("from %d there are %d bytes, %v; want %d", tc.from, n, err, tc.want)
+		}
+		must(t, f.Close())
+	}
+	if size := r.Status().LogSize; size != mostLog {
+		t.Errorf("the log is told to have %d bytes", size)
+	}
+	must(t, os.Link(log, filepath.Join(out, "other")))
+	if _, err := r.Log(t.Context(), 0); !errs.Is(err, errs.NotFound) {
+		t.Errorf("a file with two names is read: %v", err)
+	}
+	must(t, os.Remove(filepath.Join(out, "other")))
+	if os.Geteuid() == 0 {
+		must(t, os.Lchown(log, 4712, 4712))
+		if _, err := r.Log(t.Context(), 0); !errs.Is(err, errs.NotFound) {
+			t.Errorf("another account's file is read: %v", err)
+		}
 	}
 }
 

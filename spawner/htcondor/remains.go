@@ -23,6 +23,7 @@ const (
 	mostEnd  = 1 << 20
 	mostSaid = 4 << 20
 	mostTail = 64 << 10
+	mostLog  = 257 << 20 // no worker brings more back
 )
 
 // box is a sandbox.
@@ -30,7 +31,8 @@ type box string
 
 func (b *Backend) box(r record) box { return box(filepath.Join(b.shelf.place(r.ID), boxDir)) }
 
-// open opens a regular file that came back. No link in the sandbox leads out of it.
+// open opens a regular file that came back. No link in the sandbox leads out of it, and the file is the account's to which the sandbox
+// was given, in which alone it stands: a second name of somebody else's file is none that came back.
 func (b box) open(name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(string(b))
 	if err != nil {
@@ -42,13 +44,27 @@ func (b box) open(name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+	own, err2 := root.Stat(".")
+	if err = errors.Join(err, err2); err == nil {
+		err = cameBack(info, own)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, info.Size(), nil
+}
+
+// cameBack refuses what cannot have come back into a sandbox.
+func cameBack(file, sandbox fs.FileInfo) error {
+	f, ok := file.Sys().(*syscall.Stat_t)
+	b, ok2 := sandbox.Sys().(*syscall.Stat_t)
+	switch {
+	case !file.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	case !ok || !ok2 || f.Nlink != 1 || f.Uid != b.Uid:
+		return errors.New("it is not the job's own")
+	}
+	return nil
 }
 
 // read reads a small file that came back.
@@ -148,7 +164,7 @@ func (r remains) lastWord() (control.Status, error) {
 	}
 	s := control.Status{State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, Started: e.Started, Ended: e.Ended}
 	if f, size, err := r.open(worker.LogFile); err == nil {
-		s.LogSize = size
+		s.LogSize = min(size, mostLog)
 		return s, f.Close()
 	}
 	return s, nil
@@ -166,7 +182,10 @@ func (r remains) Log(_ context.Context, from int64) (io.ReadCloser, error) {
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return nil, errors.Join(errs.Bad("from", from, "an offset of 0 or more"), f.Close())
 	}
-	return f, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(f, mostLog-from), f}, nil
 }
 
 // File opens an output file.

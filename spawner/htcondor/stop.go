@@ -15,7 +15,7 @@ import (
 const stopLook = 250 * time.Millisecond
 
 // Stop removes a workload's job from the queue and waits until nothing of it runs. The job is asked to end and has for that what it was
-// submitted with, Config.Grace; grace counts only in so far as a job that has ended by itself within it keeps its outcome.
+// submitted with, Config.Grace: HTCondor is told of none at its removal.
 func (b *Backend) Stop(ctx context.Context, id spawner.ID, _ time.Duration) error {
 	if err := b.knows(id); err != nil {
 		return err

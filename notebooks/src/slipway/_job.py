@@ -6,7 +6,6 @@ import codecs
 import html
 import json
 import pickle
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
 from ._models import Job, Outcome
+from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation
 from ._site import JobFile
@@ -131,13 +131,10 @@ class JobHandle:
 
     def wait(self, timeout: float | None = None) -> JobHandle:
         """Wait until the job has ended; raise TimeoutError when that takes longer than ``timeout`` seconds."""
-        end = None if timeout is None else time.monotonic() + timeout
-        pause = 0.1
+        patience = Patience(timeout, 0.1)
         while not self.record.ended:
-            if end is not None and time.monotonic() + pause > end:
+            if not patience.pause():
                 raise TimeoutError(f"job {self.id} is {self._record.state} after {timeout} s; it runs on")
-            time.sleep(pause)
-            pause = min(pause * 1.5, 2.0)
         return self
 
     def cancel(self) -> JobHandle:

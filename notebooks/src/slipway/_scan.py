@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -11,6 +10,7 @@ from ._client import Client
 from ._envs import Table
 from ._job import GridError, JobHandle
 from ._models import Job
+from ._patience import Patience
 from ._scans import Explanation, Scan, ScanChange
 
 _SHOWN = 50
@@ -108,14 +108,11 @@ class ScanHandle:
 
         It raises TimeoutError when that takes longer than ``timeout`` seconds; the points run on.
         """
-        end = None if timeout is None else time.monotonic() + timeout
-        pause = 0.2
+        patience = Patience(timeout, 0.2)
         while not self.record.ended:
             each(self._record)
-            if end is not None and time.monotonic() + pause > end:
+            if not patience.pause():
                 raise TimeoutError(f"scan {self.id} after {timeout} s: {self._record.words()}; it runs on")
-            time.sleep(pause)
-            pause = min(pause * 1.5, 2.0)
         return self
 
     def cancel(self) -> ScanChange:

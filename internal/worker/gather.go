@@ -12,12 +12,8 @@ import (
 	"slipway/internal/agent/control"
 )
 
-// What is brought back at most. All of it may be anything: it is the user's.
-const (
-	maxStatus = 4 << 20
-	maxLog    = 257 << 20 // more than an agent keeps
-	maxFiles  = 10_000
-)
+// maxFiles is how many of a job's files are brought back at most.
+const maxFiles = 10_000
 
 // remains says what of a run was put where it comes back from.
 type remains struct {
@@ -37,7 +33,7 @@ func (w *worker) gather() remains {
 	}
 	last := w.box.path(runDir, filepath.Base(control.LastDir))
 	if plainDir(last) {
-		g.status = g.move(filepath.Join(last, filepath.Base(control.LastStatus)), StatusFile, maxStatus)
+		g.status = g.move(filepath.Join(last, filepath.Base(control.LastStatus)), StatusFile, MaxStatus)
 		if w.plan.Session {
 			g.pack = g.move(filepath.Join(last, filepath.Base(control.LastPack)), PackFile, -1)
 		}
@@ -98,13 +94,13 @@ func (g *gatherer) printed() {
 			g.miss("the beginning of the output", err)
 		}
 	}
-	if st, err := os.Lstat(log); err == nil && st.Mode().IsRegular() && st.Size() > maxLog {
-		if err := os.Truncate(log, maxLog); err != nil {
+	if st, err := os.Lstat(log); err == nil && st.Mode().IsRegular() && st.Size() > MaxLog {
+		if err := os.Truncate(log, MaxLog); err != nil {
 			g.miss("the output", err)
 			return
 		}
 	}
-	if st, err := os.Lstat(log); g.move(log, LogFile, maxLog) && err == nil {
+	if st, err := os.Lstat(log); g.move(log, LogFile, MaxLog) && err == nil {
 		g.log = st.Size()
 	}
 }
@@ -123,7 +119,7 @@ func appendTo(name, more string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(to, io.LimitReader(from, maxLog))
+	_, err = io.Copy(to, io.LimitReader(from, MaxLog))
 	return errors.Join(err, to.Close())
 }
 

@@ -27,6 +27,12 @@ const (
 	PackFile   = "changes.pack" // a session's changes, as package images/pack streams them
 )
 
+// How many bytes of them are brought back at most. All of it may be anything: it is the user's.
+const (
+	MaxStatus = 4 << 20
+	MaxLog    = 257 << 20 // more than an agent keeps
+)
+
 // Plan is all that the worker needs to know. It holds no secret.
 type Plan struct {
 	ID        string `json:"id"`

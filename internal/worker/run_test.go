@@ -52,7 +52,7 @@ func TestHostileRemains(t *testing.T) {
 	if code != 1 || !strings.Contains(e.Tail, "large was left behind: it has 2000000000 bytes") {
 		t.Errorf("code %d, end %+v", code, e)
 	}
-	if st, err := os.Stat(n.at(OutDir, LogFile)); err != nil || st.Size() != maxLog {
+	if st, err := os.Stat(n.at(OutDir, LogFile)); err != nil || st.Size() != MaxLog {
 		t.Errorf("the log: %v, %v", st.Size(), err)
 	}
 	if st, err := os.Stat(n.at(OutDir, FilesDir, "kept")); err != nil || st.Mode().Perm() != 0o600 {
@@ -60,7 +60,7 @@ func TestHostileRemains(t *testing.T) {
 	}
 	// The agent's own word lies behind a link, so the worker speaks for it.
 	got := n.status()
-	want := control.Status{Launch: "l1", State: control.Exited, ExitCode: 1, Reason: e.Reason, LogSize: maxLog, Files: []control.File{{Name: "kept", Size: 2}, {Name: "naïve name", Size: 3}}}
+	want := control.Status{Launch: "l1", State: control.Exited, ExitCode: 1, Reason: e.Reason, LogSize: MaxLog, Files: []control.File{{Name: "kept", Size: 2}, {Name: "naïve name", Size: 3}}}
 	got.Started, got.Ended = time.Time{}, time.Time{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

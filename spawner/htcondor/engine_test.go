@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/worker"
 	"slipway/spawner"
 )
 
@@ -480,10 +481,10 @@ func TestWhoseFiles(t *testing.T) {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
 		owned(t, name)
 	}
-	must(t, os.Truncate(log, mostLog+10))
+	must(t, os.Truncate(log, worker.MaxLog+10))
 	r, err := b.Remains(t.Context(), l.ID)
 	must(t, err)
-	for _, tc := range []struct{ from, want int64 }{{mostLog - 3, 3}, {mostLog, 0}, {mostLog + 5, 0}} {
+	for _, tc := range []struct{ from, want int64 }{{worker.MaxLog - 3, 3}, {worker.MaxLog, 0}, {worker.MaxLog + 5, 0}} {
 		f, err := r.Log(t.Context(), tc.from)
 		must(t, err)
 		if n, err := io.Copy(io.Discard, f); n != tc.want || err != nil {
@@ -491,7 +492,7 @@ func TestWhoseFiles(t *testing.T) {
 		}
 		must(t, f.Close())
 	}
-	if size := r.Status().LogSize; size != mostLog {
+	if size := r.Status().LogSize; size != worker.MaxLog {
 		t.Errorf("the log is told to have %d bytes", size)
 	}
 	must(t, os.Link(log, filepath.Join(out, "other")))

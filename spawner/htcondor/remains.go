@@ -21,9 +21,7 @@ import (
 // What is borne of files that came back: they are the user's, who may have put anything there.
 const (
 	mostEnd  = 1 << 20
-	mostSaid = 4 << 20
 	mostTail = 64 << 10
-	mostLog  = 257 << 20 // no worker brings more back
 )
 
 // box is a sandbox.
@@ -152,7 +150,7 @@ func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, 
 
 // lastWord is the agent's last status; where it has left none, its worker's account in the form of one.
 func (r remains) lastWord() (control.Status, error) {
-	data, err := r.read(worker.StatusFile, mostSaid)
+	data, err := r.read(worker.StatusFile, worker.MaxStatus)
 	if err == nil {
 		if s, err := control.ParseStatus(data); err == nil && s.State == control.Exited {
 			return s, nil
@@ -164,7 +162,7 @@ func (r remains) lastWord() (control.Status, error) {
 	}
 	s := control.Status{State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, Started: e.Started, Ended: e.Ended}
 	if f, size, err := r.open(worker.LogFile); err == nil {
-		s.LogSize = min(size, mostLog)
+		s.LogSize = min(size, worker.MaxLog)
 		return s, f.Close()
 	}
 	return s, nil
@@ -185,7 +183,7 @@ func (r remains) Log(_ context.Context, from int64) (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(f, mostLog-from), f}, nil
+	}{io.LimitReader(f, worker.MaxLog-from), f}, nil
 }
 
 // File opens an output file.

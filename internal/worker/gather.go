@@ -18,7 +18,7 @@ const maxFiles = 10_000
 // remains says what of a run was put where it comes back from.
 type remains struct {
 	status bool  // the agent has left its last word
-	pack   bool  // a session's changes
+	pack   int64 // bytes of a session's changes; 0: there are none
 	log    int64 // bytes of output
 	list   []control.File
 	missed string // lines on what had to stay
@@ -35,7 +35,7 @@ func (w *worker) gather() remains {
 	if plainDir(last) {
 		g.status = g.move(filepath.Join(last, filepath.Base(control.LastStatus)), StatusFile, MaxStatus)
 		if w.plan.Session {
-			g.pack = g.move(filepath.Join(last, filepath.Base(control.LastPack)), PackFile, -1)
+			g.changes(filepath.Join(last, filepath.Base(control.LastPack)))
 		}
 	}
 	g.printed()
@@ -81,6 +81,13 @@ func (g *gatherer) move(from, name string, limit int64) bool {
 		g.miss(name, err)
 	}
 	return err == nil
+}
+
+// changes brings a session's. The agent has packed them, and an empty file is no pack.
+func (g *gatherer) changes(from string) {
+	if st, err := os.Lstat(from); g.move(from, PackFile, -1) && err == nil {
+		g.pack = st.Size()
+	}
 }
 
 // printed brings the app's output, whose beginning is in a second file when only its end was kept.

@@ -134,7 +134,7 @@ func TestSessionWithoutRoom(t *testing.T) {
 	s.begin(t, n, "dd if=/dev/urandom of=/opt/large bs=1M count=6 2>/dev/null")
 	must(t, s.client.End(t.Context()))
 	_, e := n.wait()
-	if !strings.Contains(e.Reason, "could not be kept") || !strings.Contains(e.Tail, "no space left on device") || !strings.Contains(n.status().Reason, "is lost: ") {
+	if e.PackSize != 0 || !strings.Contains(e.Reason, "could not be kept") || !strings.Contains(e.Tail, "no space left on device") || !strings.Contains(n.status().Reason, "is lost: ") {
 		t.Errorf("%+v, %+v", e, n.status())
 	}
 	if _, err := os.Stat(n.at(OutDir, PackFile)); !errors.Is(err, os.ErrNotExist) {

@@ -63,10 +63,13 @@ type Image struct {
 
 // End is how a run ended, in the worker's words.
 type End struct {
-	ExitCode int       `json:"exit_code"`
-	Reason   string    `json:"reason,omitempty"` // why it could not run, or was ended; empty: the agent's status says all
-	Remedy   string    `json:"remedy,omitempty"`
-	Tail     string    `json:"tail,omitempty"` // the last lines of Apptainer and of the agent
+	ExitCode int    `json:"exit_code"`
+	Reason   string `json:"reason,omitempty"` // why it could not run, or was ended; empty: the agent's status says all
+	Remedy   string `json:"remedy,omitempty"`
+	Tail     string `json:"tail,omitempty"` // the last lines of Apptainer and of the agent
+	// PackSize is how many bytes PackFile has; 0: there is none. One that comes back with fewer was cut off on its way; whatever else may
+	// befall it shows in the sum at its end.
+	PackSize int64     `json:"pack_size,omitempty"`
 	Host     string    `json:"host"`
 	Started  time.Time `json:"started"` // by the node's clock
 	Ended    time.Time `json:"ended"`

@@ -135,6 +135,9 @@ func TestSession(t *testing.T) {
 		t.Errorf("code %d, end %+v", code, e)
 	}
 	got := n.out(PackFile)
+	if e.PackSize != int64(len(got)) || len(got) == 0 {
+		t.Errorf("%d bytes came back, and it tells of %d", len(got), e.PackSize)
+	}
 	for _, name := range []string{"new", "grows", "old"} {
 		if !strings.Contains(got, name) {
 			t.Errorf("%s is not in what came back (%d bytes)", name, len(got))

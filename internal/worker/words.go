@@ -46,7 +46,7 @@ const noContainerCode = 255
 // account is the end of a run that had begun.
 func (w *worker) account(h how, left remains, memory string) End {
 	e := w.end(h.code, "", "")
-	e.Tail = h.tail + left.missed
+	e.Tail, e.PackSize = h.tail+left.missed, left.pack
 	switch {
 	case h.late:
 		e.Reason, e.Remedy = fmt.Sprintf("time limit of %s reached", w.plan.TimeLimit), "ask for more time: --time"
@@ -57,7 +57,7 @@ func (w *worker) account(h how, left remains, memory string) End {
 		e.Reason = "it was asked to end by the batch system"
 	case e.ExitCode != 0 && w.box.full():
 		e.Reason, e.Remedy = fullDisk, moreDisk
-	case left.status && w.plan.Session && !left.pack:
+	case left.status && w.plan.Session && left.pack == 0:
 		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", "what is in its home is there still"
 	case left.status:
 	case h.code > 128 && h.code < noContainerCode:

@@ -13,7 +13,7 @@ import (
 const wrapper = `#!/bin/bash
 pool='%[1]s'
 read -r pid <"$pool/%[2]s"
-case $(pwd)/ in "$pool"/*) there=$(pwd) ;; *) there=/ ;; esac # what is elsewhere is not to be seen there
+case $(pwd)/ in %[4]s) there=$(pwd) ;; *) there=/ ;; esac # what is elsewhere is not to be seen there
 for name in $(compgen -e); do
   case $name in _CONDOR_* | BEARER_TOKEN_FILE | CONDOR_CONFIG) ;; *) unset "$name" ;; esac
 done
@@ -22,9 +22,13 @@ exec /usr/bin/nsenter --target "$pid" --mount --uts --ipc --net --wdns="$there" 
 `
 
 // makeCommands writes a wrapper, and a link to it for each of HTCondor's commands.
-func (p *Pool) makeCommands(Options) error {
+func (p *Pool) makeCommands(o Options) error {
 	first := filepath.Join(p.Bin, ".enter")
-	text := fmt.Sprintf(wrapper, p.Dir, "etc/"+Main+".pid", machinePath)
+	var seen []string
+	for _, dir := range append([]string{p.Dir}, o.Share...) {
+		seen = append(seen, "'"+dir+"'/*")
+	}
+	text := fmt.Sprintf(wrapper, p.Dir, "etc/"+Main+".pid", machinePath, strings.Join(seen, "|"))
 	if err := os.WriteFile(first, []byte(text), 0o755); err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@
 //		dir := pool.TempDir(t)           // here and at the access point, at the same path
 //		...
 //
-// Start gives a pool of the test's own, with workers or a configuration of its own. The access point is this host as far as a program
+// Start gives a pool of the test's own, with workers or a configuration of its own, and New one to a program that is no test, as
+// deploy/dev/pool. The access point is this host as far as a program
 // can tell: the commands in Pool.Bin (condor_submit, condor_q, condor_token_create ...) run there with the caller's working directory
 // and HTCondor's variables, as root; jobs' files lie below Pool.Dir, which has the same path there. Outside of Pool.Dir it shares no
 // file with this host. What workers can reach of this host is Pool.Address, and nothing beyond: listen there.
@@ -50,6 +51,9 @@ type Options struct {
 	Workers []Worker
 	Config  string // more of HTCondor's configuration for the pool's own machine
 	CPUs    int    // of the pool's own machine, as it tells; 0: 16. -1: it runs no jobs, only the workers do
+	// Share are more directories of this host that the access point sees, at the same paths.
+	Share []string
+	Users map[string]int // accounts that all machines have from the beginning: uids by name
 }
 
 // Worker is one more machine that runs jobs.
@@ -91,7 +95,7 @@ const pace = 400 * time.Millisecond
 func Start(t testing.TB, o Options) *Pool {
 	t.Helper()
 	testenv.Need(t, testenv.HTCondor)
-	p, err := start(o)
+	p, err := New(o)
 	t.Cleanup(func() {
 		if t.Failed() {
 			p.tell(t)
@@ -106,8 +110,8 @@ func Start(t testing.TB, o Options) *Pool {
 	return p
 }
 
-// start gives the pool also when it fails, for then there is something to close.
-func start(o Options) (*Pool, error) {
+// New gives a pool that ends with Close, or with the program. It gives one also when it fails, for then there is something to close.
+func New(o Options) (*Pool, error) {
 	p := &Pool{mark: newMark(), machines: map[string]*machine{}, accounts: map[string]int{}}
 	p.Dir = "/var/tmp/slipway-pool-" + p.mark // short: sockets lie below it
 	p.Bin = filepath.Join(p.Dir, "bin")
@@ -118,7 +122,7 @@ func start(o Options) (*Pool, error) {
 	if p.reaper, err = newReaper(p.mark, p.Dir); err != nil {
 		return p, err
 	}
-	for _, step := range []func(Options) error{p.makeDirs, p.makeNetwork, p.startMachines, p.makeCommands, p.awaitSlots} {
+	for _, step := range []func(Options) error{p.makeDirs, p.makeNetwork, p.startMachines, p.makeUsers, p.makeCommands, p.awaitSlots} {
 		if err := step(o); err != nil {
 			return p, fmt.Errorf("start a pool: %w", err)
 		}

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 const victim = "SLIPWAY_CONDORTEST_VICTIM"
 
 func beVictim() int {
-	p, err := start(Options{CPUs: 1})
+	p, err := New(Options{CPUs: 1})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

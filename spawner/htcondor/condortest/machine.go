@@ -94,7 +94,11 @@ func (p *Pool) startMachines(o Options) error {
 		daemons += ", STARTD"
 	}
 	own := "DAEMON_LIST = " + daemons + "\n" + room(max(cpus, 1)) + simulatedGPUs + o.Config
-	if err := p.startMachine(Worker{Name: Main, Config: own, Shared: true}); err != nil {
+	access := Worker{Name: Main, Config: own, Shared: true}
+	for _, dir := range o.Share {
+		access.Binds = append(access.Binds, dir+":"+dir)
+	}
+	if err := p.startMachine(access); err != nil {
 		return err
 	}
 	for _, w := range o.Workers {

@@ -41,7 +41,7 @@ func (s *Shared) Close() error {
 func (s *Shared) Pool(t testing.TB) *Pool {
 	t.Helper()
 	testenv.Need(t, testenv.HTCondor)
-	s.once.Do(func() { s.pool, s.err = start(s.Options) })
+	s.once.Do(func() { s.pool, s.err = New(s.Options) })
 	if s.err != nil {
 		s.pool.tell(t)
 		t.Fatal(s.err)

@@ -1,6 +1,7 @@
 package condortest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,20 +19,38 @@ func (p *Pool) AddUser(t testing.TB, name string, uid int) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.addUser(name, uid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addUser is for who holds the pool.
+func (p *Pool) addUser(name string, uid int) error {
 	if known, ok := p.accounts[name]; ok && known != uid {
-		t.Fatalf("%s has uid %d in this pool, and not %d", name, known, uid)
+		return fmt.Errorf("%s has uid %d in this pool, and not %d", name, known, uid)
 	} else if ok {
-		return
+		return nil
 	}
 	for _, m := range p.machines {
 		if m.down {
 			continue
 		}
 		if err := m.addAccount(name, uid); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	p.accounts[name] = uid
+	return nil
+}
+
+// makeUsers makes the accounts that a pool begins with.
+func (p *Pool) makeUsers(o Options) error {
+	for name, uid := range o.Users {
+		if err := p.addUser(name, uid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addAccount makes one that may be there already.

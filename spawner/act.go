@@ -167,6 +167,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
 	if err == nil {
+		m.rebuffs.send(now.client(), now.ID)
 		m.noteLocked(now, Event{Percent: 10, Message: "Leased " + now.leased()})
 	}
 	return err

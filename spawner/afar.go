@@ -63,7 +63,7 @@ func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, boo
 	}
 	now.seen = o
 	if now.Phase == Starting && o.Existence.alive() {
-		now.started = true // whoever asked for it, and whatever was heard of that
+		m.takenLocked(now) // whoever asked for it, and whatever was heard of that
 	}
 	if o.Existence == Up && now.startedAt.IsZero() {
 		now.startedAt = time.Now()

@@ -143,6 +143,7 @@ type Manager struct {
 	ledger    ledger
 	slices    sliceBook
 	doubts    doubts // of parts of GPUs
+	rebuffs   rebuffs
 	releases  map[line]releases
 	strangers map[string]map[launch]bool // of the last muster, by hub
 	strange   map[string]int             // how many of them were strangers before, by hub
@@ -186,7 +187,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
 	}
 	for _, b := range cfg.Backends {
@@ -433,6 +434,9 @@ func (m *Manager) enteredLocked(before Workload, e *entry) {
 	freed := before.Phase.Active() && before.Phase != Pending && !e.Phase.Active()
 	if freed {
 		m.releases[before.line()] = m.releases[before.line()].add(time.Now())
+	}
+	if e.Phase != Leased && e.Phase != Starting {
+		m.rebuffs.left(e.client(), e.ID, freed, time.Now())
 	}
 	if left := before.waits() && !e.waits(); left || freed || before.Slice != nil && e.Slice == nil {
 		m.wakeHeadsLocked()

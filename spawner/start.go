@@ -41,6 +41,8 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	case e.Remote && errs.Is(err, errs.Unavailable):
 		m.relay(e.ID, "The backend "+e.Backend+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
 		return err
+	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
+		return m.rebuffed(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
@@ -60,7 +62,7 @@ func (m *Manager) noteStarted(e entry) {
 	if now == nil || now.Launch != e.Launch || now.Moves != e.Moves {
 		return
 	}
-	if now.started = true; !now.Remote {
+	if m.takenLocked(now); !now.Remote {
 		now.startedAt = time.Now()
 		m.noteLocked(now, Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
 	}

@@ -71,7 +71,7 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 		return Queue{}, grant{}
 	}
 	q := Queue{Place: at + 1, Estimate: m.estimateLocked(e.line(), at+1)}
-	if q.Lacks = m.ledger.lacksOwn(e.Backend, e.owner()); q.Lacks != "" {
+	if q.Lacks = m.whyBarredLocked(e.client()); q.Lacks != "" {
 		return q, grant{}
 	}
 	if at > 0 && m.headLocked(e.line()) != e {
@@ -92,7 +92,7 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 func (m *Manager) headLocked(l line) *entry {
 	stuck := map[gpu.Request]bool{}
 	for _, t := range m.index.lines[l] {
-		if m.ledger.full(l.backend, t.of) {
+		if m.barredLocked(client{l.backend, t.of}) {
 			continue
 		}
 		e := m.work[t.id]
@@ -122,7 +122,7 @@ func (m *Manager) stuckLocked(r gpu.Request) bool {
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
 		older := m.headLocked(l)
-		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.gpuHere()) || m.ledger.full(l.backend, older.owner()) {
+		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.gpuHere()) || m.barredLocked(older.client()) {
 			continue
 		}
 		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""

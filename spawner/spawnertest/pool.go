@@ -25,6 +25,7 @@ var _ spawner.Remote = (*Pool)(nil)
 type hall struct {
 	mu     sync.Mutex // guards the fields below
 	full   bool
+	most   int // of one user; 0: not limited
 	hosts  int
 	refuse error
 	left   map[spawner.ID]*left
@@ -53,6 +54,32 @@ func (p *Pool) Fill(full bool) {
 			p.Dispatch(id)
 		}
 	}
+}
+
+// Limit has Start take no more workloads of one user at once from now on, with errs.OverQuota; 0: all.
+func (p *Pool) Limit(most int) {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	p.most = most
+}
+
+// hasRoom refuses a user's workload who has as many as she may.
+func (p *Pool) hasRoom(l spawner.Launch) error {
+	p.hall.mu.Lock()
+	most := p.most
+	p.hall.mu.Unlock()
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	has := 0
+	for id, w := range p.workloads {
+		if id != l.ID && w.launch.Owner == l.Owner {
+			has++
+		}
+	}
+	if most > 0 && has >= most {
+		return errs.New(errs.OverQuota, "you have %d of the %d jobs that one user may have", has, most).With("wait until one has ended")
+	}
+	return nil
 }
 
 // Refuse has Judge answer so from now on.
@@ -95,6 +122,9 @@ func (p *Pool) Start(ctx context.Context, l spawner.Launch) error {
 		return err
 	}
 	if err := wait(ctx, p.cfg.StartTime); err != nil {
+		return fmt.Errorf("start %s: %w", l.ID, err)
+	}
+	if err := p.hasRoom(l); err != nil {
 		return fmt.Errorf("start %s: %w", l.ID, err)
 	}
 	adopted, err := p.enqueue(l)

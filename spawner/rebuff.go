@@ -1,0 +1,141 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// For how long nobody of a user's is sent to a Remote that takes no more of hers: longer each time, unless one of hers ends there.
+const (
+	leastRebuff = 5 * time.Second
+	mostRebuff  = 5 * time.Minute
+)
+
+// freely is how many may be sent at once to a Remote that counts as one that takes them all again.
+const freely = 64
+
+// rebuffs are the Remotes that have said that they take no more of a user's workloads now. All of hers wait in line then, and the first
+// of them is sent from time to time to see. They are lost with the service, which costs a repetition. The Manager's lock guards them.
+type rebuffs map[client]*rebuff
+
+// client is a user of a backend.
+type client struct {
+	backend string
+	of      owner
+}
+
+func (w Workload) client() client { return client{w.Backend, w.owner()} }
+
+type rebuff struct {
+	why   string
+	pause time.Duration
+	until time.Time   // nobody is sent before
+	room  int         // how many may be on their way then: twice as many after each that was taken
+	sent  map[ID]bool // who are on their way
+}
+
+// shut reports whether none of a user's may be sent at now.
+func (r rebuffs) shut(c client, now time.Time) bool {
+	b := r[c]
+	return b != nil && (now.Before(b.until) || len(b.sent) >= b.room)
+}
+
+// add notes at now that id was not taken, and gives the time until one is sent again.
+func (r rebuffs) add(c client, id ID, why string, now time.Time) time.Duration {
+	maps.DeleteFunc(r, func(_ client, b *rebuff) bool { return now.Sub(b.until) > time.Hour && len(b.sent) == 0 })
+	b := r[c]
+	if b == nil {
+		b = &rebuff{sent: map[ID]bool{}}
+		r[c] = b
+	}
+	delete(b.sent, id)
+	if b.why = why; !now.Before(b.until) { // otherwise it was on its way already when another was refused
+		b.pause = min(max(2*b.pause, leastRebuff), mostRebuff)
+		b.until, b.room = now.Add(b.pause), 1
+	}
+	return b.until.Sub(now)
+}
+
+// send notes that id is on its way.
+func (r rebuffs) send(c client, id ID) {
+	if b := r[c]; b != nil {
+		b.sent[id] = true
+	}
+}
+
+// taken notes that id was taken. It reports true when it was sent to see whether it would be: then there is room again.
+func (r rebuffs) taken(c client, id ID) bool {
+	b := r[c]
+	if b == nil || !b.sent[id] {
+		return false
+	}
+	delete(b.sent, id)
+	if b.pause, b.room = 0, 2*b.room; b.room > freely {
+		delete(r, c)
+	}
+	return true
+}
+
+// left notes at now that id is on its way no more. ended says that it has ended where it was taken: there may be room again.
+func (r rebuffs) left(c client, id ID, ended bool, now time.Time) {
+	b := r[c]
+	if b == nil {
+		return
+	}
+	if delete(b.sent, id); ended && now.Before(b.until) {
+		b.until = now
+	}
+}
+
+// rebuffed has a workload that a Remote does not take now go back in line.
+func (m *Manager) rebuffed(ctx context.Context, e entry, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
+	why := e.Backend + " takes no more now: " + brief(err)
+	again := m.rebuffs.add(e.client(), e.ID, why, time.Now())
+	m.queue.addAfter(e.ID, again)
+	return m.moveLocked(ctx, now, why, nil)
+}
+
+// takenLocked notes that a Remote has taken a workload.
+func (m *Manager) takenLocked(e *entry) {
+	if e.started = true; m.rebuffs.taken(e.client(), e.ID) {
+		m.wakeHeadsLocked()
+	}
+}
+
+// brief gives the words of the error of a kind that err is, without what it came from.
+func brief(err error) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	switch {
+	case !ok:
+		return err.Error()
+	case e.Err == nil:
+		return e.Message
+	default:
+		return strings.TrimSuffix(e.Message, ": "+e.Err.Error())
+	}
+}
+
+// barredLocked reports whether a user may have no more on a backend now, whatever room there is.
+func (m *Manager) barredLocked(c client) bool {
+	return m.ledger.full(c.backend, c.of) || m.rebuffs.shut(c, time.Now())
+}
+
+// whyBarredLocked says so in words.
+func (m *Manager) whyBarredLocked(c client) string {
+	if m.rebuffs.shut(c, time.Now()) {
+		return m.rebuffs[c].why
+	}
+	return m.ledger.lacksOwn(c.backend, c.of)
+}

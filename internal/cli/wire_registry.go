@@ -33,12 +33,13 @@ type shelves struct {
 	viewer    func(hub string, user spawner.User) images.Viewer
 	principal func(hub string, user spawner.User) string
 	door      *doorkeeper
+	fetching  func(id spawner.ID, run string, sent, size int64) // told of a workload's image on its way; nil: nobody
 }
 
 // shelves makes the repositories of the service's own registry.
 func (s *service) shelves() *shelves {
 	return &shelves{
-		library: s.library, viewer: s.freezer.viewer, principal: s.principal, door: s.doorkeeper(),
+		library: s.library, viewer: s.freezer.viewer, principal: s.principal, door: s.doorkeeper(), fetching: s.engine.Fetching,
 		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
 	}
 }
@@ -62,7 +63,7 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 		if err != nil {
 			return nil, err
 		}
-		return s.ofWorkload(c.Digest, repository)
+		return s.ofWorkload(c, repository)
 	}
 	c, err := s.identify(r.Context(), token.Reveal())
 	if errs.Is(err, errs.Unauthorized) {
@@ -88,11 +89,15 @@ func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Reposito
 }
 
 // ofWorkload gives the one environment of a workload.
-func (s *shelves) ofWorkload(digest, repository string) (registry.Repository, error) {
+func (s *shelves) ofWorkload(c credential.Claims, repository string) (registry.Repository, error) {
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
 	}
-	return &shelf{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(digest)}, nil }}, nil
+	one := &shelf{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(c.Digest)}, nil }}
+	if c.Run == "" || s.fetching == nil {
+		return one, nil
+	}
+	return watched{Repository: one, tell: func(sent, size int64) { s.fetching(spawner.ID(c.Workload), c.Run, sent, size) }}, nil
 }
 
 // all gives every environment that a viewer may read, each once.

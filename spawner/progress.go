@@ -1,0 +1,40 @@
+package spawner
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What is told of a download: no more than so often, and in steps of so many percent, for a journal holds so much.
+const (
+	fetchPause = time.Second
+	fetchStep  = 2
+	fetchWords = "Downloading the environment"
+)
+
+// Fetching tells the owner of a workload that starts on another host how much of its image has come there: so many bytes of size. run is
+// which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and what is said too often is not told.
+func (m *Manager) Fetching(id ID, run string, sent, size int64) {
+	if size <= 0 {
+		return
+	}
+	percent := int(min(max(sent, 0), size) * 100 / size)
+	if sent < size {
+		percent -= percent % fetchStep
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || !e.Remote || e.Phase != Starting || e.Run() != run {
+		return
+	}
+	text := fmt.Sprintf("%s to %s: %d %% of %s", fetchWords, cmp.Or(e.Host, "its worker node"), percent, FormatSize(size))
+	last := e.journal.latest()
+	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
+	if last.Message == text || soon && sent < size {
+		return
+	}
+	m.noteLocked(e, Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+}

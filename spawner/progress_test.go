@@ -1,0 +1,65 @@
+package spawner_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/spawner"
+)
+
+// TestFetching: the owner of a start sees how far its image has come, no more than once a second, and nothing of what is not this run's.
+func TestFetching(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		const size = 1000 << 20
+		s.pool.Fill(true)
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Starting)
+		fetch := func(run string, percent int64) { s.Fetching(w.ID, run, size*percent/100, size) }
+		told := func() (out []string) {
+			for _, e := range s.events(w.ID, "one") {
+				if strings.HasPrefix(e.Message, "Downloading") {
+					out = append(out, fmt.Sprintf("%s (%d)", e.Message, e.Percent))
+				}
+			}
+			return out
+		}
+		time.Sleep(time.Second)
+		revision := s.store.text()
+		for _, percent := range []int64{0, 1, 7, 20, 44, 45} {
+			fetch("one", percent)
+			fetch("two", percent) // another run's
+			if percent > 1 {
+				time.Sleep(time.Second)
+			}
+		}
+		s.Fetching(w.ID, "one", 5, 0)
+		s.Fetching(w.ID, "one", 2*size, size)
+		s.Fetching("nobody", "one", 1, size)
+		const words = "Downloading the environment to its worker node: %d %% of 1000 MiB (%d)"
+		want := []string{}
+		for _, p := range [][2]int{{0, 45}, {20, 47}, {44, 51}, {100, 59}} {
+			want = append(want, fmt.Sprintf(words, p[0], p[1]))
+		}
+		if got := told(); !slices.Equal(got, want) {
+			t.Errorf("told\n%q, want\n%q", got, want)
+		}
+		if s.store.text() != revision {
+			t.Error("it was saved")
+		}
+		for n := range int64(100_000) { // who asks for parts here and there is heard no more often
+			fetch("one", n%100)
+		}
+		if got := told(); len(got) > 6 {
+			t.Errorf("told %d times", len(got))
+		}
+		s.pool.Fill(false)
+		s.reach(w.ID, spawner.Running)
+		fetch("one", 60)
+		if got := s.events(w.ID, "one"); got[len(got)-1].Percent != 100 {
+			t.Errorf("behind the start: %+v", got[len(got)-1])
+		}
+		s.stop(w.ID)
+	})(t)
+}

@@ -25,13 +25,13 @@ func TestFetching(t *testing.T) {
 			}
 			return out
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		revision := s.store.text()
 		for _, percent := range []int64{0, 1, 7, 20, 44, 45} {
 			fetch("one", percent)
 			fetch("two", percent) // another run's
 			if percent > 1 {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 			}
 		}
 		s.Fetching(w.ID, "one", 5, 0)

@@ -160,10 +160,10 @@ func (s *service) makeBackends(context.Context) error {
 	if s.local, err = newLocal(s.cfg, self, s.log); err != nil {
 		return err
 	}
-	if s.pool, err = newPool(s.cfg, s.path("records", "pool-gpus.jsonl"), s.log); err != nil {
+	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {
 		return err
 	}
-	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.log)
+	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.library, s.log)
 	return err
 }
 

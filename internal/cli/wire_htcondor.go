@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"slipway/images"
 	"slipway/internal/config"
 	"slipway/spawner"
 	"slipway/spawner/htcondor"
@@ -14,8 +15,9 @@ import (
 // markPurpose names the key that marks a pool's jobs as the service's among those that come of its secret key.
 const markPurpose = "htcondor mark"
 
-// newHTCondor makes the backend of a pool, whose jobs bear marks of a key; nil: the site has none.
-func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, log *slog.Logger) (*htcondor.Backend, error) {
+// newHTCondor makes the backend of a pool, whose jobs bear marks of a key; nil: the site has none. Of an environment it asks the library
+// for which machines it is.
+func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, library *images.Library, log *slog.Logger) (*htcondor.Backend, error) {
 	h := cfg.HTCondor
 	if !h.On {
 		return nil, nil
@@ -24,6 +26,13 @@ func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, log *slog
 		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, MarkKey: marks, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
 		Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra, AccountingGroup: h.Group, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer,
 		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.Lease), Disk: int64(h.Disk), PollEvery: time.Duration(h.Every), Pool: pool, Logger: log,
+		Arch: func(digest string) (string, error) {
+			parts, err := library.Parts(digest)
+			if err != nil {
+				return "", err
+			}
+			return parts.Architecture()
+		},
 	})
 }
 

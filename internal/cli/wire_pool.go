@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"slipway/hubapi"
@@ -12,12 +13,15 @@ import (
 	"slipway/spawner/htcondor"
 )
 
-// newPool makes what knows the machines of the site's pool; nil: the site has none.
-func newPool(cfg config.Config, history string, log *slog.Logger) (*htcondor.Pool, error) {
+// newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site has none.
+func newPool(cfg config.Config, records string, log *slog.Logger) (*htcondor.Pool, error) {
 	if !cfg.HTCondor.On {
 		return nil, nil
 	}
-	return htcondor.NewPool(htcondor.PoolConfig{Bin: cfg.HTCondor.Bin, Site: cfg.HTCondor.Domain, History: history, Logger: log})
+	return htcondor.NewPool(htcondor.PoolConfig{
+		Bin: cfg.HTCondor.Bin, Site: cfg.HTCondor.Domain, Elastic: cfg.HTCondor.Elastic, Logger: log,
+		History: filepath.Join(records, "pool-gpus.jsonl"), Seen: filepath.Join(records, "pool-slots.json"),
+	})
 }
 
 // poolView shows the pool's GPUs to the API, beside the service's own.

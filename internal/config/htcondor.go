@@ -30,6 +30,7 @@ type HTCondor struct {
 	Lease        Duration          `yaml:"lease"`         // how long a job outlives the connection to its worker
 	Every        Duration          `yaml:"every"`         // the queue is asked
 	JobsPerUser  int               `yaml:"jobs_per_user"` // in the queue at once; 0: no limit
+	Elastic      bool              `yaml:"elastic"`       // workers come as they are needed: nothing is refused for those that are there
 }
 
 // DigestWord stands in HTCondor.Image for the digest of an environment, without what is before its colon.
@@ -48,6 +49,7 @@ const (
 func defaultHTCondor() HTCondor {
 	return HTCondor{
 		Key: "POOL", Disk: 4 << 30, Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, Lease: Duration(20 * time.Minute), Every: Duration(5 * time.Second),
+		JobsPerUser: 2000, // a large scan keeps a farm busy by that, and the access point's other users keep their turn
 	}
 }
 

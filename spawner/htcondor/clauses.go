@@ -15,6 +15,7 @@ import (
 // demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it alike.
 type demand struct {
 	resources spawner.Resources
+	own       int64 // bytes of memory for what runs it, beside those
 	disk      int64 // bytes; 0: none is asked for
 	gpu       gpu.Request
 	arch      string           // as HTCondor calls it, such as "X86_64"; empty: any
@@ -32,6 +33,7 @@ type clause struct {
 	own   bool   // it is the slot's own condition, and not in the submit description
 	given bool   // condor_submit writes it by itself, from what is asked for
 
+	arch      string // which it asks for; empty: it is about something else
 	attribute string // of a GPU's ad, where it asks for one that not all pools tell
 }
 
@@ -41,10 +43,12 @@ func clausesOf(d demand) []clause {
 		required("Linux", `TARGET.OpSys == "LINUX"`, ""),
 		given("file transfer", "TARGET.HasFileTransfer", ""),
 		given(processors(d.cpus()), "TARGET.Cpus >= RequestCpus", "ask for fewer CPUs"),
-		given("memory of "+gigabytes(d.resources.Memory), "TARGET.Memory >= RequestMemory", "ask for less memory"),
+		given(d.memory(), "TARGET.Memory >= RequestMemory", "ask for less memory"),
 	}
 	if d.arch != "" {
-		all = append(all, required("processors of architecture "+d.arch, "TARGET.Arch == \""+d.arch+"\"", "use an environment of another architecture"))
+		c := required("processors of architecture "+strings.ToLower(d.arch), "TARGET.Arch == \""+d.arch+"\"", "use an environment of another architecture")
+		c.arch = d.arch
+		all = append(all, c)
 	}
 	if d.disk > 0 {
 		all = append(all, given(gigabytes(d.disk)+" of disk", "TARGET.Disk >= RequestDisk", ""))
@@ -154,11 +158,23 @@ func (d demand) cpus() int64 {
 	return max(1, n)
 }
 
+// mebibytes is the memory that is asked for, with what runs the workload.
+func (d demand) mebibytes() int64 { return max(mebibytes(d.resources.Memory), 1) + mebibytes(d.own) }
+
+// memory says that to people.
+func (d demand) memory() string {
+	words := "memory of " + gigabytes(d.resources.Memory)
+	if d.own > 0 {
+		words += fmt.Sprintf(" and %d MB for what runs it", mebibytes(d.own))
+	}
+	return words
+}
+
 // job gives the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
 func (d demand) job() *ad {
 	j := &ad{attributes: map[string]expr{}, open: true}
 	j.set("RequestCpus", d.cpus())
-	j.set("RequestMemory", max(mebibytes(d.resources.Memory), 1))
+	j.set("RequestMemory", d.mebibytes())
 	j.set("RequestDisk", (d.disk+1<<10-1)>>10)
 	j.set("RequestGPUs", int64(d.gpu.GPUs()))
 	j.set("RequiresGPU", int64(0))

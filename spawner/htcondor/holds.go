@@ -74,7 +74,7 @@ func (j job) onHold() spawner.Observation {
 		o.Existence, o.ExitCode, o.Host = spawner.Exited, 1, j.host()
 	}
 	if j.HoldCode == 34 && j.HoldSub == 102 && j.MemoryMB > 0 {
-		o.Reason = fmt.Sprintf("%s (limit %d MiB)", h.reason, j.MemoryMB)
+		o.Reason = fmt.Sprintf("%s (limit %d MiB, of which %d are for what runs it)", h.reason, j.MemoryMB, ownMemory>>20)
 		return o
 	}
 	if said := clean(j.HoldReason, mostReason); said != "" {

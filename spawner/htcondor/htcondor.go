@@ -60,7 +60,9 @@ type Config struct {
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
 	PollEvery time.Duration // between two looks at the queue; zero: 5 s
 	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
-	Logger    *slog.Logger  // required
+	// Arch gives for which machines an environment is, by its digest, as Go names them; nil: that is known only once it starts.
+	Arch   func(digest string) (string, error)
+	Logger *slog.Logger // required
 }
 
 // Backend runs workloads in the pool. It is safe for concurrent use.

@@ -120,8 +120,8 @@ func TestHolds(t *testing.T) {
 			t.Errorf("code %d.%d gives %+v, want %+v", h.code, h.sub, got, h)
 		}
 	}
-	o := job{Status: held, HoldCode: 34, HoldSub: 102, Shadows: 1, MemoryMB: 128, RemoteHost: "slot1@n7"}.observation()
-	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Reason: "out of memory (limit 128 MiB)", Remedy: moreMemory, Host: "n7"}
+	o := job{Status: held, HoldCode: 34, HoldSub: 102, Shadows: 1, MemoryMB: 256, RemoteHost: "slot1@n7"}.observation()
+	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Reason: "out of memory (limit 256 MiB, of which 128 are for what runs it)", Remedy: moreMemory, Host: "n7"}
 	if o != want {
 		t.Errorf("%+v, want %+v", o, want)
 	}

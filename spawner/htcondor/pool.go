@@ -18,6 +18,10 @@ type PoolConfig struct {
 	Site string // what machines that do not name their site are of; empty: the pool's own name
 	// History is the file that keeps what was found, for Keep. Empty: it is kept in memory alone.
 	History string
+	// Seen is the file that keeps what kinds of slots there were, as long. Empty: in memory alone.
+	Seen string
+	// Elastic is for a pool whose workers are made as they are needed: nothing is refused for what there is, the user is told instead.
+	Elastic bool
 	Every   time.Duration // between two scans; zero: 10 min
 	Keep    time.Duration // zero: 30 days
 	Fresh   time.Duration // an answer as old as this is given again; zero: 20 s
@@ -36,7 +40,12 @@ type Pool struct {
 	asked  time.Time // when they were asked for
 	failed error     // why they are not known since then; nil: they are
 
-	book *history
+	book   *history
+	memory *memory
+
+	warning  sync.Mutex        // guards what follows
+	warned   time.Time         // the answer that it is made from
+	warnings map[string]string // of a demand, by its text: the points of a scan ask alike
 }
 
 // NewPool makes a Pool and reads its history. It asks nothing of HTCondor.
@@ -57,7 +66,11 @@ func newPool(cfg PoolConfig, run runner) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the history of the pool's GPUs: %w", err)
 	}
-	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book}, nil
+	past, err := openMemory(cfg.Seen, cfg.Keep)
+	if err != nil {
+		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
+	}
+	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, memory: past}, nil
 }
 
 // Run scans the pool again and again until ctx ends.
@@ -82,7 +95,18 @@ func (p *Pool) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.book.add(c)
+	slots, taken := p.known()
+	return errors.Join(p.book.add(c), p.memory.add(slots, taken))
+}
+
+// known gives the slots as they were found last, without asking; none when the last question was in vain.
+func (p *Pool) known() ([]slot, time.Time) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if p.failed != nil {
+		return nil, p.asked
+	}
+	return p.slots, p.asked
 }
 
 // all gives the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
@@ -118,28 +142,73 @@ const notDynamic = `DynamicSlot =!= true`
 
 // explain says why what is asked for has not started yet, by the pool's own ads.
 func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, error) {
-	slots, _, err := p.all(ctx)
+	slots, asked, err := p.all(ctx)
 	if err != nil {
 		return spawner.Explanation{}, err
 	}
-	return explanation(d, slots), nil
+	e, _ := p.weigh(d, slots, asked)
+	return e, nil
+}
+
+// weigh explains how the pool's slots stand to a demand, of now and of before. It reports whether the demand can be taken: also when no
+// slot of now could ever have it, but one that was there could.
+func (p *Pool) weigh(d demand, slots []slot, now time.Time) (e spawner.Explanation, can bool) {
+	e = explanation(d, slots)
+	if e.Slots == 0 || e.Fit > 0 {
+		return e, true
+	}
+	if before := earlier(d, p.memory.gone(slots, now), now); before != "" {
+		e.Summary = "no worker of now can take it; " + before
+		return e, true
+	}
+	if p.cfg.Elastic {
+		e.Summary += "; it waits for other workers to come"
+	}
+	return e, p.cfg.Elastic
+}
+
+// forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without asking; empty:
+// nothing is known against it.
+func (p *Pool) forewarning(d demand) string {
+	slots, asked := p.known()
+	if len(slots) == 0 {
+		return ""
+	}
+	key := fmt.Sprint(d)
+	p.warning.Lock()
+	defer p.warning.Unlock()
+	if !p.warned.Equal(asked) {
+		p.warned, p.warnings = asked, map[string]string{}
+	}
+	text, known := p.warnings[key]
+	if !known {
+		if e, _ := p.weigh(d, slots, asked); e.Fit == 0 {
+			text = e.Summary
+		}
+		p.warnings[key] = text
+	}
+	return text
 }
 
 // judgePatience is how long a user who submits waits for a collector that does not answer.
 const judgePatience = 10 * time.Second
 
-// judge refuses what no machine of the pool could ever take, and what no pool can be asked for. A pool that does not answer, or has no
-// machines at present, refuses nothing.
+// judge refuses what no machine that the pool has or had could ever take, and what no pool can be asked for. A pool that does not
+// answer, or has no machines at present, refuses nothing: what is not known is not never.
 func (p *Pool) judge(ctx context.Context, d demand) error {
 	if err := checkGPUs(d.gpu); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, judgePatience)
 	defer cancel()
-	slots, _, err := p.all(ctx)
+	slots, asked, err := p.all(ctx)
 	if err != nil {
 		p.log.Warn("a job is taken though it is not known whether the pool has what it asks for", "err", err)
 		return nil
 	}
-	return refusal(explanation(d, slots))
+	e, can := p.weigh(d, slots, asked)
+	if can {
+		return nil
+	}
+	return refusal(e)
 }

@@ -39,6 +39,7 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 		return errors.Join(err, b.shelf.drop(l.ID))
 	}
 	arrived()
+	b.forewarn(l, s.rec)
 	if _, err := b.submits.join(ctx, s); err != nil {
 		return b.undo(s, err)
 	}

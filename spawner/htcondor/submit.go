@@ -99,7 +99,7 @@ func (b *Backend) describe(w spawner.Workload, r record) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := b.demand(w, r.Arch, b.cfg.Disk+r.Bytes)
+	d := b.demand(w, r.Arch, r.Bytes)
 	lines := slices.Concat(b.running(r), d.lines(), gpus, b.lasting(w), b.paying(w, r), b.marks(w))
 	lines = append(lines, line{"requirements", onceOnly + " && " + requirements(clausesOf(d))})
 	if b.cfg.Rank != "" {
@@ -136,11 +136,27 @@ func (b *Backend) running(r record) []line {
 	}
 }
 
+// What Slipway's own programs need on a worker beside what the user asked for: HTCondor counts all of a job together.
+const (
+	// ownMemory is for the worker and the agent, Apptainer around them, and the FUSE programs that show the image and the changes over it.
+	ownMemory = 128 << 20
+	// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once more beside that.
+	packedTwice = 2
+)
+
+// diskFor is what a workload asks of a worker's disk, beside its image and its inputs.
+func (b *Backend) diskFor(w spawner.Workload) int64 {
+	if w.Kind == spawner.Job {
+		return b.cfg.Disk
+	}
+	return b.cfg.Disk * packedTwice
+}
+
 // lines are what a job needs of a machine, in HTCondor's units: whole processors, MiB of memory, KiB of disk.
 func (d demand) lines() []line {
 	return []line{
 		{"request_cpus", strconv.FormatInt(d.cpus(), 10)},
-		{"request_memory", strconv.FormatInt(max(mebibytes(d.resources.Memory), 1), 10)},
+		{"request_memory", strconv.FormatInt(d.mebibytes(), 10)},
 		{"request_disk", strconv.FormatInt((d.disk+1<<10-1)>>10, 10)},
 	}
 }
@@ -197,9 +213,9 @@ func (b *Backend) marks(w spawner.Workload) []line {
 	return lines
 }
 
-// demand is what a workload asks of a machine.
-func (b *Backend) demand(w spawner.Workload, arch string, disk int64) demand {
-	d := demand{resources: w.Spec.Resources, disk: disk, gpu: w.Spec.GPU, arch: arch, facts: map[string]value{
+// demand is what a workload asks of a machine, whose image and inputs have so many bytes.
+func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) demand {
+	d := demand{resources: w.Spec.Resources, own: ownMemory, disk: b.diskFor(w) + bytes, gpu: w.Spec.GPU, arch: arch, facts: map[string]value{
 		attrInteractive: w.Kind != spawner.Job, attrUser: encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}
 	if b.cfg.Requirements != "" {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -111,34 +110,6 @@ func same(x, y []job) bool {
 		}
 	}
 	return true
-}
-
-// Judge refuses what could never start in the pool.
-func (b *Backend) Judge(ctx context.Context, w spawner.Workload) error {
-	d := b.demand(w, "", b.cfg.Disk)
-	if b.cfg.Pool == nil {
-		return checkGPUs(d.gpu)
-	}
-	return b.cfg.Pool.judge(ctx, d)
-}
-
-// Why explains what a workload waits for that is in the queue.
-func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanation, error) {
-	o, err := b.Observe(ctx, w.ID)
-	if err != nil {
-		return spawner.Explanation{}, err
-	}
-	if o.Existence == spawner.Held {
-		return spawner.Explanation{Summary: "HTCondor holds it: " + o.Reason, Remedy: o.Remedy}, nil
-	}
-	rec, _, err := b.shelf.get(w.ID)
-	if err != nil {
-		return spawner.Explanation{}, err
-	}
-	if b.cfg.Pool == nil {
-		return spawner.Explanation{}, errs.New(errs.Missing, "the pool's machines are not known here")
-	}
-	return b.cfg.Pool.explain(ctx, b.demand(w, rec.Arch, b.cfg.Disk+rec.Bytes))
 }
 
 // asFailure finds the command that went wrong.

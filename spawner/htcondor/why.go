@@ -1,7 +1,9 @@
 package htcondor
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,7 +42,28 @@ func explanation(d demand, slots []slot) spawner.Explanation {
 		e.Clauses = append(e.Clauses, spawner.Clause{Words: counts[i].words(c), Text: c.Text, Excludes: counts[i].excludes, Alone: counts[i].alone})
 	}
 	e.Summary, e.Remedy = summary(e), remedy(cs, counts, e)
+	for i, c := range cs {
+		if c.arch != "" && e.Slots > 0 && counts[i].excludes == e.Slots {
+			e.Summary = fmt.Sprintf("no worker of this pool is %s; %s", strings.ToLower(c.arch), architectures(slots))
+		}
+	}
 	return e
+}
+
+// architectures says how many workers there are of each.
+func architectures(slots []slot) string {
+	machines, of := map[string]bool{}, map[string]int{}
+	for _, s := range slots {
+		if !machines[s.machine()] {
+			machines[s.machine()] = true
+			of[strings.ToLower(cmp.Or(s.text("Arch"), "of an architecture that they do not tell"))]++
+		}
+	}
+	var all []string
+	for _, arch := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%d %s %s", of[arch], verb(of[arch], "is", "are"), arch))
+	}
+	return strings.Join(all, ", ")
 }
 
 // tally is what one requirement does to the slots.

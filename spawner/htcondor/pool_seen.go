@@ -1,0 +1,258 @@
+package htcondor
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// sighting is a kind of slot that the pool has had: what those that are alike offer when nothing runs there. Workers come and go in a
+// pool of pilots, and what no worker of now could take is not what none ever will.
+type sighting struct {
+	kind  string    // all that follows but the count, as text
+	Arch  string    `json:"arch"`
+	OpSys string    `json:"opsys"`
+	CPUs  float64   `json:"cpus"`
+	MiB   float64   `json:"mib"`   // of memory
+	KiB   float64   `json:"kib"`   // of disk
+	Image bool      `json:"image"` // runs images
+	GPUs  []seenGPU `json:"gpus,omitempty"`
+	Slots int       `json:"-"`
+}
+
+// seenGPU is what of a GPU's ad is asked for.
+type seenGPU struct {
+	Model      string  `json:"model,omitempty"`
+	UUID       string  `json:"uuid,omitempty"` // how it begins, which tells a MIG instance
+	Capability float64 `json:"capability,omitempty"`
+	MiB        float64 `json:"mib,omitempty"`
+	Of         float64 `json:"of,omitempty"` // MiB of the card, of a part
+	CUDA       float64 `json:"cuda,omitempty"`
+	Driver     string  `json:"driver,omitempty"`
+	Mode       string  `json:"mode,omitempty"`
+}
+
+// kindsOf gives the kinds of slots that there are, by their text.
+func kindsOf(slots []slot) map[string]sighting {
+	all := map[string]sighting{}
+	for _, s := range slots {
+		k := sightingOf(slot{s.empty()})
+		k.Slots = all[k.kind].Slots + 1
+		all[k.kind] = k
+	}
+	return all
+}
+
+// sightingOf describes a slot. What differs a little from one worker to the next is rounded, upwards: for too much a job is warned, for
+// too little it is refused.
+func sightingOf(s slot) sighting {
+	number := func(a *ad, name string) float64 { n, _ := a.number(name); return n }
+	k := sighting{
+		Arch: s.text("Arch"), OpSys: s.text("OpSys"), CPUs: number(s.ad, "Cpus"), Image: s.get("HasSingularity") == true,
+		MiB: roundUp(number(s.ad, "Memory"), 1<<10), KiB: roundUp(number(s.ad, "Disk"), 64<<20),
+	}
+	for _, g := range s.available() {
+		k.GPUs = append(k.GPUs, seenGPU{
+			Model: g.text("DeviceName"), UUID: g.text("DeviceUuid")[:min(4, len(g.text("DeviceUuid")))], Capability: number(g, "Capability"), MiB: number(g, "GlobalMemoryMb"),
+			Of: number(g, "DeviceMemoryMb"), CUDA: number(g, "MaxSupportedVersion"), Driver: g.text("NvidiaDriver"), Mode: g.text("SlipwayMode"),
+		})
+	}
+	return k.named()
+}
+
+func roundUp(n float64, to int64) float64 { return float64((int64(n) + to - 1) / to * to) }
+
+// named gives k with the text of its kind.
+func (k sighting) named() sighting {
+	text, err := json.Marshal(k)
+	if err != nil { // of numbers that an ad can have, none
+		text = nil
+	}
+	k.kind = string(text)
+	return k
+}
+
+// slot gives a slot of this kind, of which more is not known.
+func (k sighting) slot() slot {
+	a := newAd()
+	a.open = true
+	gpus := make([]*ad, len(k.GPUs))
+	for i, g := range k.GPUs {
+		gpus[i] = g.ad()
+	}
+	for name, v := range map[string]value{
+		"Arch": k.Arch, "OpSys": k.OpSys, "Cpus": k.CPUs, "Memory": k.MiB, "Disk": k.KiB, "HasSingularity": k.Image, "AvailableGPUs": asList(gpus),
+	} {
+		a.set(name, v)
+	}
+	return slot{a}
+}
+
+func (g seenGPU) ad() *ad {
+	a := newAd()
+	for name, text := range map[string]string{"DeviceName": g.Model, "DeviceUuid": g.UUID, "NvidiaDriver": g.Driver, "SlipwayMode": g.Mode} {
+		if text != "" {
+			a.set(name, text)
+		}
+	}
+	for name, n := range map[string]float64{"Capability": g.Capability, "GlobalMemoryMb": g.MiB, "DeviceMemoryMb": g.Of, "MaxSupportedVersion": g.CUDA} {
+		if n > 0 {
+			a.set(name, n)
+		}
+	}
+	return a
+}
+
+// seen is a kind of slot with the last time when there was one.
+type seen struct {
+	sighting
+	Last  time.Time `json:"last"`
+	Count int       `json:"count"` // of slots, then
+}
+
+// mostKinds is how many kinds are remembered, those that were seen last.
+const mostKinds = 1000
+
+// memory has the kinds of slots that a pool has had within a time, in a file. It is safe for concurrent use.
+type memory struct {
+	path string // empty: in memory alone
+	keep time.Duration
+
+	mu    sync.Mutex
+	kinds map[string]seen
+}
+
+// openMemory reads a file. One that cannot be read as what it should be is begun anew: it holds nothing but hints.
+func openMemory(path string, keep time.Duration) (*memory, error) {
+	m := &memory{path: path, keep: keep, kinds: map[string]seen{}}
+	if path == "" {
+		return m, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []seen
+	if json.Unmarshal(b, &all) != nil {
+		return m, nil
+	}
+	for _, s := range all {
+		s.sighting = s.sighting.named()
+		m.kinds[s.kind] = s
+	}
+	return m, nil
+}
+
+// add notes what slots there are, and saves it.
+func (m *memory) add(slots []slot, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for kind, k := range kindsOf(slots) {
+		m.kinds[kind] = seen{k, now.UTC(), k.Slots}
+	}
+	all := m.latestLocked(now)
+	clear(m.kinds)
+	for _, s := range all {
+		m.kinds[s.kind] = s
+	}
+	if m.path == "" {
+		return nil
+	}
+	return saveJSON(m.path, all)
+}
+
+// latestLocked gives what is not forgotten, the latest first.
+func (m *memory) latestLocked(now time.Time) []seen {
+	var all []seen
+	for _, s := range m.kinds {
+		if now.Sub(s.Last) <= m.keep {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(x, y seen) int { return cmp.Or(y.Last.Compare(x.Last), cmp.Compare(x.kind, y.kind)) })
+	return all[:min(len(all), mostKinds)]
+}
+
+// gone gives the kinds of slots of which none is among those of now, the latest first.
+func (m *memory) gone(slots []slot, now time.Time) []seen {
+	there := kindsOf(slots)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(m.latestLocked(now), func(s seen) bool { _, is := there[s.kind]; return is })
+}
+
+// saveJSON writes a file whole or not at all.
+func saveJSON(path string, v any) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("keep what the pool has had: %w", err)
+	}
+	if err := errors.Join(json.NewEncoder(f).Encode(v), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// earlier says what slots the pool has had, and has none like now, that could have taken what is asked for; empty: there was none.
+func earlier(d demand, past []seen, now time.Time) string {
+	count, thing, last := 0, "worker", time.Time{}
+	if !d.gpu.None() {
+		thing = "GPU"
+	}
+	for _, s := range past {
+		n := s.fitting(d)
+		if n > 0 && (last.IsZero() || s.Last.Equal(last)) {
+			count, last = count+n, s.Last
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s like it %s last seen %s ago", plural(count, thing), verb(count, "was", "were"), ago(now.Sub(last)))
+}
+
+// fitting counts the slots of a kind that can take d, or their GPUs that it could have.
+func (s seen) fitting(d demand) int {
+	was := s.slot()
+	if explanation(d, []slot{was}).Fit == 0 {
+		return 0
+	}
+	if d.gpu.None() {
+		return s.Count
+	}
+	e, err := parseExpr(cmp.Or(requireGPUs(d.gpu), "true"))
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for _, g := range was.available() {
+		if evaluate(e, g, nil) == true {
+			n++
+		}
+	}
+	return n * s.Count
+}
+
+// ago says a time that has passed to people.
+func ago(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return plural(int(max(d, time.Second)/time.Second), "second")
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	}
+}

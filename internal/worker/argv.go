@@ -79,7 +79,7 @@ func (w *worker) argv(program, image string) []string {
 // the /dev that Apptainer makes for a container.
 func (w *worker) contained() []string {
 	const unwanted = "bind-paths,cwd"
-	if len(w.shared()) == 0 {
+	if w.daemon == "" {
 		return []string{"--contain", "--no-mount", unwanted, "--workdir", w.box.path(scratchDir)}
 	}
 	return []string{
@@ -102,7 +102,10 @@ func (w *worker) binds() []string {
 	if _, err := os.Stat(hosts); err == nil {
 		list = append(list, hosts+":"+hosts+":ro")
 	}
-	for _, dir := range append(slices.Clone(w.plan.Binds), w.shared()...) {
+	if w.daemon != "" {
+		list = append(list, w.daemon)
+	}
+	for _, dir := range w.plan.Binds {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, dir)
 		}
@@ -117,13 +120,22 @@ const (
 	sharedGPU     = "CUDA_MPS_PIPE_DIRECTORY"
 )
 
-// shared is where the daemon listens by which several jobs share a GPU, if there is one. It shares memory with them as well.
-func (w *worker) shared() []string {
+// shared is where the daemon listens by which several jobs share a GPU, if there is one; empty: there is none. It shares memory with them
+// as well. Whose GPU's work a stranger's daemon would see is refused.
+func (w *worker) shared() (string, error) {
 	dir := variable(w.cfg.Env, sharedGPU)
 	if !w.plan.GPU || !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.ContainsAny(dir, ":,\\\"'\n") {
-		return nil
+		return "", nil
 	}
-	return []string{dir}
+	_, err := trusted(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", errs.New(errs.Forbidden, "the daemon by which jobs of the worker node share a GPU may be another user's: %w", err).
+			With(administrator + ": the directory in " + sharedGPU + " must be root's, or of the run's user alone")
+	}
+	return dir, nil
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -38,43 +38,46 @@ type cache struct {
 	log    *slog.Logger
 }
 
-// openCache makes a user's part of the directory that a plan names; next to it, where there is no such directory.
+// openCache makes a user's part of the directory that a plan names; next to it, where there is no such directory, or it is another's.
 func openCache(dir string, most int64, log *slog.Logger) (*cache, error) {
 	c := &cache{most: most, log: log}
 	if c.most <= 0 {
 		c.most = mostCached
 	}
 	me := strconv.Itoa(os.Getuid())
-	c.dir = dir + "-" + me
-	if plainDir(dir) {
-		c.dir, c.shared = filepath.Join(dir, me), dir
+	shared, err := trusted(dir)
+	if err == nil {
+		c.shared = shared
+		if c.dir, err = ownDir(shared, me); err == nil {
+			return c, nil
+		}
 	}
-	if err := safe(filepath.Dir(c.dir)); err != nil {
-		return nil, err
+	beside, err2 := ownDir(filepath.Dir(dir), filepath.Base(dir)+"-"+me)
+	if err2 != nil {
+		return nil, errors.Join(err, err2)
 	}
-	if err := os.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	st, err := os.Lstat(c.dir)
-	if err != nil {
-		return nil, err
-	}
-	if !st.IsDir() || ownerOf(st) != os.Getuid() || st.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is no directory of this user's alone", c.dir)
-	}
+	c.dir = beside
 	return c, nil
 }
 
-// safe refuses a directory in which others could put their file in the place of somebody else's.
-func safe(dir string) error {
-	st, err := os.Stat(dir)
+// ownDir makes a directory of this user's alone, or finds that it is there.
+func ownDir(above, name string) (string, error) {
+	above, err := trusted(above)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if owner := ownerOf(st); owner != 0 && owner != os.Getuid() || st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("others may change what is in %s", dir)
+	dir := filepath.Join(above, name)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
-	return nil
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if !st.IsDir() || ownerOf(st) != os.Getuid() || st.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s is no directory of this user's alone", dir)
+	}
+	return dir, nil
 }
 
 // provided gives the image that the administrator has put there; empty: there is none.
@@ -83,8 +86,13 @@ func (c *cache) provided(digits string) string {
 		return ""
 	}
 	path := filepath.Join(c.shared, digits+imageExt)
-	st, err := os.Lstat(path)
-	if err != nil || ownerOf(st) != 0 || st.Mode().Perm()&0o022 != 0 || checkImage(path) != nil {
+	f, err := openOwn(path, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if err := checkOpen(f); err != nil {
+		c.log.Warn("an image that the administrator has put there is none", "error", err)
 		return ""
 	}
 	return path
@@ -110,12 +118,16 @@ func (c *cache) get(ctx context.Context, digits string, size int64, fetch func(c
 // use takes hold of an image that is there and whole. One that is not is removed.
 func (c *cache) use(digits string) (path string, release func(), ok bool) {
 	path = filepath.Join(c.dir, digits+imageExt)
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openOwn(path, os.Getuid())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, false
+	}
 	if err != nil {
+		c.log.Warn("what is in the node's cache is no image of this user's", "error", errors.Join(err, os.Remove(path)))
 		return "", nil, false
 	}
 	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil && same(f, path) {
-		err := checkImage(path)
+		err := checkOpen(f)
 		if err == nil {
 			now := time.Now()
 			_ = os.Chtimes(path, now, now) // who was used last goes last

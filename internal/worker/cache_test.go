@@ -124,28 +124,51 @@ func TestCacheGoesOn(t *testing.T) {
 	}
 }
 
-// What others can change is not trusted, and what root provides is.
+// What others can change is not trusted: her images are beside it then, or nowhere.
 func TestCacheTrusts(t *testing.T) {
 	testenv.Need(t, testenv.Root) // for directories of another user's
 	me, log := strconv.Itoa(os.Getuid()), slog.New(slog.DiscardHandler)
-	for what, make := range map[string]func(dir string) error{
-		"a directory that anybody may change": func(dir string) error { return os.Chmod(dir, 0o777) },
-		"a directory of somebody else's":      func(dir string) error { return os.Chown(dir, nobody, nobody) },
-		"a part of somebody else's": func(dir string) error {
-			return joinAll(os.Mkdir(filepath.Join(dir, me), 0o700), os.Chown(filepath.Join(dir, me), nobody, nobody))
-		},
-		"a part that others read": func(dir string) error { return os.Mkdir(filepath.Join(dir, me), 0o755) },
-		"a link":                  func(dir string) error { return os.Symlink("/tmp", filepath.Join(dir, me)) },
+	foreign := func(path string) error { return os.Lchown(path, nobody, nobody) }
+	for what, tc := range map[string]struct {
+		make   func(dir string) error
+		beside bool // there is room for her beside it
+	}{
+		"a directory that anybody may change": {func(dir string) error { return os.Chmod(dir, 0o777) }, true},
+		"a directory of somebody else's":      {foreign, true},
+		"a link of somebody else's": {func(dir string) error {
+			return joinAll(os.Remove(dir), os.Symlink("/var", dir), foreign(dir))
+		}, true},
+		"a part of somebody else's": {func(dir string) error {
+			return joinAll(os.Mkdir(filepath.Join(dir, me), 0o700), foreign(filepath.Join(dir, me)))
+		}, true},
+		"a part that others read": {func(dir string) error { return os.Mkdir(filepath.Join(dir, me), 0o755) }, true},
+		"a part that is a link":   {func(dir string) error { return os.Symlink("/tmp", filepath.Join(dir, me)) }, true},
+		"both are somebody else's": {func(dir string) error {
+			return joinAll(foreign(dir), os.Mkdir(dir+"-"+me, 0o700), foreign(dir+"-"+me))
+		}, false},
+		"a link beside it": {func(dir string) error { return joinAll(foreign(dir), os.Symlink("/tmp", dir+"-"+me)) }, false},
+		"somebody else's directory above": {func(dir string) error {
+			return joinAll(os.Mkdir(filepath.Join(dir, me), 0o700), foreign(filepath.Dir(dir)))
+		}, false},
 	} {
-		dir := t.TempDir()
-		must(t, os.Chmod(dir, 0o755), make(dir))
-		if c, err := openCache(dir, 0, log); err == nil {
-			t.Errorf("%s: %+v", what, c)
+		dir := filepath.Join(t.TempDir(), "images")
+		must(t, os.Mkdir(dir, 0o755), tc.make(dir))
+		c, err := openCache(dir, 0, log)
+		if tc.beside && (err != nil || c.dir != dir+"-"+me) || !tc.beside && err == nil {
+			t.Errorf("%s: %+v, %v", what, c, err)
 		}
 	}
+}
+
+// TestCacheProvided: what root has put there is everybody's, and what somebody else could have put there nobody's.
+func TestCacheProvided(t *testing.T) {
+	testenv.Need(t, testenv.Root)
 	dir := t.TempDir()
 	provided := filepath.Join(dir, name(1)+".sif")
-	must(t, os.Chmod(dir, os.ModeSticky|0o777), os.WriteFile(provided, fakeImage(1000, 'x'), 0o644))
+	make := func() error {
+		return joinAll(os.WriteFile(provided, fakeImage(1000, 'x'), 0o644), os.Chmod(provided, 0o644), os.Chown(provided, 0, 0))
+	}
+	must(t, os.Chmod(dir, os.ModeSticky|0o777), make())
 	c := openTestCache(t, dir, 0)
 	if path, release := get(t, c, &shop{image: fakeImage(1000, 'x')}, name(1)); path != provided {
 		t.Errorf("it gives %s", path)
@@ -153,13 +176,51 @@ func TestCacheTrusts(t *testing.T) {
 		release()
 	}
 	for what, spoil := range map[string]func() error{
-		"of somebody else": func() error { return os.Chown(provided, nobody, nobody) },
-		"writable":         func() error { return joinAll(os.Chown(provided, 0, 0), os.Chmod(provided, 0o666)) },
+		"of somebody else":          func() error { return os.Chown(provided, nobody, nobody) },
+		"writable":                  func() error { return os.Chmod(provided, 0o666) },
+		"a second name of another":  func() error { return os.Link(provided, filepath.Join(dir, name(2)+".sif")) },
+		"a link":                    func() error { return joinAll(os.Rename(provided, provided+"x"), os.Symlink(provided+"x", provided)) },
+		"a pipe that nobody writes": func() error { return syscall.Mkfifo(provided, 0o644) },
 	} {
+		_ = os.Remove(provided)
+		_ = os.Remove(filepath.Join(dir, name(2)+".sif"))
+		if !strings.HasPrefix(what, "a pipe") {
+			must(t, make())
+		}
 		must(t, spoil())
 		if got := c.provided(name(1)); got != "" {
 			t.Errorf("%s: %s", what, got)
 		}
+	}
+}
+
+// TestCacheUsesItsOwn: what lies in a user's part and is not of her making is neither used nor followed.
+func TestCacheUsesItsOwn(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	s := newShop(t, fakeImage(1000, 'x'))
+	c := openTestCache(t, filepath.Join(t.TempDir(), "images"), 0)
+	elsewhere := filepath.Join(t.TempDir(), "image")
+	must(t, os.WriteFile(elsewhere, fakeImage(1000, 'y'), 0o644))
+	at := filepath.Join(c.dir, name(1)+".sif")
+	for what, spoil := range map[string]func() error{
+		"a link":        func() error { return os.Symlink(elsewhere, at) },
+		"a second name": func() error { return os.Link(elsewhere, at) },
+		"another's": func() error {
+			return joinAll(os.WriteFile(at, fakeImage(1000, 'y'), 0o644), os.Chown(at, nobody, nobody))
+		},
+		"a pipe": func() error { return syscall.Mkfifo(at, 0o600) },
+	} {
+		_ = os.Remove(at)
+		must(t, spoil())
+		before := s.count()
+		_, release := get(t, c, s, name(1))
+		release()
+		if s.count() != before+1 {
+			t.Errorf("%s was used", what)
+		}
+	}
+	if b, err := os.ReadFile(elsewhere); err != nil || !bytes.Equal(b, fakeImage(1000, 'y')) {
+		t.Errorf("what it led to: %d bytes, %v", len(b), err)
 	}
 }
 

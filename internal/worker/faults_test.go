@@ -234,6 +234,9 @@ func TestGPU(t *testing.T) {
 	}
 	for _, gpu := range []bool{true, false} {
 		w := &worker{cfg: Config{Env: given}, box: sandbox{dir: "/box"}, plan: Plan{ID: "j-1", Login: "alice", Home: "/home/alice", GPU: gpu, Env: forged}}
+		var err error
+		w.daemon, err = w.shared()
+		must(t, err)
 		env, argv := strings.Join(w.environ(), "\n"), strings.Join(w.argv("apptainer", "/i.sif"), " ")
 		for _, want := range []string{
 			"APPTAINERENV_CUDA_VISIBLE_DEVICES=MIG-b1", "APPTAINERENV_NVIDIA_VISIBLE_DEVICES=MIG-b1", "APPTAINERENV_CUDA_MPS_PIPE_DIRECTORY=" + pipe,
@@ -253,6 +256,32 @@ func TestGPU(t *testing.T) {
 		}
 		if strings.Contains(env, "hush") || strings.Contains(env, "slot1") || strings.Contains(env, "GPU-MIG") {
 			t.Errorf("gpu %v: %s", gpu, env)
+		}
+	}
+}
+
+// TestStrangersDaemon: a GPU is not shared by what another user may have put there.
+func TestStrangersDaemon(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	for what, tc := range map[string]struct {
+		spoil func(dir string) error
+		want  string
+	}{
+		"as it should be": {func(string) error { return nil }, ""},
+		"not there":       {os.Remove, ""},
+		"somebody else's": {func(dir string) error { return os.Chown(dir, nobody, nobody) }, "of another user"},
+		"anybody's":       {func(dir string) error { return os.Chmod(dir, 0o777) }, "others may change"},
+		"a stranger's link": {func(dir string) error {
+			return joinAll(os.Remove(dir), os.Symlink("/run", dir), os.Lchown(dir, nobody, nobody))
+		}, "of another user"},
+		"in a stranger's directory": {func(dir string) error { return os.Chown(filepath.Dir(dir), nobody, nobody) }, "of another user"},
+	} {
+		dir := filepath.Join(t.TempDir(), "pipe")
+		must(t, os.Mkdir(dir, 0o755), tc.spoil(dir))
+		w := &worker{cfg: Config{Env: []string{sharedGPU + "=" + dir}}, plan: Plan{GPU: true}}
+		got, err := w.shared()
+		if tc.want == "" && (err != nil || got != "" && got != dir) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %q, %v", what, got, err)
 		}
 	}
 }

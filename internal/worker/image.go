@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"slipway/internal/errs"
 )
@@ -46,17 +47,23 @@ func (w *worker) atPath() (string, error) {
 // checkImage refuses a file that is no image, or not all of one. How large an image is it says itself: its environment does not, for
 // whoever signs an image adds to it.
 func checkImage(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // what is no file is not waited for
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return checkOpen(f)
+}
+
+// checkOpen is checkImage of an open file.
+func checkOpen(f *os.File) error {
+	path := f.Name()
 	st, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	head := make([]byte, 128)
-	if _, err := io.ReadFull(f, head); err != nil || !st.Mode().IsRegular() {
+	if _, err := f.ReadAt(head, 0); err != nil || !st.Mode().IsRegular() {
 		return fmt.Errorf("%s is no image for Apptainer", path)
 	}
 	least, known := imageSize(head)

@@ -75,6 +75,7 @@ type worker struct {
 	begun bool // the container was started
 
 	inputs map[string]bool // names of the input files, which do not come back
+	daemon string          // directory of the one by which jobs share a GPU; empty: there is none
 }
 
 // end is how the run ended, as of now.
@@ -125,6 +126,9 @@ func (w *worker) prepare(ctx context.Context) (c command, release func(), err er
 	}
 	program, err := findApptainer(w.plan.Apptainer, w.cfg.Env)
 	if err != nil {
+		return command{}, nil, err
+	}
+	if w.daemon, err = w.shared(); err != nil {
 		return command{}, nil, err
 	}
 	if err := w.box.furnish(w.cfg.Program); err != nil {

@@ -67,7 +67,7 @@ func TestNoSecretShows(t *testing.T) {
 	log, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 	places := map[string]string{"docker inspect": string(inspected), "the environment": string(manifest), "the log": string(log)}
 	_ = filepath.WalkDir(filepath.Join(s.dir, "data"), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(path, ".sif") {
+		if err == nil && d.Type().IsRegular() && filepath.Ext(path) != ".sif" && filepath.Ext(path) != ".sqfs" {
 			b, _ := os.ReadFile(path)
 			places[path] = string(b)
 		}
@@ -160,6 +160,7 @@ func (s *site) ended(user, id string) map[string]any {
 // TestJobs covers a job's ends: the service killed meanwhile, its limit reached, out of memory, an exit code, a cancel, and that
 // it is in another world than the session.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	s.in("alice", "echo x > /opt/env/marker")
@@ -187,12 +188,9 @@ func TestJobs(t *testing.T) {
 		t.Errorf("its file: %d %q", answer.status, answer.body)
 	}
 
-	late := s.ended("alice", s.submit("alice", digest, "trap '' TERM; echo on; while true; do sleep 1; done", map[string]any{"time_limit": "2s"}))
-	if text := fmt.Sprint(late["outcome"]); !strings.Contains(text, "time limit") {
-		t.Errorf("a job that outlives its limit: %s", text)
-	}
-	fat := s.ended("alice", s.submit("alice", digest, "python3 -c 'x = bytearray(900_000_000); print(len(x))'", map[string]any{"memory": "300M"}))
-	if text := fmt.Sprint(fat["outcome"]); !strings.Contains(text, "memory") {
+	late := s.submit("alice", digest, "trap '' TERM; echo on; while true; do sleep 1; done", map[string]any{"time_limit": "2s"})
+	fat := s.submit("alice", digest, "python3 -c 'x = bytearray(900_000_000); print(len(x))'", map[string]any{"memory": "300M"})
+	if text := fmt.Sprint(s.ended("alice", fat)["outcome"]); !strings.Contains(text, "memory") {
 		t.Errorf("a job that needs more memory than it asked for: %s", text)
 	}
 	endless := s.submit("alice", digest, "sleep 1000", nil)
@@ -200,6 +198,9 @@ func TestJobs(t *testing.T) {
 	s.call("alice", http.MethodPost, "/api/v1/jobs/"+endless+"/cancel", nil)
 	if job := s.ended("alice", endless); job["state"] != "canceled" {
 		t.Errorf("a cancelled job is %v", job["state"])
+	}
+	if text := fmt.Sprint(s.ended("alice", late)["outcome"]); !strings.Contains(text, "time limit") {
+		t.Errorf("a job that outlives its limit: %s", text)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 // TestGroupsOfTheHub has a user share an environment with her group of the Hub: who is in it finds it, until the Hub takes her out, and
 // until it could not be asked for a while.
 func TestGroupsOfTheHub(t *testing.T) {
+	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: "environments: {hub_groups: {every: 10s, fresh: 20s}}"})
 	for _, user := range []string{"bob", "carol"} {
 		s.hub.AddUser(user)

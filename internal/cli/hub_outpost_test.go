@@ -26,6 +26,7 @@ del c.Spawner.poll_interval  # it has its own
 
 // TestOutpostSpawner lets the published OutpostSpawner, unchanged, in a real Hub, start, watch and stop sessions.
 func TestOutpostSpawner(t *testing.T) {
+	t.Parallel()
 	eachMajor(t, func(t *testing.T, major int) {
 		s := newHubSite(t, hubOptions{major: major, spawner: hubtest.Outpost, config: outpostConfig})
 		s.outpostServers()
@@ -186,7 +187,7 @@ func (s *hubSite) outpost(method, path, password string) reply {
 	return send(s.t, req)
 }
 
-func send(t *testing.T, req *http.Request) reply {
+func send(t testing.TB, req *http.Request) reply {
 	t.Helper()
 	r := hubtest.Send(t, req)
 	return reply{r.Status, r.Body}

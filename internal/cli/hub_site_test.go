@@ -80,6 +80,7 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 	s.configure(o)
 	t.Cleanup(s.kill)
 	t.Cleanup(s.showLog)
+	s.haveBase()
 	s.serve()
 	t.Cleanup(s.clear)
 	if !o.stopped {
@@ -267,7 +268,7 @@ func (s *hubSite) clear() {
 }
 
 // docker runs the engine's own program on a container of this site.
-func docker(t *testing.T, argv ...string) {
+func docker(t testing.TB, argv ...string) {
 	t.Helper()
 	if out, err := exec.Command("docker", argv...).CombinedOutput(); err != nil {
 		t.Fatalf("docker %v: %v: %s", argv, err, out)

@@ -22,6 +22,7 @@ func eachMajor(t *testing.T, test func(t *testing.T, major int)) {
 
 // TestSlipwaySpawner drives our Spawner in a real Hub through its API, as clients of the Hub do.
 func TestSlipwaySpawner(t *testing.T) {
+	t.Parallel()
 	eachMajor(t, func(t *testing.T, major int) {
 		s := newHubSite(t, hubOptions{major: major, spawner: hubtest.Slipway})
 		s.stepsOfAStart()

@@ -31,6 +31,7 @@ PY
 // TestWhatIsInIt: what a session was furnished with is told of its environment, and what its kernels had imported is tried in the image
 // alone, also when the service dies meanwhile.
 func TestWhatIsInIt(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	s.in("alice", furnish)

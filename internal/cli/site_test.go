@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 // site is a whole Slipway as a site runs it: the built binary with the real Docker Engine and the real Apptainer, beside a
 // stand-in for the Hub that knows a token for each user.
 type site struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	program string
 	url     string
@@ -38,22 +37,7 @@ type site struct {
 
 const spawnerToken = "spawner-token-of-the-end-to-end-tests"
 
-var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "slipway-e2e")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "slipway")
-	cmd := exec.Command("go", "build", "-o", program, "slipway")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build: %w: %s", err, out)
-	}
-	return program, nil
-})
-
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.Apptainer)
 	program, err := buildOnce()
 	if err != nil {
@@ -70,6 +54,7 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(s.hub.Close)
 	s.configure()
 	t.Cleanup(s.kill) // also when clear gives up
+	s.haveBase()
 	s.serve()
 	t.Cleanup(s.clear)
 	return s
@@ -104,8 +89,8 @@ images:
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h}
-docker: {cpus: 2, memory: 2G, instance: %q}
-local: {apptainer: %q, at_once: 2, cgroup: slipway-e2e}
+docker: {cpus: 2, memory: 2G, instance: %[7]q}
+local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
 `, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, "e2e-"+filepath.Base(s.dir)+s.t.Name(), testenv.ApptainerPath()))
 }
 
@@ -202,7 +187,7 @@ type reply struct {
 	body   []byte
 }
 
-func (r reply) object(t *testing.T) map[string]any {
+func (r reply) object(t testing.TB) map[string]any {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal(r.body, &o); err != nil {

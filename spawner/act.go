@@ -46,7 +46,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Cede:
 		return m.cede(ctx, e, o)
 	case Save:
-		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.save(ctx, e, o) })
+		return m.abortable(ctx, e, m.save)
 	case Requeue:
 		return m.requeue(ctx, e)
 	case Settle:

@@ -162,11 +162,8 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 		return false
 	}
 	waits := m.inPhase(e) < m.askFor(e)
-	switch {
-	case !e.Asked.IsZero():
+	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
-	case e.Kind == Job && e.status.State == "":
-		return false // without a link nothing but its log is lost
 	}
 	if waits {
 		m.askToEnd(ctx, e)
@@ -210,13 +207,18 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 }
 
 // askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link that is down for
-// a while is no reason to lose that, and no shorter than one that is waited for when it starts.
+// a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a job's only its output is lost: its
+// link has the time to come up again that the job would have to end, as after a restart of the service.
 func (m *Manager) askFor(e entry) time.Duration {
 	patience := m.cfg.Limits.Grace + askPatience
-	if e.Kind != Job && !e.Up.IsZero() {
+	switch {
+	case e.Kind != Job && !e.Up.IsZero():
 		return max(patience, m.cfg.Limits.Afar)
+	case e.Kind == Job && e.status.State == "":
+		return m.cfg.Limits.Grace
+	default:
+		return patience
 	}
-	return patience
 }
 
 // wayBack is how long what a workload leaves may take from its end to this host.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,55 @@ func TestHeldByTheBatchSystem(t *testing.T) {
 	})(t)
 }
 
+// TestHeldAfterItBegan: it does not run any more, whatever it did before.
+func TestHeldAfterItBegan(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		job := s.reach(s.submit(alice, poolJob()).ID, spawner.Running)
+		s.pool.Hold(job.ID, "its output directory is full")
+		for range 2 {
+			s.restart()
+			time.Sleep(time.Minute)
+			why, err := s.Why(t.Context(), alice, job.ID)
+			if err != nil || why.Summary != "pool holds it: its output directory is full" || !strings.Contains(why.Remedy, "release it") {
+				t.Errorf("why: %+v, %v", why, err)
+			}
+			if got := s.Detail(job); got != "Held at pool: its output directory is full" {
+				t.Errorf("detail: %q", got)
+			}
+		}
+		if _, err := s.Release(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		job = s.again(job.ID, 1)
+		if why, err := s.Why(t.Context(), alice, job.ID); err != nil || why.Summary != "it runs on "+job.Host {
+			t.Errorf("why: %+v, %v", why, err)
+		}
+	})(t)
+}
+
+// TestStartAfarIsHeraldedOnce: not again at every restart of the service, nor when it begins anew.
+func TestStartAfarIsHeraldedOnce(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		var told atomic.Int32
+		s.config.Herald = func(context.Context, spawner.Workload, control.Env) { told.Add(1) }
+		s.restart()
+		r := poolRequest("alice", "one")
+		r.Spec.EventsURL = "http://hub/events"
+		w := s.reach(s.startSession(r).ID, spawner.Running)
+		for range 3 {
+			s.restart()
+			time.Sleep(time.Minute)
+		}
+		s.pool.Evict(w.ID, "", true)
+		s.again(w.ID, 1)
+		s.restart()
+		s.stop(w.ID)
+		if got := told.Load(); got != 1 {
+			t.Errorf("told %d times", got)
+		}
+	})(t)
+}
+
 // TestSlowNodes: a node may take long to get the image, also at the second start, and a link that goes down meanwhile may come up again.
 func TestSlowNodes(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
@@ -399,6 +449,46 @@ func TestWhatCannotBeKept(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestCutOffOnItsWay: what did not come back whole is lost at once, told, and no hindrance to the next start.
+func TestCutOffOnItsWay(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+		s.crew.Hand(w.ID).Change("numpy")
+		s.pool.Tear(w.ID)
+		begun := time.Now()
+		w = s.stop(w.ID)
+		if took := time.Since(begun); took > 5*time.Second || len(s.pool.Held()) > 0 || w.Kept+w.Unkept != "" {
+			t.Errorf("it took %s; kept %q, unkept %q, in the pool %v", took, w.Kept, w.Unkept, s.pool.Held())
+		}
+		if want := "stopped by its owner; what was changed in it since it started is lost: only a part of it came back"; w.Outcome.Reason != want {
+			t.Errorf("told %q, want %q", w.Outcome.Reason, want)
+		}
+		if w = s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running); w.From != "sha256:notebook" {
+			t.Errorf("from %q", w.From)
+		}
+	})(t)
+}
+
+// TestKeepingIsNotTriedWithoutEnd: what does not work is tried again after longer and longer pauses.
+func TestKeepingIsNotTriedWithoutEnd(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		tries := 0
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+		s.crew.Hand(w.ID).Change("numpy")
+		s.keep = func() error { tries++; return errs.New(errs.Unavailable, "the library is busy") }
+		if w = s.endsAfter(w.ID); w.Unkept == "" || tries < 8 || tries > 20 {
+			t.Errorf("tried %d times; unkept %q", tries, w.Unkept)
+		}
+	})(t)
+}
+
+// endsAfter stops a session, which may take long.
+func (s *distant) endsAfter(id spawner.ID) spawner.Workload {
+	s.t.Helper()
+	s.ask(id)
+	return s.endsWithin(id, 30*time.Minute)
 }
 
 // TestFreshAfar discards what could not be kept, and what was.

@@ -2,9 +2,10 @@ package spawner
 
 import "context"
 
-// herald has somebody tell what happens in a start, if that was asked for, once a launch.
+// herald has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to its end once the session
+// was up, also where its secrets are needed longer.
 func (m *Manager) herald(ctx context.Context, e entry) {
-	if m.cfg.Herald == nil || e.Spec.EventsURL == "" || e.secrets == nil || e.heralded == e.Launch {
+	if m.cfg.Herald == nil || e.Spec.EventsURL == "" || e.secrets == nil || !e.Up.IsZero() || e.heralded == e.Launch {
 		return
 	}
 	m.mu.Lock()

@@ -46,7 +46,7 @@ func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error
 				m.noteLocked(e, Event{Percent: 0, Message: "Released"})
 			}
 			return err
-		case e.Phase != Stopping && e.seen.Existence == Held:
+		case e.heldElsewhere():
 			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+e.Backend, nil)
 		default:
 			return errs.New(errs.Conflict, "job %s is not held", id)
@@ -91,4 +91,9 @@ func (m *Manager) reorderLocked(c Caller, id ID, do func(*entry) error) (Workloa
 // waitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
 func (e *entry) waitsElsewhere() bool {
 	return e.Phase == Starting && e.Remote && (e.seen.Existence == Queued || e.seen.Existence == Held)
+}
+
+// heldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has begun.
+func (e *entry) heldElsewhere() bool {
+	return e.Remote && e.seen.Existence == Held && (e.Phase == Starting || e.Phase == Booting || e.Phase == Running)
 }

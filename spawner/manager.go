@@ -168,7 +168,7 @@ type entry struct {
 	quit       time.Time      // when the agent of a Remote's job told that the app has exited; zero: it has not
 	parting    string         // the run whose agent, on another host, has said that it ends
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
-	keeping    time.Time      // since when it is tried to keep what came back of a session; zero: it is not
+	keeping    attempts       // at keeping what came back of a run; zero: there was none
 	status     control.Status // the agent's last word; zero while the link is down
 	pulse      pulse          // what is known of what goes on in it
 	journal    journal

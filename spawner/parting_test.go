@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -186,4 +187,51 @@ func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload
 		s.t.Fatalf("%s is %s: %v", id, w.Phase, err)
 	}
 	return w
+}
+
+// TestCancelledAfar: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
+// was down; one without a link is not waited for long.
+func TestCancelledAfar(t *testing.T) {
+	tests := map[string]struct {
+		down time.Duration // for how long its link is after the restart
+		kept bool
+		most time.Duration
+	}{
+		"link comes up": {down: 5 * time.Second, kept: true, most: 15 * time.Second},
+		"link is down":  {down: time.Hour, most: 15 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, inPool(func(t *testing.T, s *distant) {
+			job := s.reach(s.submit(alice, poolJob()).ID, spawner.Running)
+			h := s.crew.Hand(job.ID)
+			h.Print("half of it\n")
+			h.Leave("result", "21")
+			s.crew.Cut(job.ID)
+			synctest.Wait()
+			s.ask(job.ID)
+			s.kill()
+			begun := time.Now()
+			time.AfterFunc(tt.down, func() { s.crew.Join(job.ID) })
+			s.start()
+			w := s.reach(job.ID, spawner.Stopped)
+			if took := time.Since(begun); took > tt.most || !w.Outcome.Canceled || len(s.pool.Held()) > 0 {
+				t.Errorf("it took %s: %+v, in the pool %v", took, w.Outcome, s.pool.Held())
+			}
+			tail, _ := s.logOf(job.ID)
+			if kept := s.readFile(job.ID, "result") == "21" && tail == "half of it\n"; kept != tt.kept {
+				t.Errorf("result %q, log %q", s.readFile(job.ID, "result"), tail)
+			}
+		}))
+	}
+}
+
+// logOf reads a job's log.
+func (s *service) logOf(id spawner.ID) (string, error) {
+	r, err := s.Log(s.t.Context(), admin, id, 0, false)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	return string(b), err
 }

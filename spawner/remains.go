@@ -1,9 +1,11 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -62,75 +64,114 @@ func (m *Manager) tailOf(ctx context.Context, e entry, from source) (string, err
 const keepPatience = 10 * time.Minute
 
 // save brings here what came back of a run on another host: a session's changes, as an environment from which it starts the next time,
-// and the rest of a job's log. Nothing is removed there before it is here.
-func (m *Manager) save(ctx context.Context, e entry, o Observation) error {
+// and the output of a job that was ended. Nothing is removed there before it is here.
+func (m *Manager) save(ctx context.Context, e entry) error {
+	since, due := m.dueToKeep(e.ID)
+	if !due {
+		return nil
+	}
 	r, err := m.remainsOf(ctx, e)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return m.noteSaved(ctx, e, "", o)
+		return m.noteLost(ctx, e, "has not come back")
 	case err != nil:
 		return err
 	case e.Kind == Job:
-		if err := m.pullLog(ctx, e.ID, remains{r}, false); err != nil && !hopeless(err) {
+		if err := m.saveJob(ctx, e, r); err != nil && time.Since(since) < keepPatience {
 			return err
 		}
-		return m.noteSaved(ctx, e, "", o)
-	}
-	since := m.keepingSince(e.ID)
-	digest, err := m.keepChanges(ctx, e, r)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errs.Is(err, errs.NotFound):
-		return m.noteSaved(ctx, e, "", o)
-	case err != nil && !hopeless(err) && !errs.Is(err, errs.OverQuota) && time.Since(since) < keepPatience:
-		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
-		return err
-	case err != nil:
-		return m.noteUnkept(ctx, e, err)
+		return m.noteSaved(ctx, e, "", "")
 	default:
-		return m.noteSaved(ctx, e, digest, o)
+		return m.saveChanges(ctx, e, r, since)
 	}
 }
 
-// keepingSince gives when it was first tried to keep what came back of a session.
-func (m *Manager) keepingSince(id ID) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.work[id]
-	if now == nil {
-		return time.Now()
-	}
-	if now.keeping.IsZero() {
-		now.keeping = time.Now()
-	}
-	return now.keeping
-}
-
-func (m *Manager) keepChanges(ctx context.Context, e entry, r Remains) (digest string, err error) {
+// saveChanges keeps what a session has changed, which is tried since a time.
+func (m *Manager) saveChanges(ctx context.Context, e entry, r Remains, since time.Time) error {
 	changes, err := r.Changes(ctx)
-	if err != nil {
-		return "", err
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return m.noteLost(ctx, e, "has not come back")
+	case errs.Is(err, errs.Invalid):
+		return m.noteLost(ctx, e, "is lost: "+brief(err))
+	case err != nil:
+		return err
 	}
 	defer changes.Close()
 	m.relay(e.ID, "Keeping your changes", 0)
-	digest, err = m.cfg.Keep(ctx, e.runsIn(), changes)
-	if err != nil && errs.Is(err, errs.NotFound) { // it is not the changes that are not there
-		return "", fmt.Errorf("keep the changes: %v", err)
+	digest, err := m.cfg.Keep(ctx, e.runsIn(), changes)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return m.noteSaved(ctx, e, digest, "")
+	case hopeless(err) || errs.Is(err, errs.OverQuota) || time.Since(since) >= keepPatience:
+		return m.noteUnkept(ctx, e, err)
+	default:
+		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
+		return err
 	}
-	return digest, err
 }
 
-// noteSaved notes that what a run has left is here. digest is the environment that holds a session's changes; empty: none came back.
-func (m *Manager) noteSaved(ctx context.Context, e entry, digest string, o Observation) error {
+// saveJob brings a job's output here, unless that is done, or it begins anew.
+func (m *Manager) saveJob(ctx context.Context, e entry, r Remains) error {
+	if !e.collecting.IsZero() || e.Moving && e.Want == WantRunning {
+		return nil
+	}
+	e.status = r.Status()
+	lost, err := m.collectJob(ctx, e, remains{r})
+	if len(lost) > 0 {
+		m.log.Warn("not all output of a job that was ended could be kept", "id", e.ID, "lost", lost)
+	}
+	return err
+}
+
+// attempts are those at keeping what came back of a run.
+type attempts struct{ since, next time.Time }
+
+// mostPause is the longest pause between two of them. Each is as long as all before took together.
+const mostPause = time.Minute
+
+// dueToKeep gives since when it is tried to keep what came back of a workload, and reports whether it is to be tried now; otherwise it
+// sees to the next time.
+func (m *Manager) dueToKeep(id ID) (since time.Time, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, now := m.work[id], time.Now()
+	if e == nil {
+		return now, false
+	}
+	k := &e.keeping
+	if now.Before(k.next) {
+		m.queue.addAfter(id, k.next.Sub(now))
+		return k.since, false
+	}
+	if k.since.IsZero() {
+		k.since = now
+	}
+	k.next = now.Add(min(max(now.Sub(k.since), retryAfter), mostPause))
+	return k.since, true
+}
+
+// noteLost notes that what a session had changed is not to be had, and tells its user.
+func (m *Manager) noteLost(ctx context.Context, e entry, how string) error {
+	if e.Kind == Job || e.Up.IsZero() {
+		return m.noteSaved(ctx, e, "", "")
+	}
+	lost := "what was changed in it since it started " + how
+	if e.Outcome == nil { // it begins anew
+		m.relay(e.ID, "What"+strings.TrimPrefix(lost, "what"), 0)
+	}
+	return m.noteSaved(ctx, e, "", lost)
+}
+
+// noteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with what was lost.
+func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) error {
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
-		e.Saved, e.Unkept, e.keeping = true, "", time.Time{}
-		if digest != "" {
-			e.Kept = digest
-		}
-		if lost := digest == "" && e.Kind != Job && !e.Up.IsZero() && e.Outcome != nil; lost {
+		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
+		if lost != "" && e.Outcome != nil {
 			out := *e.Outcome
-			out.Reason += "; what was changed in it since it started has not come back"
+			out.Reason += "; " + lost
 			e.Outcome = &out
 		}
 	})
@@ -153,9 +194,9 @@ func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 	if out.Remedy != "" {
 		out.Remedy += ", then start it again: "
 	}
-	out.Remedy += "nothing is lost yet, and the next start tries again"
+	out.Remedy += "nothing is lost yet, and the next start tries again, unless you tick “Start fresh”, which discards it"
 	return m.changeLocked(ctx, now, func(e *entry) {
-		e.Unkept, e.keeping = why.Error(), time.Time{}
+		e.Unkept, e.keeping = why.Error(), attempts{}
 		e.finish(out)
 	})
 }

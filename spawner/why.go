@@ -12,7 +12,7 @@ func (m *Manager) Why(ctx context.Context, c Caller, id ID) (Explanation, error)
 		return Explanation{}, err
 	}
 	e, _ := m.snapshot(id)
-	if remote, ok := m.backend(w.Backend).(Remote); ok && e.waitsElsewhere() {
+	if remote, ok := m.backend(w.Backend).(Remote); ok && (e.waitsElsewhere() || e.heldElsewhere()) {
 		return remote.Why(ctx, w)
 	}
 	return m.explain(w), nil
@@ -51,7 +51,7 @@ func (m *Manager) Detail(w Workload) string {
 		return ""
 	case e.Held:
 		return "its owner has it wait"
-	case e.waitsElsewhere():
+	case e.waitsElsewhere() || e.heldElsewhere():
 		return e.elsewhere()
 	default:
 		return m.Queue(w).String()

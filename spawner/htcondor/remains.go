@@ -198,11 +198,15 @@ func (r remains) File(_ context.Context, name string) (io.ReadCloser, int64, err
 	return f, size, nil
 }
 
-// Changes opens what a session has changed.
+// Changes opens what a session has changed. It is not there where its worker has told of more than came back.
 func (r remains) Changes(context.Context) (io.ReadCloser, error) {
-	f, _, err := r.open(worker.PackFile)
+	f, size, err := r.open(worker.PackFile)
 	if err != nil {
 		return nil, r.lacks("changes", err)
+	}
+	if e, err := r.end(); err == nil && size < e.PackSize {
+		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", spawner.FormatSize(size), spawner.FormatSize(e.PackSize))
+		return nil, errors.Join(cut, f.Close())
 	}
 	return f, nil
 }

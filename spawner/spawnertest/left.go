@@ -18,6 +18,7 @@ type left struct {
 	log     string
 	files   map[string]string
 	changes string
+	cut     bool // its changes did not come back whole
 
 	mu    sync.Mutex
 	taken bool // its changes were read to the end
@@ -55,13 +56,16 @@ func (l *left) File(_ context.Context, name string) (io.ReadCloser, int64, error
 
 // Changes gives what a session has changed.
 func (l *left) Changes(context.Context) (io.ReadCloser, error) {
+	if l.cut {
+		return nil, errs.New(errs.Invalid, "only a part of it came back")
+	}
 	return io.NopCloser(&changesReader{strings.NewReader(l.changes), l}), nil
 }
 
 func (l *left) fetched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.taken || l.changes == ""
+	return l.taken || l.cut || l.changes == ""
 }
 
 // changesReader notes that all was read.

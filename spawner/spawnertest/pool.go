@@ -29,6 +29,7 @@ type hall struct {
 	hosts  int
 	refuse error
 	left   map[spawner.ID]*left
+	torn   map[spawner.ID]bool // what comes back of their changes is not whole
 	lost   []spawner.ID
 	faults []string
 }
@@ -36,7 +37,7 @@ type hall struct {
 // NewPool makes a Pool that holds nothing, whose agents crew plays.
 func NewPool(cfg Config, crew *Crew) *Pool {
 	cfg.Started, cfg.Ended = crew.ComeUp, crew.GoDown
-	p := &Pool{Fake: New(cfg), crew: crew, hall: &hall{left: map[spawner.ID]*left{}}}
+	p := &Pool{Fake: New(cfg), crew: crew, hall: &hall{left: map[spawner.ID]*left{}, torn: map[spawner.ID]bool{}}}
 	crew.afar(p.Exit)
 	return p
 }
@@ -112,6 +113,9 @@ func (p *Pool) Judge(context.Context, spawner.Workload) error {
 
 // Why explains.
 func (p *Pool) Why(_ context.Context, w spawner.Workload) (spawner.Explanation, error) {
+	if o := p.look(w.ID); o.Existence == spawner.Held {
+		return spawner.Explanation{Summary: p.Name() + " holds it: " + o.Reason, Remedy: "release it"}, nil
+	}
 	return spawner.Explanation{Summary: fmt.Sprintf("%s waits for a slot", w.ID), Slots: 8, Fit: 8}, nil
 }
 
@@ -241,8 +245,16 @@ func (p *Pool) bring(id spawner.ID) {
 	p.hall.mu.Lock()
 	defer p.hall.mu.Unlock()
 	if l != nil {
+		l.cut = p.torn[id]
 		p.left[id] = l
 	}
+}
+
+// Tear has what comes back of a session's changes not be whole from now on.
+func (p *Pool) Tear(id spawner.ID) {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	p.torn[id] = true
 }
 
 // Stop takes a workload out of the queue, or ends it where it runs: nothing comes back then.

@@ -26,6 +26,20 @@ func (s Scan) Ended() bool {
 	return s.States[JobPending]+s.States[JobRunning] == 0
 }
 
+// Word says in one word how far a scan is: a state, or held when all that is left to do is.
+func (s Scan) Word() string {
+	for _, state := range []State{JobRunning, JobPending, JobFailed, JobCanceled} {
+		switch {
+		case s.States[state] == 0:
+		case state == JobPending && s.Held == s.States[state]:
+			return "held"
+		default:
+			return string(state)
+		}
+	}
+	return string(JobDone)
+}
+
 // ScanChange says what came of a change to all points of a scan.
 type ScanChange struct {
 	Scan    Scan   `json:"scan"`

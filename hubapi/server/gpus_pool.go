@@ -2,12 +2,15 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/webui"
 )
 
 // Pool knows what GPUs an HTCondor pool has. What it says names no user and no workload: everybody may read it.
@@ -24,7 +27,7 @@ const mostHistory = 30 * 24 * time.Hour
 // poolGPUs lists the GPUs of the pool: as JSON, or as ClassAds.
 func (s *Server) poolGPUs(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Pool == nil {
-		return errs.New(errs.Missing, "this service has no HTCondor pool").With("the administrator sets htcondor.on in the configuration")
+		return noPool()
 	}
 	switch format := r.URL.Query().Get("format"); format {
 	case "":
@@ -61,4 +64,62 @@ func historySince(span string) (time.Time, error) {
 		return time.Time{}, errs.Bad("history", span, "a time such as 24h, at most 720h")
 	}
 	return time.Now().Add(-d), nil
+}
+
+func noPool() error {
+	return errs.New(errs.Missing, "this service has no HTCondor pool").With("the administrator sets htcondor.on in the configuration")
+}
+
+// poolPatience is how long a page waits for a pool that does not answer.
+const poolPatience = 10 * time.Second
+
+// poolSight is what pages have last seen of the pool's GPUs.
+type poolSight struct {
+	mu   sync.Mutex // guards last
+	last *hubapi.PoolGPUs
+}
+
+// look asks the pool; where it does not answer, it gives what was seen last, and why.
+func (p *poolSight) look(ctx context.Context, pool Pool) (seen *hubapi.PoolGPUs, err error) {
+	ctx, cancel := context.WithTimeout(ctx, poolPatience)
+	defer cancel()
+	all, err := pool.GPUs(ctx, time.Time{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.last = &all
+	}
+	return p.last, err
+}
+
+// poolPage shows the GPUs of the pool, also while it does not answer: as they were seen last.
+func (p *pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	if p.cfg.Pool == nil {
+		return noPool()
+	}
+	view := webui.PoolView{}
+	seen, err := p.sight.look(r.Context(), p.cfg.Pool)
+	if seen != nil {
+		view.PoolGPUs, view.Known = *seen, true
+	}
+	if err != nil {
+		body := p.errorBody(r, inTime(err, "the pool", poolPatience))
+		view.Problem = sentence(body.Error.Message) + behind(" ", sentence(body.Error.Remedy))
+	}
+	return webui.PoolPage(w, p.view(v), view)
+}
+
+// inTime says of an error that came of waiting too long what was waited for.
+func inTime(err error, whom string, limit time.Duration) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errs.New(errs.Unavailable, "%s has not answered within %s", whom, limit).With("ask again in a moment")
+	}
+	return err
+}
+
+func behind(joint, words string) string {
+	if words == "" {
+		return ""
+	}
+	return joint + words
 }

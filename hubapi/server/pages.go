@@ -30,6 +30,7 @@ type pages struct {
 	*Server
 	box    *secret.Box
 	visits *visits
+	sight  *poolSight
 	cross  *http.CrossOriginProtection
 	router chi.Router
 }
@@ -38,7 +39,7 @@ type pages struct {
 const pagesRoute = "/pages"
 
 func (s *Server) newPages() *pages {
-	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
+	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
 	p.router.Route(pagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
 		r.MethodNotAllowed(p.nothing)
@@ -48,9 +49,12 @@ func (s *Server) newPages() *pages {
 		r.Post("/logout", p.act(p.logout))
 		r.Get("/room", p.room)
 		r.Get("/gpus", p.show(p.gpusPage))
+		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)
+		p.jobPages(r)
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
+			r.Get(kind+"/why", p.show(p.why))
 			r.Get(kind+"/discard", p.show(p.askDiscard))
 			r.Get(kind+"/events", p.pageEvents)
 			r.Post(kind+"/stop", p.act(p.stop))
@@ -132,7 +136,7 @@ type visitor struct {
 // view is what pages show of it.
 func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs != nil, Environments: p.cfg.Environments != nil,
+		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
 	}
 }
@@ -237,7 +241,7 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), n.Link)
 	there := r.Method == http.MethodPost && kind != errs.NotFound
-	if link, label := environmentsBack(rest, there); link != "" && kind != errs.Unauthorized {
+	if link, label := pagesBack(rest, there); link != "" && kind != errs.Unauthorized {
 		n.Link, n.Label = n.Link+link, label
 	}
 	switch kind {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -156,19 +155,6 @@ func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 // withCaller lets what a page does be logged like what the API does.
 func withCaller(ctx context.Context, c spawner.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// environmentsBack gives where somebody goes on whose request of these pages failed: to the environment whose form it was, if that is
-// there, or to all. Empty for other pages.
-func environmentsBack(rest string, there bool) (link, label string) {
-	words := strings.Split(rest, "/")
-	switch {
-	case words[0] != "environments":
-		return "", ""
-	case there && len(words) > 1:
-		return strings.Join(words[:2], "/"), "Back to the environment"
-	}
-	return words[0], "Environments"
 }
 
 func environmentPath(ref string) string { return "environments/" + url.PathEscape(ref) }

@@ -130,13 +130,15 @@ func TestPageEvents(t *testing.T) {
 
 // TestNoPageGivesAnothersThings asks, as bob, for every page of alice's things.
 func TestNoPageGivesAnothersThings(t *testing.T) {
-	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice")), nil)
+	of := job("j-point", "alice")
+	of.Scan = "scan-alice"
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), nil)
 	p := h.visitor(t, "bob")
 	token := formToken(t, p.get(prefix).Body.String())
 	v := h.visitWith(t, token)
 	err := chi.Walk(h.pages.router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		path := strings.TrimPrefix(route, "/pages/")
-		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "{ref}", url.PathEscape(theDigest)).Replace(path)
+		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "scans/{id}", "scans/scan-alice", "{verb}", "cancel", "{ref}", url.PathEscape(theDigest)).Replace(path)
 		if path == "logout" {
 			return nil
 		}
@@ -145,7 +147,7 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 			form = url.Values{"token": {token}, "for": {"1h"}, "with": {"public"}, "name": {"bobs"}}
 		}
 		r := p.do(method, prefix+of+"?all=1&from=x&key="+v.stream, form)
-		if strings.Contains(path, "{") && r.Code != http.StatusNotFound || strings.Contains(r.Body.String(), "s-alice<") || strings.Contains(r.Body.String(), "/base/user/alice") {
+		if strings.Contains(path, "{") && r.Code != http.StatusNotFound || strings.Contains(r.Body.String(), "s-alice<") || strings.Contains(r.Body.String(), "j-point") || strings.Contains(r.Body.String(), "/base/user/alice") {
 			t.Errorf("%s %s: %d %s", method, of, r.Code, r.Body)
 		}
 		return nil
@@ -153,7 +155,7 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.engine.work["s-alice"].Phase != spawner.Running || h.engine.work["j-alice"].Phase != spawner.Running {
+	if h.engine.work["s-alice"].Phase != spawner.Running || h.engine.work["j-alice"].Phase != spawner.Running || h.engine.work["j-point"].Phase != spawner.Running {
 		t.Error("something of hers was changed")
 	}
 }

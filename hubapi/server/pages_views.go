@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -25,24 +26,39 @@ func (p *pages) item(w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
 	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: p.cfg.Engine.Detail(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
 }
 
-// overview shows the visitor's sessions and jobs; an administrator's, with all=1, those of the whole Hub.
+// overview shows the visitor's sessions, scans and jobs; an administrator's, with all=1, those of the whole Hub.
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
 	list, err := p.cfg.Engine.List(r.Context(), v.caller)
 	if err != nil {
 		return err
 	}
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
-	var items []webui.Item
-	lent := p.lent()
-	for _, found := range list {
-		if all || found.Owner == v.caller.User {
-			items = append(items, p.item(found, lent))
-		}
+	if !all {
+		list = slices.DeleteFunc(list, func(w spawner.Workload) bool { return w.Owner != v.caller.User })
 	}
-	slices.SortStableFunc(items, func(a, b webui.Item) int {
+	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created))
 	})
-	return webui.Overview(w, p.view(v), p.cfg.Catalogue, items, all)
+	view, lent := webui.OverviewView{All: all}, p.lent()
+	for _, found := range list {
+		switch {
+		case found.Scan != "": // its scan has a row
+		case found.Kind != spawner.Job:
+			view.Sessions = append(view.Sessions, p.item(found, lent))
+		case len(view.Jobs) < webui.JobsShown:
+			view.Jobs = append(view.Jobs, p.item(found, lent))
+		default:
+			view.MoreJobs++
+		}
+	}
+	view.Scans = p.wireScans(list)
+	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
+		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
+	})
+	if more := len(view.Scans) - webui.JobsShown; more > 0 {
+		view.Scans, view.MoreScans = view.Scans[:webui.JobsShown], more
+	}
+	return webui.Overview(w, p.view(v), p.cfg.Catalogue, view)
 }
 
 func first(yes bool) int {
@@ -70,7 +86,9 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	if err != nil {
 		return err
 	}
-	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{Item: p.item(found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found)})
+	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{
+		Item: p.item(found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
+	})
 }
 
 // stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.

@@ -72,7 +72,7 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	}
 	for _, s := range list.Scans {
 		rows = append(rows, row{s.Created, []string{
-			s.ID, s.User, s.Name, stateOfScan(s), "", s.Backend, shortDigest(s.Environment), ago(s.Created, now), scanRemark(s),
+			s.ID, s.User, s.Name, s.Word(), "", s.Backend, shortDigest(s.Environment), ago(s.Created, now), scanRemark(s),
 		}})
 	}
 	slices.Reverse(rows)

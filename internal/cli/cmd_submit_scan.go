@@ -93,17 +93,3 @@ func stateWords(s hubapi.Scan) string {
 	}
 	return strings.Join(words, ", ")
 }
-
-// stateOfScan says in one word how far a scan is.
-func stateOfScan(s hubapi.Scan) string {
-	for _, state := range []hubapi.State{hubapi.JobRunning, hubapi.JobPending, hubapi.JobFailed, hubapi.JobCanceled} {
-		switch {
-		case s.States[state] == 0:
-		case state == hubapi.JobPending && s.Held == s.States[state]:
-			return "held"
-		default:
-			return string(state)
-		}
-	}
-	return string(hubapi.JobDone)
-}

@@ -20,6 +20,7 @@ type Visit struct {
 	Form   string // the token that every form sends
 	Stream string // the token that the event stream is asked with
 	GPUs   bool   // the site has some, and their page lies at Prefix + "gpus"
+	Pool   bool   // the site has a pool, and the page of its GPUs lies at Prefix + "gpus/pool"
 	// Environments: the service keeps some, and their page lies at Prefix + "environments".
 	Environments bool
 }
@@ -97,7 +98,7 @@ func (r row) State() string {
 		return "being discarded"
 	case r.Phase.Active() && r.Want == spawner.WantStopped:
 		return "stopping"
-	case r.Workload.Held && r.Phase == spawner.Pending:
+	case r.Workload.Held && r.Phase == spawner.Pending || r.heldThere():
 		return "held"
 	case r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "":
 		return "waiting"
@@ -105,6 +106,8 @@ func (r row) State() string {
 		return "starting"
 	case r.Phase != spawner.Stopped:
 		return string(r.Phase)
+	case r.Dormant():
+		return "held"
 	case r.Outcome != nil && r.Outcome.Canceled:
 		return r.either("canceled", "stopped")
 	case r.Outcome != nil && r.Outcome.Failed:
@@ -174,7 +177,12 @@ func (r row) Why() string {
 
 // Line says its place in line, or what it waits for; empty when it does not wait.
 func (r row) Line() string {
-	if r.Queue.Place == 0 {
+	switch {
+	case r.Dormant():
+		return "gave its slot back: start it again to resume"
+	case r.heldThere():
+		return "at " + strings.TrimPrefix(r.Detail, heldElsewhere)
+	case r.Queue.Place == 0:
 		return r.Detail
 	}
 	return strings.TrimLeft(strings.TrimPrefix(r.Queue.String(), "Waiting for room"), ":, ") // State says that it waits
@@ -217,46 +225,20 @@ func (r row) Ended() *spawner.Outcome {
 	return r.Outcome
 }
 
-// jobsShown bounds the table of jobs: scans have hundreds.
-const jobsShown = 50
-
-type overview struct {
-	All            bool
-	Sessions, Jobs []row
-	MoreJobs       int
-}
-
-// Overview answers with the visitor's sessions and jobs; all: with everybody's.
-func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, items []Item, all bool) error {
-	body, back := overview{All: all}, "list"
-	if all {
-		back = "all"
-	}
-	for _, i := range items {
-		r := row{Item: i, Visit: v, Catalogue: c, Back: back}
-		switch {
-		case !r.IsJob():
-			body.Sessions = append(body.Sessions, r)
-		case len(body.Jobs) < jobsShown:
-			body.Jobs = append(body.Jobs, r)
-		default:
-			body.MoreJobs++
-		}
-	}
-	return write(w, http.StatusOK, "overview.html", frame{Title: "Sessions and jobs", Refresh: 30, Script: true, Visit: v, Body: body})
-}
-
 // Details is what the page of one workload shows beside it.
 type Details struct {
 	Item
 	Steps []spawner.Event // of the last start, so far
 	Tail  string          // the last lines of its output
+	// Parameters are what sets a point apart from the others of its scan.
+	Parameters map[string]string
 }
 
 type single struct {
 	row
-	Steps []spawner.Event
-	Tail  string
+	Steps      []spawner.Event
+	Tail       string
+	Parameters map[string]string
 }
 
 // Percent is how far the start has come; -1 when that is not known.
@@ -279,7 +261,7 @@ func (s single) Last() int64 {
 
 // Single answers with the page of one session or job.
 func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) error {
-	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail}
+	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters}
 	f := frame{Title: s.either("Job ", "Session ") + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() {
 		f.Refresh = 3

@@ -18,6 +18,18 @@ func someVisit() Visit {
 	return Visit{User: "alice", Prefix: "/b/services/slipway/", Home: "/b/hub/", Form: "form-word", Stream: "stream-word"}
 }
 
+// viewOf is an overview of sessions and jobs.
+func viewOf(items ...Item) (o OverviewView) {
+	for _, i := range items {
+		if i.Kind == spawner.Job {
+			o.Jobs = append(o.Jobs, i)
+		} else {
+			o.Sessions = append(o.Sessions, i)
+		}
+	}
+	return o
+}
+
 func session(phase spawner.Phase) spawner.Workload {
 	return spawner.Workload{ID: "s-1", Kind: spawner.Lab, Owner: "a b", Name: "x/y", Phase: phase, Want: spawner.WantRunning,
 		Spec: spawner.Spec{Profile: "small", Image: "x", Prefix: "/b/user/a b/x%y/"}}
@@ -34,6 +46,10 @@ func TestButtons(t *testing.T) {
 	gone.Want = spawner.WantGone
 	ending := session(spawner.Running)
 	ending.Want = spawner.WantStopped
+	queued, held := far("j-1", spawner.Starting, ""), far("j-1", spawner.Pending, "")
+	queued.Name, held.Name, held.Held = "x/y", "x/y", true
+	dormant := far("s-1", spawner.Stopped, "wn042")
+	dormant.Name, dormant.Outcome = "x/y", &spawner.Outcome{Expired: true, Reason: "idle for 1 h"}
 	for name, tc := range map[string]struct {
 		item  Item
 		state string
@@ -47,11 +63,15 @@ func TestButtons(t *testing.T) {
 		"to be ended":  {Item{Workload: ending}, "stopping", nil},
 		"failed":       {Item{Workload: ended}, "failed", []string{"Start x/y again", "Discard x/y ..."}},
 		"to be gone":   {Item{Workload: gone}, "being discarded", nil},
-		"a job":        {Item{Workload: job}, "running", []string{"Cancel x/y"}},
+		"a job":        {Item{Workload: job}, "running", []string{"Requeue x/y", "Cancel x/y"}},
+		"a job waits":  {Item{Workload: queued, Detail: "Queued at htcondor"}, "waiting", []string{"Hold x/y", "Cancel x/y"}},
+		"a job held":   {Item{Workload: held, Detail: "its owner has it wait"}, "held", []string{"Release x/y", "Cancel x/y"}},
+		"held there":   {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
+		"slot given":   {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
 		"being undone": {Item{Workload: session(spawner.Removing)}, "removing", nil},
 	} {
 		w := httptest.NewRecorder()
-		if err := Overview(w, someVisit(), catalogue(), []Item{tc.item}, false); err != nil {
+		if err := Overview(w, someVisit(), catalogue(), viewOf(tc.item)); err != nil {
 			t.Fatal(err)
 		}
 		doc := parse(t, w.Body.String())
@@ -84,7 +104,7 @@ func TestStateInWords(t *testing.T) {
 		"idle for 50 min of at most 1 h":                  {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
 	} {
 		w := httptest.NewRecorder()
-		if err := Overview(w, someVisit(), catalogue(), []Item{item}, false); err != nil {
+		if err := Overview(w, someVisit(), catalogue(), viewOf(item)); err != nil {
 			t.Fatal(err)
 		}
 		if got := text(all(parse(t, w.Body.String()), "tbody")[0]); !strings.Contains(got, want) {
@@ -96,7 +116,7 @@ func TestStateInWords(t *testing.T) {
 func TestLinksAreEscaped(t *testing.T) {
 	links := func(i Item) (hrefs []string) {
 		w := httptest.NewRecorder()
-		if err := Overview(w, someVisit(), catalogue(), []Item{i}, false); err != nil {
+		if err := Overview(w, someVisit(), catalogue(), viewOf(i)); err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range all(all(parse(t, w.Body.String()), "tbody")[0], "a") {
@@ -150,16 +170,14 @@ func TestPagesWithoutScripts(t *testing.T) {
 }
 
 func TestManyJobs(t *testing.T) {
-	var items []Item
-	for range jobsShown + 7 {
-		items = append(items, Item{Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Stopped}})
-	}
 	w := httptest.NewRecorder()
-	if err := Overview(w, someVisit(), catalogue(), items, false); err != nil {
+	view := viewOf(Item{Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Stopped}})
+	view.MoreJobs = 7
+	if err := Overview(w, someVisit(), catalogue(), view); err != nil {
 		t.Fatal(err)
 	}
 	doc := parse(t, w.Body.String())
-	if rows := len(all(doc, "tr")); rows != jobsShown+1 || !strings.Contains(text(doc), "7 older jobs are not shown") {
+	if rows := len(all(doc, "tr")); rows != 2 || !strings.Contains(text(doc), "7 older jobs are not shown") {
 		t.Errorf("%d rows", rows)
 	}
 	if !slices.ContainsFunc(all(doc, "a"), func(n *html.Node) bool { return attr(n, "href") == "/b/hub/spawn" }) {

@@ -4,7 +4,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"slipway/hubapi"
 	"slipway/spawner"
 )
 
@@ -65,5 +67,52 @@ func TestFormNamesThePool(t *testing.T) {
 	full := spawner.Room{Most: -1, Free: -1, Lacks: "you have 5 of at most 5 there", Waiting: 2, Estimate: -1}
 	if got := RoomOf(c.Profiles[0], full); !strings.Contains(got, "you have 5") {
 		t.Error(got)
+	}
+}
+
+func TestEvictionIsTold(t *testing.T) {
+	lost, kept, job := far("s-1", spawner.Running, "wn7"), far("s-1", spawner.Running, "wn7"), far("j-1", spawner.Running, "wn7")
+	lost.Evictions, kept.Evictions, job.Evictions = 1, 2, 1
+	kept.Kept, kept.From = "sha256:abc", "sha256:abc"
+	unkept := far("s-1", spawner.Stopped, "wn7")
+	unkept.Unkept, unkept.Outcome = "the quota is full", &spawner.Outcome{Expired: true, Reason: "idle"}
+	for want, w := range map[string]spawner.Workload{
+		"Evicted once What ran in it is lost, and what had been changed outside the home": lost,
+		"Evicted 2 times What ran in it is lost. It began anew with what it had kept":     kept,
+		"Evicted once It began anew each time":                                            job,
+		"Its slot was given back to the pool. Start it again to resume":                   unkept,
+		"could not be kept so far: the quota is full. Nothing is lost yet":                unkept,
+	} {
+		page := httptest.NewRecorder()
+		if err := Single(page, someVisit(), catalogue(), Details{Item: Item{Workload: w}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(parse(t, page.Body.String())); !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
+func TestPoolPage(t *testing.T) {
+	seen := hubapi.PoolGPUs{Machines: 12, Taken: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), Own: []hubapi.PoolOwn{{ID: "GPU-1", Ledger: "held", Pool: "free", Remark: "both"}},
+		Kinds: []hubapi.PoolGPU{{Site: "<T2>", Model: "NVIDIA H200", Sharing: "mig", Capability: "9.0", Memory: 4 << 30, Runtimes: []string{"11.8", "12.8"}, Used: 5, Hosts: []string{"a", "b", "c", "d"}}}}
+	for name, tc := range map[string]struct {
+		view PoolView
+		want []string
+	}{
+		"answers":   {PoolView{PoolGPUs: seen, Known: true}, []string{"NVIDIA H200, MIG instances <T2> none 5 9.0 4 GiB 11.8 to 12.8 4 a, b, c, ...", "12 machines; the pool was asked at 21 November", "GPU-1 held free both"}},
+		"mute now":  {PoolView{PoolGPUs: seen, Known: true, Problem: "It is away."}, []string{"It is away.", "What follows is of 21 November", "NVIDIA H200"}},
+		"was never": {PoolView{Problem: "It is away."}, []string{"Nothing is known of its GPUs yet."}},
+		"none":      {PoolView{Known: true}, []string{"None of the pool's 0 machines has a GPU."}},
+	} {
+		w := httptest.NewRecorder()
+		if err := PoolPage(w, someVisit(), tc.view); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tc.want {
+			if got := text(parse(t, w.Body.String())); !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in %s", name, want, got)
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ func TestPageOfAShare(t *testing.T) {
 	for _, words := range []string{
 		"5 GiB of memory, at most 25 % of the processors", "per process. A crash of one program ends all on that GPU.",
 		"Use not measured: several workloads are on this GPU", "from an idle session. The job goes back in line",
-		"2 times: its slice of a GPU was called back, or could not be used",
+		"2 times: its slice of a GPU was called back or could not be used, or its owner put it back",
 	} {
 		if !strings.Contains(said, words) {
 			t.Errorf("%q is not in %q", words, said)
@@ -89,7 +89,7 @@ func TestSlicesInTheList(t *testing.T) {
 		"3g.71gb of NVIDIA H200, borrowed went back in line once": borrowed,
 	} {
 		w := httptest.NewRecorder()
-		if err := Overview(w, someVisit(), catalogue(), []Item{i}, false); err != nil {
+		if err := Overview(w, someVisit(), catalogue(), viewOf(i)); err != nil {
 			t.Fatal(err)
 		}
 		row := all(parse(t, w.Body.String()), "tbody")[0]
@@ -104,7 +104,7 @@ func TestTheWayToTheGPUs(t *testing.T) {
 		w := httptest.NewRecorder()
 		v := someVisit()
 		v.GPUs = some
-		if err := Overview(w, v, catalogue(), nil, false); err != nil {
+		if err := Overview(w, v, catalogue(), OverviewView{}); err != nil {
 			t.Fatal(err)
 		}
 		led := slices.ContainsFunc(all(parse(t, w.Body.String()), "a"), func(n *html.Node) bool { return attr(n, "href") == "/b/services/slipway/gpus" })

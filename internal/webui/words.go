@@ -30,6 +30,14 @@ func poolWords(backend string) string {
 	return ""
 }
 
+// backendWords names where workloads of a backend run.
+func backendWords(backend string) string {
+	if pool := poolWords(backend); pool != "" {
+		return pool
+	}
+	return backend
+}
+
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
 func RoomOf(p spawner.Profile, r spawner.Room) string {
 	if pool := poolWords(p.Backend); pool != "" && !Full(r) {
@@ -78,6 +86,26 @@ func span(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%d days", minutes/60/24)
 	}
+}
+
+// took says how long something ran, to the second where that matters.
+func took(d time.Duration) string {
+	switch d = max(0, d.Round(time.Second)); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return span(d)
+	}
+}
+
+// grouped writes a number with commas between thousands.
+func grouped(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
 
 // moment is a time for people without scripts: pages turn it into the reader's own zone with them.

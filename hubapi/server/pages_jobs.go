@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// jobPages are the pages of scans, and what is done to jobs and scans beside stopping and discarding.
+func (p *pages) jobPages(r chi.Router) {
+	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Engine.Hold)))
+	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Engine.Release)))
+	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Engine.Requeue)))
+	r.Get("/scans/{id}", p.show(p.scanPage))
+	r.Get("/scans/{id}/why", p.show(p.whyOfScan))
+	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
+	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Engine.Stop, active)))
+	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Engine.Hold, notHeld)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.releaseHeld, waiting)))
+	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Engine.Requeue, running)))
+	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.removeEnded, hasPassed)))
+}
+
+func hasPassed(w spawner.Workload) bool { return !w.Phase.Active() }
+
+// reorder makes what is done to one job.
+func (p *pages) reorder(do act) func(*http.Request, visitor) (string, error) {
+	return func(r *http.Request, v visitor) (string, error) {
+		found, err := p.named(r, v)
+		if err != nil {
+			return "", err
+		}
+		_, err = do(r.Context(), v.caller, found.ID)
+		return backTo(r, found), err
+	}
+}
+
+// reorderScan makes what is done to the points of a scan. What could not be done to some of them is told.
+func (p *pages) reorderScan(do act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
+	change := p.changeScan(do, meant)
+	return func(r *http.Request, v visitor) (string, error) {
+		done, err := change(r.WithContext(withCaller(r.Context(), v.caller)), none{})
+		switch {
+		case err != nil:
+			return "", err
+		case done.Refused > 0:
+			return "", errs.New(errs.Conflict, "it was done to %d points, and could not be done to %d: %s", done.Changed, done.Refused, done.Why)
+		case done.Scan.Points == 0:
+			return "", nil
+		}
+		return "scans/" + done.Scan.ID, nil
+	}
+}
+
+// leafSize is how many points a leaf of a scan's table has.
+const leafSize = 100
+
+// scanPage shows a scan and some of its points: of one state, or of all.
+func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	r = r.WithContext(withCaller(r.Context(), v.caller))
+	points, err := p.scan(r)
+	if err != nil {
+		return err
+	}
+	view := webui.ScanView{Scan: p.wireScan(points), State: r.URL.Query().Get("state")}
+	if view.State != "" {
+		if !slices.Contains(hubapi.Order(), hubapi.State(view.State)) {
+			return errs.Bad("state", view.State, "pending, running, done, failed or canceled")
+		}
+		points = slices.DeleteFunc(points, func(w spawner.Workload) bool { return jobState(w) != hubapi.State(view.State) })
+	}
+	leaf, err := whole(r, "leaf", 1, hubapi.PointLimit)
+	if err != nil {
+		return err
+	}
+	view.Most, view.Leaves = len(points), max(1, (len(points)+leafSize-1)/leafSize)
+	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
+	view.From = (view.Leaf-1)*leafSize + 1
+	lent := p.lent()
+	for _, w := range points[view.From-1 : min(len(points), view.Leaf*leafSize)] {
+		view.Points = append(view.Points, webui.Point{Item: p.item(w, lent), Parameters: parametersOf(w)})
+	}
+	return webui.ScanPage(w, p.view(v), p.cfg.Catalogue, view)
+}
+
+// askScan asks whether something is really to be done to a scan.
+func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	if err != nil {
+		return err
+	}
+	known, err := webui.AskScan(w, p.view(v), p.wireScan(points), chi.URLParam(r, "verb"))
+	if err == nil && !known {
+		err = errs.New(errs.NotFound, "there is no such page")
+	}
+	return err
+}
+
+// why explains what a session or job waits for.
+func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
+	found, err := p.named(r, v)
+	if err != nil {
+		return err
+	}
+	path := kindPath(found) + string(found.ID)
+	title := found.Name
+	if title == "" {
+		title = string(found.ID)
+	}
+	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
+		return p.Server.why(r, found.ID)
+	})
+}
+
+func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	if err != nil {
+		return err
+	}
+	y := webui.Why{Title: points[0].Name, Back: "scans/" + points[0].Scan, BackLabel: "Back to the scan"}
+	if y.Title == "" {
+		y.Title = points[0].Scan
+	}
+	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.whyScan(r, none{}) })
+}
+
+// whyPatience is how long a page waits for a batch system's explanation.
+const whyPatience = 15 * time.Second
+
+func (p *pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error)) error {
+	ctx, cancel := context.WithTimeout(withCaller(r.Context(), v.caller), whyPatience)
+	defer cancel()
+	var err error
+	if y.Why, err = ask(r.WithContext(ctx)); err != nil {
+		return inTime(err, "the batch system", whyPatience)
+	}
+	y.Here, y.Back = v.hub.PagesPrefix+y.Back+"/why", v.hub.PagesPrefix+y.Back
+	return webui.WhyPage(w, p.view(v), y)
+}
+
+// pagesBack gives where somebody goes on whose request of a page failed: to the environment, scan or job that it was about, if that is
+// there, or to all. Empty for other pages.
+func pagesBack(rest string, there bool) (link, label string) {
+	words := strings.Split(rest, "/")
+	back := map[string]string{"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job"}[words[0]]
+	switch {
+	case there && back != "" && len(words) > 1:
+		return strings.Join(words[:2], "/"), back
+	case words[0] == "environments":
+		return words[0], "Environments"
+	}
+	return "", ""
+}

@@ -1,0 +1,67 @@
+package webui
+
+import (
+	"strings"
+
+	"slipway/spawner"
+)
+
+// heldElsewhere is how the engine begins what it says of a workload that a batch system holds.
+const heldElsewhere = "Held at "
+
+func (r row) heldThere() bool {
+	return r.Phase == spawner.Starting && strings.HasPrefix(r.Detail, heldElsewhere)
+}
+
+// waits reports whether it has not begun, and is meant to.
+func (r row) waits() bool {
+	return r.Want == spawner.WantRunning && (r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "")
+}
+
+// CanAsk reports whether there is something to explain of why it does not run.
+func (r row) CanAsk() bool { return r.waits() }
+
+// CanHold reports whether it is a job that can be held.
+func (r row) CanHold() bool { return r.IsJob() && r.waits() && !r.Workload.Held }
+
+// CanRelease reports whether it is a job that its owner or a batch system holds.
+func (r row) CanRelease() bool { return r.IsJob() && r.waits() && (r.Workload.Held || r.heldThere()) }
+
+// CanRequeue reports whether it is a job that runs.
+func (r row) CanRequeue() bool { return r.IsJob() && r.Phase == spawner.Running && r.CanStop() }
+
+// Dormant reports whether it is a session that has given its slot in a batch system back because nobody used it.
+func (r row) Dormant() bool {
+	return !r.IsJob() && r.Remote && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil && r.Outcome.Expired
+}
+
+// Evicted says how often its place was taken away; empty: never.
+func (r row) Evicted() string {
+	if r.Evictions == 0 {
+		return ""
+	}
+	return times(r.Evictions)
+}
+
+// Lost says what a session has lost when its place was taken away, and what it began anew from.
+func (r row) Lost() string {
+	switch {
+	case r.IsJob():
+		return "It began anew each time: what it had not written to the home or elsewhere outside is lost."
+	case r.Workload.Kept != "" && r.From == r.Workload.Kept:
+		return "What ran in it is lost. It began anew with what it had kept of its changes; what was changed after that, outside the home, is lost."
+	default:
+		return "What ran in it is lost, and what had been changed outside the home: nothing of that has come back."
+	}
+}
+
+// ScanPage is the path of the page of the scan of which it is a point; empty: of none.
+func (r row) ScanPage() string {
+	if r.Scan == "" {
+		return ""
+	}
+	return scanPage(r.Visit, r.Scan)
+}
+
+// Where names the backend.
+func (r row) Where() string { return backendWords(r.Backend) }

@@ -1,0 +1,72 @@
+package webui
+
+import (
+	"fmt"
+	"net/http"
+
+	"slipway/hubapi"
+)
+
+// ask is a page that asks whether something is really to be done.
+type ask struct {
+	Visit               Visit
+	Question, Text, Yes string
+	Action, Page, Back  string
+}
+
+// AskScan asks whether something is really to be done to all points of a scan: cancel, requeue or discard. It reports false when
+// there is no such thing.
+func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (known bool, err error) {
+	s := scanRow{Scan: scan, Visit: v}
+	a := ask{Visit: v, Action: s.Page() + "/" + verb, Page: s.Page()}
+	waiting, running := s.States[hubapi.JobPending], s.States[hubapi.JobRunning]
+	switch verb {
+	case "cancel":
+		a.Question, a.Yes = "Cancel "+s.Title()+"?", "Cancel them all"
+		a.Text = fmt.Sprintf("%s and %s are cancelled. What has ended stays as it is.", pointsThat(waiting, "waits", "wait"), pointsThat(running, "runs", "run"))
+	case "requeue":
+		a.Question, a.Yes = "Put what runs of "+s.Title()+" back in line?", "Put them back in line"
+		a.Text = pointsThat(running, "runs is", "run are") + " ended and begin anew when their turn comes. What they have not written to your home or elsewhere outside is lost."
+	case "discard":
+		a.Question, a.Yes = "Discard what has ended of "+s.Title()+"?", "Discard for good"
+		a.Text = fmt.Sprintf("The records of %s, their output and the files that they left are removed. The others go on.", pointsThat(s.Points-waiting-running, "has ended", "have ended"))
+	default:
+		return false, nil
+	}
+	return true, write(w, http.StatusOK, "ask.html", frame{Title: a.Question, Visit: v, Body: a})
+}
+
+func pointsThat(n int, one, more string) string {
+	if n == 1 {
+		return "1 point that " + one
+	}
+	return grouped(n) + " points that " + more
+}
+
+// Why is what the page that explains a wait is made of.
+type Why struct {
+	Title           string // of what waits
+	Why             hubapi.Explanation
+	Here            string // the page's own path
+	Back, BackLabel string
+}
+
+// Counts says how many slots would do.
+func (y Why) Counts() string {
+	if y.Why.Slots == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of %s %s what it asks for; %s free for it now.", counted(grouped(y.Why.Slots), "slot"), having(y.Why.Fit, "has", "have"), having(y.Why.Free, "is", "are"))
+}
+
+func having(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + more
+}
+
+// WhyPage answers with what something waits for.
+func WhyPage(w http.ResponseWriter, v Visit, y Why) error {
+	return write(w, http.StatusOK, "why.html", frame{Title: "Why does " + y.Title + " wait?", Visit: v, Body: y})
+}

@@ -119,6 +119,83 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// endless is a stream that never ends, of frames that bring nothing.
+type endless struct {
+	head   io.Reader
+	frames []byte
+	given  int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if n, err := e.head.Read(p); n > 0 || err == nil {
+		return n, nil
+	}
+	n := 0
+	for n+len(e.frames) <= len(p) {
+		n += copy(p[n:], e.frames)
+	}
+	e.given += int64(n)
+	return n, nil
+}
+
+// TestEndless: whatever a stream repeats, it is given up when it has brought what it may.
+func TestEndless(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	frame := func(kind byte, parts ...byte) []byte { return append([]byte{kind, byte(len(parts))}, parts...) }
+	for name, tc := range map[string]struct {
+		before func(*sender)
+		frames []byte
+	}{
+		"totals":     {func(*sender) {}, frame(frameTotals, 0, 0)},
+		"empty data": {func(s *sender) { _ = s.numbers(frameContent, 1, 5) }, frame(frameData, 0)},
+	} {
+		var b bytes.Buffer
+		s := newSender(&b)
+		tc.before(s)
+		must(t, s.w.Flush())
+		e := &endless{head: &b, frames: tc.frames}
+		_, err := Unpack(t.Context(), e, Target{Dir: t.TempDir(), Limits: Limits{Bytes: 1 << 20}})
+		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 1048576 bytes") || e.given > 2<<20 {
+			t.Errorf("%s: after %d bytes: %v", name, e.given, err)
+		}
+	}
+}
+
+// TestContentsForNobody: contents that no entry names take room, so there are as many as entries at most.
+func TestContentsForNobody(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	contents := func(end byte) io.Reader {
+		return stream(func(s *sender) {
+			for i := range uint64(10) {
+				_ = s.numbers(frameContent, i+1, 0)
+				_ = s.frame(end)
+			}
+			s.entry(entry{mode: unix.S_IFDIR | 0o755})
+			_ = s.frame(frameUp)
+		})
+	}
+	for end, refused := range map[byte]bool{frameKept: true, frameDropped: false} {
+		_, err := Unpack(t.Context(), contents(end), Target{Dir: t.TempDir(), Limits: Limits{Entries: 5}})
+		if refused != (err != nil && strings.Contains(err.Error(), "more than 5 entries")) {
+			t.Errorf("%q: %v", end, err)
+		}
+	}
+}
+
+// TestManyLinks: names of files that have several are no way to fill the service's memory.
+func TestManyLinks(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	root, err := tree.OpenDir(t.TempDir())
+	must(t, err)
+	p := planter{root: root, links: map[uint64]string{}, linked: mostLinks - 200}
+	defer p.close()
+	must(t, p.plant(entry{mode: unix.S_IFDIR | 0o755}), p.plant(entry{name: "a", mode: unix.S_IFREG | 0o644, link: 1}))
+	if err := p.plant(entry{name: strings.Repeat("b", 150), mode: unix.S_IFREG | 0o644, link: 2}); !errs.Is(err, errs.Invalid) {
+		t.Errorf("one more: %v", err)
+	}
+	must(t, p.plant(entry{name: "c", mode: unix.S_IFREG | 0o644, link: 1}))
+}
+
 func TestEntryIsReadAsWritten(t *testing.T) {
 	for _, e := range []entry{
 		{}, {name: "\xff\n", mode: 0o104755, uid: 1<<32 - 1, gid: 7, sec: -1 << 62, nsec: 999_999_999, rdev: 1<<32 - 1, content: 1 << 63, link: 1<<64 - 1, opaque: true},

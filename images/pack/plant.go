@@ -15,6 +15,12 @@ import (
 
 const opaqueMark = "trusted.overlay.opaque"
 
+// Where the first of a file's names lies is kept in memory until the end, which is about so much for one, and at most so much for all.
+const (
+	linkMemory = 64
+	mostLinks  = 256 << 20
+)
+
 // planter puts entries into an upper directory, which may hold earlier changes: these lie over them, so that both together are one.
 // Names are single ones, made in directories that it has open: none leads elsewhere, and nobody else changes the tree meanwhile.
 type planter struct {
@@ -23,6 +29,7 @@ type planter struct {
 	owner  *Owner
 	image  *Image            // nil: nothing is known of it
 	links  map[uint64]string // where the first name of a file lies, from the root
+	linked int               // bytes of memory that they take, about
 	levels []level
 	tree   int  // entries so far
 	filled bool // there were earlier changes
@@ -150,6 +157,10 @@ func (p *planter) make(dir *os.File, at string, e entry) error {
 		return unix.Linkat(int(p.root.Fd()), first, fd, e.name, 0)
 	}
 	if e.link != 0 {
+		if p.linked += len(at) + linkMemory; p.linked > mostLinks {
+			return errs.New(errs.Invalid, "the session's changes have too many files with several names: %d", len(p.links)).
+				With("remove what is not needed and freeze again")
+		}
 		p.links[e.link] = at
 	}
 	var err error

@@ -22,7 +22,7 @@ type Owner struct{ UID, GID uint32 }
 // Limits bound what a stream may bring. A zero stands for the default.
 type Limits struct {
 	Entries int64 // 20 million
-	Bytes   int64 // of contents, without holes: 1 TiB
+	Bytes   int64 // of the stream, in which holes are nothing: 1 TiB
 	File    int64 // of one file, with its holes: 4 TiB
 }
 
@@ -104,6 +104,9 @@ type unpacker struct {
 	in   *receiver
 	seen Progress
 
+	heard  int64 // bytes of frames
+	staged int64 // contents that wait for their name, or have got one
+
 	stage   *os.File
 	file    *os.File // the content that comes
 	number  uint64
@@ -154,6 +157,9 @@ func (u *unpacker) run() error {
 		}
 		if err := u.ctx.Err(); err != nil {
 			return context.Cause(u.ctx)
+		}
+		if u.heard += frameHead + int64(len(f.b)); u.heard > u.t.Limits.Bytes {
+			return errs.New(errs.Invalid, "the session's changes have more than %d bytes", u.t.Limits.Bytes).With("remove what is not needed and freeze again")
 		}
 		if u.file != nil && kind != frameData && kind != frameKept && kind != frameDropped && kind != frameFault {
 			return damaged("a content without an end")
@@ -226,6 +232,9 @@ func (u *unpacker) begin(f *fields) error {
 	case int64(size) > u.t.Limits.File:
 		return errs.New(errs.Invalid, "the session's changes hold a file of %d bytes, at most %d travel", size, u.t.Limits.File).With("remove it and freeze again")
 	}
+	if u.staged++; u.staged > u.t.Limits.Entries {
+		return u.tooMany()
+	}
 	fd, err := unix.Openat(int(u.stage.Fd()), contentName(number), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return full(err)
@@ -239,11 +248,8 @@ func contentName(number uint64) string { return strconv.FormatUint(number, 10) }
 func (u *unpacker) data(f *fields) error {
 	at := int64(f.limited(1 << 62))
 	end := at + int64(len(f.b))
-	switch {
-	case u.file == nil || f.bad || at < u.written || end > u.size:
+	if u.file == nil || f.bad || at < u.written || end > u.size {
 		return damaged("data out of place")
-	case u.seen.Bytes+int64(len(f.b)) > u.t.Limits.Bytes:
-		return errs.New(errs.Invalid, "the session's changes have more than %d bytes", u.t.Limits.Bytes).With("remove what is not needed and freeze again")
 	}
 	if _, err := u.file.WriteAt(f.b, at); err != nil {
 		return full(err)
@@ -265,6 +271,7 @@ func (u *unpacker) kept(whole bool) error {
 	f := u.file
 	u.file = nil
 	if !whole {
+		u.staged--
 		return errors.Join(f.Close(), unix.Unlinkat(int(u.stage.Fd()), contentName(u.number), 0))
 	}
 	return full(errors.Join(f.Truncate(u.size), f.Close()))
@@ -276,10 +283,14 @@ func (u *unpacker) entry(f *fields) error {
 		return err
 	}
 	if u.seen.Files++; u.seen.Files > u.t.Limits.Entries {
-		return errs.New(errs.Invalid, "the session's changes have more than %d entries", u.t.Limits.Entries).With("remove what is not needed and freeze again")
+		return u.tooMany()
 	}
 	u.tell()
 	return u.plant(e)
+}
+
+func (u *unpacker) tooMany() error {
+	return errs.New(errs.Invalid, "the session's changes have more than %d entries", u.t.Limits.Entries).With("remove what is not needed and freeze again")
 }
 
 // full gives a full disk a kind of its own.

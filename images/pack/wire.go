@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	magic    = "slipway changes 1\n"
-	maxFrame = 1 << 20
-	dataSize = 256 << 10 // of one data frame
-	maxName  = 255
-	maxLink  = 4095 // bytes of a symbolic link's target
+	magic     = "slipway changes 1\n"
+	maxFrame  = 1 << 20
+	dataSize  = 256 << 10 // of one data frame
+	frameHead = 2         // bytes of a frame beside its own, at least
+	maxName   = 255
+	maxLink   = 4095 // bytes of a symbolic link's target
 )
 
 // The frames, as package documentation lists them.

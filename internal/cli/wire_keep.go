@@ -128,7 +128,7 @@ func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	if err != nil {
 		return "", noRoom(w, err)
 	}
-	return e.Digest, nil
+	return e.Digest, s.library.Touch(owner, e.Digest) // an older one that is the same may not have been used for long
 }
 
 // noRoom says what to do where a user's quota leaves no room for what her session has changed.
@@ -153,12 +153,12 @@ func (s *service) afar(ctx context.Context, w spawner.Workload, environment stri
 
 // captureFar gives the file tree of a far session: through its agent while it runs, and as it was kept when it does not.
 func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
+	if err := tangible(w); err != nil {
+		return images.Source{}, nil, err
+	}
 	from := w.From
-	switch {
-	case !w.Phase.Active():
+	if !w.Phase.Active() {
 		from = cmp.Or(w.Kept, from)
-	case w.Phase == spawner.Starting:
-		return images.Source{}, nil, errs.New(errs.Conflict, "session %s does not run yet: it has no file tree", w.ID).With("wait until it runs")
 	}
 	a, err := s.afar(ctx, w, from)
 	if err != nil {
@@ -171,6 +171,22 @@ func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(
 		a.changes = agents{s.links}.changesOf(w.ID)
 	}
 	return s.captureAfar(ctx, a, tell)
+}
+
+// tangible refuses a far session whose file tree is not to be had now: an older one is not what its user means.
+func tangible(w spawner.Workload) error {
+	switch {
+	case w.Phase == spawner.Booting || w.Phase == spawner.Running || w.Phase == spawner.Stopped && w.Unkept == "":
+		return nil
+	case w.Phase == spawner.Stopped:
+		return errs.New(errs.Conflict, "what was changed in session %s could not be kept when it ended: %s", w.ID, w.Unkept).
+			With("start it, which keeps that first, and freeze it then")
+	case w.Phase == spawner.Stopping:
+		return errs.New(errs.Conflict, "session %s is just ending, and its changes are on their way here", w.ID).
+			With("wait until its events say that they are kept, and it has stopped")
+	default:
+		return errs.New(errs.Conflict, "session %s does not run yet: it has no file tree", w.ID).With("wait until it runs")
+	}
 }
 
 // letGo forgets what a session carried before it carried what it does now.

@@ -248,6 +248,52 @@ func TestSweepCarried(t *testing.T) {
 	}
 }
 
+// TestKeptIsFresh: what a session keeps anew is not swept away because it is what it had long ago.
+func TestKeptIsFresh(t *testing.T) {
+	s := keepingService(t)
+	now := time.Now()
+	s.library.Close()
+	var err error
+	s.library, err = images.Open(images.Config{Dir: s.path("environments"), Logger: s.log, Now: func() time.Time { return now }})
+	must(t, err)
+	from, err := s.base(t.Context(), tinyImage(t), noTell)
+	must(t, err)
+	stream, err := io.ReadAll(changesIn(t, map[string]string{"opt/new": "1"}))
+	must(t, err)
+	digest := ""
+	for range 2 {
+		digest, err = s.keep(t.Context(), farSession(from, digest), bytes.NewReader(stream))
+		must(t, err)
+		must(t, s.sweepCarried([]string{from}, now))
+		if all, err := s.library.List(carriedOf("alice")); err != nil || len(all) != 1 || all[0].Digest != digest {
+			t.Errorf("kept %s, there are %v, %v", digest, all, err)
+		}
+		now = now.Add(2 * unneeded)
+	}
+}
+
+// TestFreezeOfWhatIsNotKept: while a far session's changes are nowhere to be had, no older state is taken for them.
+func TestFreezeOfWhatIsNotKept(t *testing.T) {
+	tests := map[string]struct {
+		phase  spawner.Phase
+		unkept string
+		remedy string
+	}{
+		"not kept":  {spawner.Stopped, "over quota", "start it, which keeps that first, and freeze it then"},
+		"ending":    {spawner.Stopping, "", "wait until its events say that they are kept, and it has stopped"},
+		"in line":   {spawner.Pending, "", "wait until it runs"},
+		"submitted": {spawner.Starting, "", "wait until it runs"},
+	}
+	for name, tt := range tests {
+		w := farSession("sha256:base", "sha256:older")
+		w.Phase, w.Unkept = tt.phase, tt.unkept
+		_, _, err := new(service).captureFar(t.Context(), w, func(hubapi.Progress) {})
+		if !errs.Is(err, errs.Conflict) || !strings.HasSuffix(err.Error(), ": "+tt.remedy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // sourceOver is a session from an environment, which has changed nothing.
 func (s *service) sourceOver(t *testing.T, environment string) images.Source {
 	t.Helper()

@@ -110,8 +110,8 @@ type Job struct {
 	Workload
 	Environment string   `json:"environment"`
 	Session     string   `json:"session"`
-	Argv        []string `json:"argv"`
-	TimeLimit   string   `json:"time_limit"` // such as "1h0m0s"
+	Argv        []string `json:"argv,omitempty"` // where one job is asked for by its owner: it may hold secrets, and lists do without
+	TimeLimit   string   `json:"time_limit"`     // such as "1h0m0s"
 	State       State    `json:"state"`
 	Requeued    int      `json:"requeued"` // how often it went back in line: its slice was called back, or turned out bad; or a batch system evicted it
 	Held        bool     `json:"held"`     // its owner has it wait until she releases it
@@ -141,7 +141,7 @@ type Outcome struct {
 	ExitCode int       `json:"exit_code"`
 	Reason   string    `json:"reason"`
 	Remedy   string    `json:"remedy"`
-	Tail     string    `json:"tail"` // the last lines of its output
+	Tail     string    `json:"tail"` // the last lines of its output; lists of jobs do without
 	Failed   bool      `json:"failed"`
 	Canceled bool      `json:"canceled"`
 	Expired  bool      `json:"expired"` // a session whose time was up: it was idle, too old or never opened

@@ -320,6 +320,33 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// TestCommandIsItsOwners holds what a job runs to its owner, and lists to be light.
+func TestCommandIsItsOwners(t *testing.T) {
+	w := point(0, spawner.Stopped, &spawner.Outcome{Tail: "much", Failed: true})
+	w.Spec.Argv = []string{"sh", "--password=geheim"}
+	h := start(t, newFake(w), nil)
+	for token, want := range map[string][]string{"alice-token": w.Spec.Argv, "root-token": nil} {
+		c := h.client(t, token)
+		one, err := c.Job(t.Context(), "j-0")
+		if err != nil || !cmp.Equal(one.Argv, want) || one.Outcome.Tail != "much" {
+			t.Errorf("%s: %+v, %v", token, one, err)
+		}
+		all, err := c.Jobs(t.Context())
+		points, err2 := c.Points(t.Context(), "scan-1")
+		if err != nil || err2 != nil || len(all) != 1 || len(points.Jobs) != 1 {
+			t.Fatal(err, err2, len(all), len(points.Jobs))
+		}
+		for _, j := range []hubapi.Job{all[0], points.Jobs[0]} {
+			if j.Argv != nil || j.Outcome.Tail != "" || !j.Outcome.Failed || j.Parameters["k"] != "0" {
+				t.Errorf("%s lists %+v", token, j)
+			}
+		}
+	}
+	if w.Outcome.Tail != "much" {
+		t.Error("the record itself was changed")
+	}
+}
+
 func TestJobRoutes(t *testing.T) {
 	h := start(t, newFake(job("j-1", "alice")), nil)
 	h.engine.log = "0123456789"

@@ -21,7 +21,7 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	}
 	if req.Points == nil {
 		w, err := s.cfg.Engine.SubmitJob(r.Context(), callerOf(r.Context()), job)
-		return s.wireJob(w), err
+		return s.wireJob(callerOf(r.Context()), w), err
 	}
 	points, err := enginePoints(req)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) wireJobs(all []spawner.Workload) hubapi.Jobs {
 	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
 	for _, w := range all {
 		if w.Kind == spawner.Job {
-			list.Jobs = append(list.Jobs, s.wireJob(w))
+			list.Jobs = append(list.Jobs, s.wireListed(w))
 		}
 	}
 	return list
@@ -88,7 +88,7 @@ func (s *Server) wireJobs(all []spawner.Workload) hubapi.Jobs {
 
 func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {
 	w, err := s.find(r, true)
-	return s.wireJob(w), err
+	return s.wireJob(callerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
@@ -98,7 +98,7 @@ func (s *Server) changeJob(do act) func(*http.Request, none) (hubapi.Job, error)
 		if err == nil {
 			w, err = do(r.Context(), callerOf(r.Context()), w.ID)
 		}
-		return s.wireJob(w), err
+		return s.wireJob(callerOf(r.Context()), w), err
 	}
 }
 

@@ -53,9 +53,26 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 	return out
 }
 
-func (s *Server) wireJob(w spawner.Workload) hubapi.Job {
+// wireJob makes the wire's form of one job. What it runs is its owner's alone to read: there may be secrets in it.
+func (s *Server) wireJob(c spawner.Caller, w spawner.Workload) hubapi.Job {
+	out := s.wireListed(w)
+	if o := w.Outcome; o != nil {
+		out.Outcome.Tail = o.Tail
+	}
+	if c.User == w.Owner && c.Hub == w.Hub {
+		out.Argv = w.Spec.Argv
+	}
+	return out
+}
+
+// wireListed makes the wire's form of a job among others, of which there may be thousands: what is heavy is left out.
+func (s *Server) wireListed(w spawner.Workload) hubapi.Job {
+	if w.Outcome != nil {
+		o := *w.Outcome
+		o.Tail, w.Outcome = "", &o
+	}
 	return hubapi.Job{
-		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session), Argv: append([]string{}, w.Spec.Argv...),
+		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
 	}

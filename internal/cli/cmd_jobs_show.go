@@ -29,7 +29,7 @@ func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
 
 func jobPairs(j hubapi.Job) [][2]string {
 	pairs := append(pairsOf(j.Workload), [][2]string{
-		{"state", jobState(j)}, {"environment", j.Environment}, {"session", j.Session}, {"command", fmt.Sprintf("%q", j.Argv)}, {"time limit", j.TimeLimit},
+		{"state", jobState(j)}, {"environment", j.Environment}, {"session", j.Session}, {"command", commandWords(j.Argv)}, {"time limit", j.TimeLimit},
 	}...)
 	if j.Scan != "" {
 		pairs = append(pairs, [2]string{"scan", j.Scan}, [2]string{"point", strconv.Itoa(j.Point)}, [2]string{"parameters", parameterWords(j)})
@@ -38,6 +38,14 @@ func jobPairs(j hubapi.Job) [][2]string {
 		pairs = append(pairs, [2]string{"back in line", fmt.Sprintf("%dx", j.Requeued)})
 	}
 	return pairs
+}
+
+// commandWords tells a command; empty where it is not the caller's to read.
+func commandWords(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%q", argv)
 }
 
 func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, asJSON bool) error {

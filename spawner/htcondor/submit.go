@@ -138,8 +138,9 @@ func (b *Backend) running(r record) []line {
 
 // What Slipway's own programs need on a worker beside what the user asked for: HTCondor counts all of a job together.
 const (
-	// ownMemory is for the worker and the agent, Apptainer around them, and the FUSE programs that show the image and the changes over it.
-	ownMemory = 128 << 20
+	// ownMemory is for the worker (33 MB resident, measured in a pool), what it keeps beside the job (33), the agent (37), Apptainer (24), and
+	// the FUSE programs that show the image (22) and the changes over it (11). Where there are no cgroups HTCondor adds these up.
+	ownMemory = 160 << 20
 	// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once more beside that.
 	packedTwice = 2
 )

@@ -1,6 +1,7 @@
 package condortest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -203,6 +204,52 @@ func TestSharedGPU(t *testing.T) {
 	Await(t, "the daemon has ended", func() bool { _, err := node.run("cat", mps+"pipe/pid"); return err != nil })
 	if state, err := node.run("cat", "/proc/"+pid+"/comm"); err == nil && strings.TrimSpace(state) == "sleep" {
 		t.Error("the daemon was only forgotten")
+	}
+}
+
+// TestMPSPlace: where everybody may make directories, a user's daemon has one that is hers alone, or none.
+func TestMPSPlace(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	p.AddUser(t, "gus", uids["gus"])
+	p.AddUser(t, "fay", uids["fay"])
+	node := p.machines["gpus"]
+	node.must(t, "install", "--directory", "--mode", "1777", "/run/slipway-mps")
+	at := func(gpu string) string { return fmt.Sprintf("/run/slipway-mps/%d-%s", uids["gus"], gpu) }
+	as := func(user, script string) (string, error) { return node.run("su", user, "-s", "/bin/sh", "-c", script) }
+	for gpu, c := range map[string]struct{ user, before, refused string }{
+		"GPU-new":     {},
+		"GPU-own":     {user: "gus", before: "mkdir -m 700 " + at("GPU-own")},
+		"GPU-open":    {"gus", "mkdir -m 777 " + at("GPU-open"), "mode 777"},
+		"GPU-hostile": {"fay", "mkdir -m 777 " + at("GPU-hostile"), fmt.Sprintf("of uid %d", uids["fay"])},
+		"GPU-link":    {"fay", "mkdir -m 777 /tmp/mine && ln -s /tmp/mine " + at("GPU-link"), "a symbolic link"},
+		"GPU-ownlink": {"gus", "mkdir -m 700 /tmp/hers && ln -s /tmp/hers " + at("GPU-ownlink"), "a symbolic link"},
+		"GPU-file":    {"fay", "touch " + at("GPU-file"), "a regular empty file"},
+	} {
+		if c.before != "" {
+			if _, err := as(c.user, c.before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := as("gus", "/usr/local/libexec/slipway/mps-dir "+gpu)
+		if c.refused == "" && (err != nil || out != at(gpu)+"\n") {
+			t.Errorf("%s: %q, %v", gpu, out, err)
+		}
+		if c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%s is taken: %q, %v", gpu, out, err)
+		}
+		ad := "/tmp/ad-" + gpu
+		node.must(t, "sh", "-c", "echo 'GPUs_"+strings.ReplaceAll(gpu, "-", "_")+"_share1 = [ GlobalMemoryMb = 100; ]' >"+ad)
+		for _, hook := range []string{"mps-begin", "mps-end"} {
+			env := "_CONDOR_SLOT=slot1 _CONDOR_SCRATCH_DIR=/tmp _CONDOR_JOB_AD=/dev/null _CONDOR_MACHINE_AD=" + ad + " _CONDOR_AssignedGPUs=" + gpu + "-share1 "
+			out, err := as("gus", env+"/usr/local/libexec/slipway/"+hook)
+			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+				t.Errorf("%s on %s: %q, %v", hook, gpu, out, err)
+			}
+		}
+	}
+	if made := node.must(t, "find", "/tmp/mine", "/tmp/hers", at("GPU-hostile"), at("GPU-open"), "-mindepth", "1"); made != "" {
+		t.Errorf("something was made where others look: %s", made)
 	}
 }
 

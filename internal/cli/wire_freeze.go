@@ -43,7 +43,7 @@ func (f *freezer) Freeze(
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
 		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).With("wait until it runs")
 	}
-	source, done, err := f.capture(f.life, id, progress)
+	source, done, err := f.treeOf(ctx, w, progress)
 	if err != nil {
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
 	}
@@ -65,6 +65,25 @@ func (f *freezer) Freeze(
 		out.Warnings = u.Warnings
 	}
 	return out, nil
+}
+
+// treeOf gives a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts have changed comes
+// for one freeze of an owner at a time, for it takes room on this host's disk; who waits for that is let go with ctx.
+func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+	if !w.Remote {
+		return f.capture(f.life, w.ID, tell)
+	}
+	tell(hubapi.Progress{Stage: "fetching", Percent: -1, Message: "Asking for the session's changes, after any other freeze of yours"})
+	end, err := f.turns.wait(ctx, "changes of "+f.principal(w.Hub, w.Owner)) // while others of these turns go on
+	if err != nil {
+		return images.Source{}, nil, err
+	}
+	source, remove, err := f.capture(f.life, w.ID, tell)
+	if err != nil {
+		end()
+		return images.Source{}, nil, err
+	}
+	return source, func() { remove(); end() }, nil
 }
 
 // find gives the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/pack"
@@ -83,7 +85,7 @@ func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64)
 		if err != nil {
 			return "", nil, err
 		}
-		upper, err = pack.Unpack(ctx, &listener{stream: stream}, pack.Target{
+		upper, err = pack.Unpack(ctx, &listener{stream: stream, free: diskOf(dir)}, pack.Target{
 			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under), Limits: pack.Limits{Bytes: mostBytes(a.room), Entries: entries},
 			Progress: arriving(tell),
 		})
@@ -106,20 +108,84 @@ func imageOf(b images.Beneath) *pack.Image {
 // is compressed, unless it holds next to nothing.
 func mostBytes(room int64) int64 { return min(room, 1<<36)*8 + 1<<30 }
 
-// silence is how long a session's agent may say nothing while its changes come: it holds a freeze, and room on this host's disk.
-const silence = 2 * time.Minute
+// What a session's agent may take of this host while its changes come: a freeze, and room on its disk.
+const (
+	silence    = 2 * time.Minute // in which nothing comes
+	stretch    = 5 * time.Minute // of waiting, in which leastBytes come
+	leastBytes = 16 << 20
+	longest    = 6 * time.Hour // of waiting, in all
+	lookEvery  = 64 << 20      // bytes, after which the disk's room is looked at
+	leastFree  = int64(10) << 30
+	freePart   = 20 // or one part in so many of the disk, if that is less
+)
 
-// listener reads a stream, and closes it when nothing comes for too long.
-type listener struct{ stream io.ReadCloser }
+// listener reads a stream that is written to a directory. It ends it when nothing comes for too long, or too little, and before the
+// directory's disk is full: others need it as well.
+type listener struct {
+	stream io.ReadCloser
+	free   func() (free, all int64, err error) // bytes of that disk
+
+	waited, all time.Duration // in this stretch, and before it
+	came, next  int64         // bytes in this stretch, and until the disk is looked at
+}
 
 // Read reads what comes.
 func (l *listener) Read(p []byte) (int, error) {
+	if err := l.look(); err != nil {
+		return 0, err
+	}
+	begun := time.Now()
 	given := time.AfterFunc(silence, func() { _ = l.stream.Close() }) // so that Read returns
 	n, err := l.stream.Read(p)
 	if !given.Stop() {
-		return n, errs.New(errs.Unavailable, "nothing more has come from the session for %s", silence).With("look at whether its host still has a network, and try again")
+		return n, errs.New(errs.Unavailable, "nothing more has come from the session for %s", silence).With(lookAtNetwork)
+	}
+	l.waited, l.came, l.next = l.waited+time.Since(begun), l.came+int64(n), l.next-int64(n)
+	if l.waited >= stretch && err == nil {
+		err = l.turn()
 	}
 	return n, err
+}
+
+// turn ends a stretch.
+func (l *listener) turn() error {
+	l.all += l.waited
+	switch {
+	case l.came < leastBytes:
+		return errs.New(errs.Unavailable, "only %d MB have come from the session in %s", l.came/1e6, l.waited.Round(time.Second)).With(lookAtNetwork)
+	case l.all >= longest:
+		return errs.New(errs.Unavailable, "what the session has changed had not come in %s", longest).
+			With("its network is too slow for so much: remove what is not needed, or move it to a volume, and try again")
+	}
+	l.waited, l.came = 0, 0
+	return nil
+}
+
+const lookAtNetwork = "look at whether its host still has a good network, and try again"
+
+// look says when the disk has no room for more.
+func (l *listener) look() error {
+	if l.next > 0 {
+		return nil
+	}
+	l.next = lookEvery
+	free, all, err := l.free()
+	if err == nil && free < min(all/freePart, leastFree) {
+		err = errs.New(errs.NoSpace, "the disk of the service has no room for what the session has changed").
+			With("try again later, or tell your administrator: it has " + spawner.FormatSize(free) + " left")
+	}
+	return err
+}
+
+// diskOf looks at the room of the disk on which a directory lies.
+func diskOf(dir string) func() (free, all int64, err error) {
+	return func() (free, all int64, err error) {
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			return 0, 0, fmt.Errorf("look at the room in %s: %w", dir, err)
+		}
+		return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+	}
 }
 
 // arriving tells of a stream, about every 8 MiB.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -56,6 +57,9 @@ def notebook(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     shell.run_line_magic("load_ext", "slipway")
     yield Notebook(shell)
     service.wait_jobs()
+    # What a shell does when the process ends looks at all of its memory, once for each shell there has been.
+    atexit.unregister(shell.atexit_operations)
+    shell.atexit_operations()
     InteractiveShell.clear_instance()
 
 

@@ -58,8 +58,9 @@ def notebook(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield Notebook(shell)
     service.wait_jobs()
     # What a shell does when the process ends looks at all of its memory, once for each shell there has been.
-    atexit.unregister(shell.atexit_operations)
-    shell.atexit_operations()
+    last: Any = shell.atexit_operations
+    atexit.unregister(last)
+    last()
     InteractiveShell.clear_instance()
 
 

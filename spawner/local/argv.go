@@ -2,6 +2,7 @@ package local
 
 import (
 	"maps"
+	"os"
 	"slices"
 
 	"slipway/internal/agent/control"
@@ -40,7 +41,7 @@ func (p plan) argv() []string {
 
 // contained is what holds for whatever runs.
 func (p plan) contained() []string {
-	return []string{
+	args := []string{
 		p.Apptainer, "--quiet", "exec",
 		"--userns", // never a program with root's rights, even where one is installed
 		"--contain", "--pid", "--ipc", "--cleanenv",
@@ -49,7 +50,15 @@ func (p plan) contained() []string {
 		"--workdir", stageScratch, // /tmp and /var/tmp on disk, not in 64 MB of memory
 		"--home", stageHome + ":" + p.Account.Home,
 	}
+	if _, err := os.Stat(hosts); err != nil { // then there is nothing to find
+		return args
+	}
+	return append(args, "--bind", hosts+":"+hosts+":ro")
 }
+
+// hosts has the names that this host knows by itself, localhost first. Those of images are empty, or of where they were made; and it is
+// among the paths that the administrator lets containers see. The name servers are told by Apptainer itself.
+const hosts = "/etc/hosts"
 
 // environ is Apptainer's own environment. What has the prefix reaches the job, without it.
 func (p plan) environ() []string {

@@ -294,3 +294,18 @@ func TestRunsOnce(t *testing.T) {
 		t.Errorf("runs %q", got)
 	}
 }
+
+// TestNamesOfTheHost: a job finds the hosts that this host finds, whatever the image says of names.
+func TestNamesOfTheHost(t *testing.T) {
+	w := newWorld(t)
+	w.script(t, `cat /etc/hosts > /var/tmp/hosts; cat /etc/resolv.conf > /var/tmp/resolver; touch /var/tmp/done`)
+	j := start(t, w, w.launch(t))
+	j.file(t, "done")
+	for name, path := range map[string]string{"hosts": "/etc/hosts", "resolver": "/etc/resolv.conf"} {
+		want, err := os.ReadFile(path)
+		must(t, err)
+		if got := j.file(t, name); got != string(want) {
+			t.Errorf("%s in the job:\n%s\nwant\n%s", path, got, want)
+		}
+	}
+}

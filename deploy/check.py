@@ -14,14 +14,15 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from jupyterapi import Browser, CheckError, Hub, Kernel, Lab
+from jupyterapi import Browser, CheckError, Hub, Kernel
+from pool import Pool
+from server import Server
 from steps import ANSI, expect, show, step
 from terminal import Terminal
 
@@ -48,8 +49,8 @@ class Check:
         self.service: str = given.service
         self.secrets: Path = given.secrets
         self.terminal = Terminal(given.slipway, given.service, given.demo, USER)
-        self.lab = Lab("", "")
-        self.opened = datetime.now(UTC)  # when JupyterLab was first opened
+        self.server = Server(hub, USER)
+        self.pool = Pool(hub, USER, self.terminal) if given.pool else None
         self.frozen = ""  # digest of what the first session was frozen as
 
     async def run(self) -> None:
@@ -60,8 +61,8 @@ class Check:
             with step("log in and see the spawn form"):
                 await self.log_in()
             with step("start a server"):
-                await self.start()
-            async with self.kernel() as kernel:
+                await self.server.start()
+            async with self.server.kernel() as kernel:
                 await self.in_session(kernel)
                 with step("the session is kept"):
                     await self.keep(kernel)
@@ -69,21 +70,25 @@ class Check:
                 self.listings_outside()
             with step("the session's page, through the Hub"):
                 await self.page()
+            if self.pool:  # while the Hub is told of the first server
+                await self.pool.use()
             with step("the Hub knows that it is in use"):
                 await self.activity()
             with step("stop the server"):
-                await self.stop()
+                await self.server.stop()
             with step("start it again"):
-                await self.start()
+                await self.server.start()
             with step(f"{PACKAGE} is still there"):
-                async with self.kernel() as kernel:
+                async with self.server.kernel() as kernel:
                     found = await kernel.run(f"import {PACKAGE}; print({PACKAGE}.__version__)")
                     expect(found.strip() == VERSION, f"{PACKAGE} is {found!r}, not {VERSION}")
                     with step("frozen again, it is the same environment"):
                         await self.freeze_again(kernel)
             with step("stop the server"):
-                await self.stop()
+                await self.server.stop()
             await self.with_gpu()
+            if self.pool:
+                await self.pool.outlive()
         finally:
             with step("clean up"):
                 await self.clean()
@@ -98,7 +103,7 @@ class Check:
         for name, words in rooms:
             show(f"profile {name}: {html.unescape(words)}")
         self.terminal.token = await self.new_token()
-        self.lab = Lab(f"{self.hub.url}/user/{USER}", self.terminal.token)
+        self.server.token = self.terminal.token
 
     async def new_token(self) -> str:
         """Get a token of the check's user."""
@@ -108,45 +113,6 @@ class Check:
     def browser(self) -> contextlib.AbstractAsyncContextManager[Browser]:
         """Log in as the check's user."""
         return self.hub.browser(USER, (self.secrets / "password").read_text().strip())
-
-    async def start(self, profile: str = "small") -> None:
-        """Start with options, follow the progress, and open JupyterLab."""
-        begun = time.monotonic()
-        # It answers when the server is ready, or after 10 s: the progress is followed meanwhile.
-        asked = asyncio.create_task(self.hub.api("POST", f"/users/{USER}/server", {"profile": profile, "cpus": "1"}))
-        last = await self.follow(asked)
-        await asked
-        expect(last.get("ready"), f"the start failed: {last.get('message')}")
-        self.opened = datetime.now(UTC)
-        page = await self.lab.get("/lab")
-        expect(page.status_code == 200, f"/lab answers {page.status_code}")
-        show(f"{time.monotonic() - begun:5.1f} s  /lab answers {page.status_code}, {len(page.content)} bytes")
-
-    async def follow(self, asked: asyncio.Task[httpx.Response]) -> dict[str, Any]:
-        """Print the Hub's progress events and give the last one."""
-        begun, last = time.monotonic(), dict[str, Any]()
-        while not last:
-            try:
-                async for event in self.hub.progress(USER):
-                    last = dict(event)
-                    percent = f"{last['progress']:3.0f} %" if "progress" in last else ""
-                    show(f"{time.monotonic() - begun:5.1f} s  {percent:5}  {last.get('message', '')}")
-            except CheckError:  # not spawning yet, or refused: then the request itself says why
-                if asked.done():
-                    await asked
-                if time.monotonic() - begun > 10:
-                    raise
-                await asyncio.sleep(0.01)
-        return last
-
-    @contextlib.asynccontextmanager
-    async def kernel(self) -> AsyncIterator[Kernel]:
-        """Start a kernel in the running server."""
-        kernel = await self.lab.kernel(show)
-        try:
-            yield kernel
-        finally:
-            kernel.close()
 
     async def in_session(self, kernel: Kernel) -> None:
         """Do what a user does in her notebook."""
@@ -186,7 +152,7 @@ class Check:
     async def keep(self, kernel: Kernel) -> None:
         """Keep the session from a notebook, and see it where JupyterLab asks whether to warn."""
         await kernel.run("!slipway keep 2h")
-        session = (await self.lab.get("/slipway/session")).json()
+        session = (await self.server.lab.get("/slipway/session")).json()
         kept = datetime.fromisoformat(str(session["keep_until"])) - datetime.now(UTC)
         expect(timedelta(minutes=119) < kept <= timedelta(hours=2), f"the session is kept for {kept}")
         show(f"stops: {session['stops']['at']}: {session['stops']['why']}")
@@ -207,11 +173,11 @@ class Check:
         while True:
             server = (await self.hub.api("GET", f"/users/{USER}")).json()["servers"][""]
             seen = datetime.fromisoformat(server["last_activity"])
-            if seen > self.opened:  # the Hub itself sets it when a server has started
+            if seen > self.server.opened:  # the Hub itself sets it when a server has started
                 break
-            expect(time.monotonic() < deadline, f"the Hub says {seen}, it was opened at {self.opened}")
+            expect(time.monotonic() < deadline, f"the Hub says {seen}, it was opened at {self.server.opened}")
             await asyncio.sleep(1)
-        show(f"opened {self.opened:%H:%M:%S.%f}, last activity {seen:%H:%M:%S.%f}")
+        show(f"opened {self.server.opened:%H:%M:%S.%f}, last activity {seen:%H:%M:%S.%f}")
 
     def listings_outside(self) -> None:
         """List the same from this machine, with the user's token."""
@@ -231,13 +197,13 @@ class Check:
 
     def made(self, listed: Any) -> list[Any]:
         """Give the environments of a list that this check has made: those of earlier checks are still there."""
-        return [e for e in listed["environments"] if datetime.fromisoformat(e["created"]) > self.opened]
+        return [e for e in listed["environments"] if datetime.fromisoformat(e["created"]) > self.server.opened]
 
     async def with_gpu(self) -> None:
         """Do the same with a slice of a GPU, and kill the service meanwhile."""
         with step("start it with a slice of a GPU"):
-            await self.start(GPU_PROFILE)
-        async with self.kernel() as kernel:
+            await self.server.start(GPU_PROFILE)
+        async with self.server.kernel() as kernel:
             with step("the session and a job of its own have a slice each"):
                 await self.slices_inside(kernel)
         with step("slipway gpus, outside"):
@@ -246,10 +212,10 @@ class Check:
         with step("kill -9 of the service: the session runs on and its slice is held"):
             self.terminal.crash()
             self.terminal.expect_slices(GPU_SLICE, 1)
-            async with self.kernel() as kernel:
+            async with self.server.kernel() as kernel:
                 await kernel.run("import os; print(os.environ['SLIPWAY_GPU'])")
         with step("stop the server: the slice is free"):
-            await self.stop()
+            await self.server.stop()
             self.terminal.expect_slices(GPU_SLICE, 0)
 
     async def slices_inside(self, kernel: Kernel) -> None:
@@ -263,23 +229,14 @@ class Check:
         job = await kernel.run("print(result)")
         expect(job == told, f"the job was told of {job!r}")
 
-    async def stop(self) -> None:
-        """Stop the server and wait until the Hub says that it is stopped."""
-        await self.hub.api("DELETE", f"/users/{USER}/server", allow=(404,))
-        deadline = time.monotonic() + 120
-        while True:
-            user = (await self.hub.api("GET", f"/users/{USER}")).json()
-            if not user.get("server") and not user.get("pending"):
-                return
-            expect(time.monotonic() < deadline, f"the server is still there: {user.get('pending')}")
-            await asyncio.sleep(0.2)
-
     async def clean(self) -> None:
         """Remove the jobs and the user, and with her the session's changes."""
         if (await self.hub.api("GET", f"/users/{USER}", allow=(404,))).status_code == 404:
             return
         await self.remove_jobs()
-        await self.stop()
+        await self.server.stop()
+        if self.pool:
+            await self.pool.server.remove()
         await self.hub.api("DELETE", f"/users/{USER}")
 
     async def remove_jobs(self) -> None:
@@ -299,6 +256,7 @@ async def main() -> int:
     parser.add_argument("--secrets", required=True, type=Path, help="directory with check-token and password")
     parser.add_argument("--slipway", required=True, help="the slipway program")
     parser.add_argument("--demo", required=True, help="the script that has started them, which can kill the service")
+    parser.add_argument("--pool", action="store_true", help="the demo has an HTCondor pool: use that too")
     given = parser.parse_args()
     begun = time.monotonic()
     async with Hub(given.hub, (given.secrets / "check-token").read_text().strip()) as hub:

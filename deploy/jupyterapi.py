@@ -61,9 +61,9 @@ class Hub:
                 raise CheckError(f"after the login: {page.status_code} {page.url.path}")
             yield Browser(http)
 
-    async def progress(self, user: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Follow a start: the events that the Hub's spawn page shows, the last of which is its end."""
-        url = f"{self.url}/hub/api/users/{user}/server/progress"
+    async def progress(self, server: str) -> AsyncIterator[Mapping[str, Any]]:
+        """Follow a start, by its server's path: the events that the Hub's spawn page shows, the last its end."""
+        url = f"{self.url}/hub/api{server}/progress"
         headers = {"Authorization": f"token {self._token}"}
         async with self._http.stream("GET", url, headers=headers, timeout=600) as response:
             if response.status_code != 200:

@@ -32,10 +32,10 @@ class Terminal:
         for line in self.slipway(what).splitlines():
             show(line)
 
-    def crash(self) -> None:
-        """Kill the service and start it again."""
-        ran = subprocess.run([self._demo, "crash"], capture_output=True, text=True)  # noqa: S603
-        expect(ran.returncode == 0, f"{self._demo} crash: {ran.stdout} {ran.stderr}")
+    def crash(self, what: str = "service") -> None:
+        """Kill the service, or the Hub, and start it again."""
+        ran = subprocess.run([self._demo, "crash", what], capture_output=True, text=True)  # noqa: S603
+        expect(ran.returncode == 0, f"{self._demo} crash {what}: {ran.stdout} {ran.stderr}")
         for line in ran.stdout.splitlines():
             show(line)
 

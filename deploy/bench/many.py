@@ -136,7 +136,7 @@ async def start(hub: Hub, user: str) -> None:
     """Start a user's server and wait until the Hub says that it is ready."""
     answer = await hub.api("POST", f"/users/{user}/server", {})
     if answer.status_code == httpx.codes.ACCEPTED:  # the Hub answers after 10 s at the latest
-        async for event in hub.progress(user):
+        async for event in hub.progress(f"/users/{user}/server"):
             if event.get("failed"):
                 raise CheckError(f"{user}: {event.get('message')}")
 

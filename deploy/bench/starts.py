@@ -157,7 +157,7 @@ async def timed_start(spawner: Spawner, token: str) -> Times:
         asked = time.time()
         answer = await spawner.hub.api("POST", f"/users/{USER}/server", {})
         if answer.status_code == 202:  # the Hub answers after 10 s at the latest
-            async for event in spawner.hub.progress(USER):
+            async for event in spawner.hub.progress(f"/users/{USER}/server"):
                 if event.get("failed"):
                     raise CheckError(f"{spawner.name}: {event.get('message')}")
         known = time.time()

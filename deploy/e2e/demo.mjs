@@ -1,8 +1,8 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
 // progress, in JupyterLab installs a package and runs a cell as a job, freezes an environment and starts
-// another session from it, keeps the session, starts one with a slice of a simulated GPU, lets a server
-// wait in line, cancels that, and stops all. What is looked for is what is to be seen on the page. Any
-// request to another host than the Hub's is a failure.
+// another session from it, keeps the session, starts one with a slice of a simulated GPU, and one on the
+// HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all. What is looked
+// for is what is to be seen on the page. Any request to another host than the Hub's is a failure.
 //
 //   node demo.mjs HUB-URL PASSWORD-FILE
 //
@@ -13,6 +13,7 @@ import { frozen } from "./environments.mjs";
 import { sliced } from "./gpus.mjs";
 import { openNotebook, run } from "./lab.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
+import { pooled } from "./pool.mjs";
 
 const [hub, passwordFile] = process.argv.slice(2);
 // A new one each time: what an earlier run has installed and left open would come back.
@@ -98,12 +99,13 @@ async function story(page) {
   await keep(page, hub);
   say("a slice of a GPU");
   await sliced(page, hub, user);
+  const far = await pooled(page, hub, user);
   say("wait in line");
   await waitInLine(page, hub, user);
   say("stop the servers");
   await stop(page, hub);
   await stopServer(page);
-  await allStopped(page, hub);
+  await allStopped(page, hub, 5 + far);
   await remembered(page, hub, free);
 }
 

@@ -7,13 +7,15 @@ GPU_HELPER=$CACHE/bin/slipway-gpu
 GPU_INSIDE=$GPU_HELPER-inside # its name is known to the service
 NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
 
-# prepare: one at a time, since demos and tests share the caches. What it starts must not inherit the
-# lock: the container engine outlives this script.
-prepare() {
+prepare() { alone prepare_all; }
+
+# alone COMMAND...: one at a time, since demos and tests share the caches. What it starts must not
+# inherit the lock: the container engine outlives this script.
+alone() {
   mkdir -p "$CACHE"
   (
     flock 9
-    prepare_all 9>&-
+    "$@" 9>&-
   ) 9>"$CACHE/lock"
 }
 

@@ -77,6 +77,7 @@ profiles:
     memory: 1G
     max_memory: ${gib}G
     gpu: 1g.18gb
+$(pool_profile)
 jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
 docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
 local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}
@@ -84,6 +85,7 @@ gpu:
   driver: simulated # no such hardware exists; everything that shows them says so
   simulated: [H200/mig, H200]
   devices: [{match: 0, mode: mig}, {match: 1, mode: whole}]
+$(pool_config)
 END
   mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"
 }

@@ -61,7 +61,7 @@ func run(ctx context.Context, g given) error {
 const simulated = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n"
 
 func (g given) options() (condortest.Options, error) {
-	o := condortest.Options{CPUs: -1, Workers: []condortest.Worker{{Name: "node1"}, {Name: "node2", Config: simulated}}}
+	o := condortest.Options{CPUs: -1, Outward: true, Workers: []condortest.Worker{{Name: "node1"}, {Name: "node2", Config: simulated}}}
 	if g.share != "" {
 		o.Share = []string{g.share}
 	}

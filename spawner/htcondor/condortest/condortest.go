@@ -21,8 +21,8 @@
 // and HTCondor's variables, as root; jobs' files lie below Pool.Dir, which has the same path there. Outside of Pool.Dir it shares no
 // file with this host. What workers can reach of this host is Pool.Address, and nothing beyond: listen there.
 //
-// Promises: no packet leaves this machine; whatever was started is gone when the test program is, even one that is killed; pools of
-// several test programs do not meet.
+// Promises: no packet leaves this machine, unless by Options.Outward; whatever was started is gone when the test program is, even one
+// that is killed; pools of several test programs do not meet.
 // The package must not know the backend, for the backend's tests are its users.
 package condortest
 
@@ -54,6 +54,8 @@ type Options struct {
 	// Share are more directories of this host that the access point sees, at the same paths.
 	Share []string
 	Users map[string]int // accounts that all machines have from the beginning: uids by name
+	// Outward lets the machines reach what this host reaches, and their jobs ask for names as it does: for people, who install packages.
+	Outward bool
 }
 
 // Worker is one more machine that runs jobs.
@@ -74,6 +76,7 @@ type Pool struct {
 	Address string // this host's, as the machines of the pool see it; they know it as HostName too
 
 	mark     string
+	outward  bool
 	image    string
 	machines map[string]*machine
 	reaper   *reaper
@@ -112,7 +115,7 @@ func Start(t testing.TB, o Options) *Pool {
 
 // New gives a pool that ends with Close, or with the program. It gives one also when it fails, for then there is something to close.
 func New(o Options) (*Pool, error) {
-	p := &Pool{mark: newMark(), machines: map[string]*machine{}, accounts: map[string]int{}}
+	p := &Pool{mark: newMark(), outward: o.Outward, machines: map[string]*machine{}, accounts: map[string]int{}}
 	p.Dir = "/var/tmp/slipway-pool-" + p.mark // short: sockets lie below it
 	p.Bin = filepath.Join(p.Dir, "bin")
 	var err error

@@ -8,9 +8,14 @@ import (
 	"testing"
 )
 
-// closeInbound lets nobody open a connection to the machine.
-func (m *machine) closeInbound() error {
+// closeInbound lets nobody open a connection to the machine. Where its jobs ask for names, the answers come in.
+func (m *machine) closeInbound(outward bool) error {
+	var answers error
+	if outward {
+		answers = m.filter("--append", "INPUT", "--protocol", "udp", "--source-port", "53", "--jump", "ACCEPT")
+	}
 	return errors.Join(
+		answers,
 		m.filter("--append", "INPUT", "!", "--in-interface", "lo", "--protocol", "tcp", "--syn", "--jump", "DROP"),
 		m.filter("--append", "INPUT", "!", "--in-interface", "lo", "--protocol", "udp", "--jump", "DROP"),
 	)
@@ -94,7 +99,7 @@ func (p *Pool) restart(m *machine) error {
 	if m.name == Main {
 		return nil
 	}
-	return m.closeInbound()
+	return m.closeInbound(p.outward)
 }
 
 // Configure gives a machine one more piece of configuration until the end of the test, and has its daemons read it.

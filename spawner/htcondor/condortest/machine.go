@@ -67,9 +67,13 @@ func docker(argv ...string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// makeNetwork makes one from which no packet is forwarded: its machines see each other and this host.
-func (p *Pool) makeNetwork(Options) error {
-	if _, err := docker("network", "create", "--internal", "--label", p.label(), p.network()); err != nil {
+// makeNetwork makes one from which no packet is forwarded, unless by Options.Outward: its machines see each other and this host.
+func (p *Pool) makeNetwork(o Options) error {
+	argv := []string{"network", "create", "--label", p.label(), p.network()}
+	if !o.Outward {
+		argv = append(argv, "--internal")
+	}
+	if _, err := docker(argv...); err != nil {
 		return err
 	}
 	var err error
@@ -127,7 +131,7 @@ func (p *Pool) startWorker(w Worker) error {
 	if err := p.startMachine(w); err != nil {
 		return err
 	}
-	return p.machines[w.Name].closeInbound()
+	return p.machines[w.Name].closeInbound(p.outward)
 }
 
 func (p *Pool) startMachine(w Worker) error {
@@ -165,7 +169,9 @@ func (p *Pool) runArgv(m *machine, secrets string, w Worker) []string {
 		"run", "--detach", "--name", m.container, "--label", p.label(), "--hostname", m.name + "." + Domain, "--network", p.network(),
 		"--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined", "--device", "/dev/fuse",
 		"--volume", m.site + ":/etc/condor/site.d:ro", "--add-host", HostName + ":" + p.Address,
-		"--dns", "127.0.0.1", // the engine would ask this host's
+	}
+	if !p.outward {
+		argv = append(argv, "--dns", "127.0.0.1") // the engine would ask this host's
 	}
 	if main := p.machines[Main]; main != m {
 		argv = append(argv, "--add-host", Main+"."+Domain+":"+main.address, "--volume", secrets+":/etc/condor/tokens.d")

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,22 +11,101 @@ import (
 	"slipway/internal/errs"
 )
 
-func TestJudgeSlots(t *testing.T) {
-	const good, bare, fixed = `{"HasSingularity": true, "HasUserNamespaces": true}`, `{"Machine": "wn1"}`, `{"HasSingularity": true, "SingularityUserNamespaces": false}`
+// says reports whether a check has found what is wanted: nothing amiss when that begins with "ok: ", with more to say perhaps.
+func says(err error, want string) bool {
+	said, ok := errors.AsType[goodWord](err)
+	if err == nil || ok {
+		return want == "ok: "+string(said)
+	}
+	return !strings.HasPrefix(want, "ok: ") && strings.Contains(err.Error(), want)
+}
+
+func TestJudgeWorkers(t *testing.T) {
+	const good, bare, fixed = `{"Machine": "wn0", "HasSingularity": true, "HasUserNamespaces": true}`, `{"Machine": "wn1"}`, `{"HasSingularity": true, "SingularityUserNamespaces": false}`
 	for name, tc := range map[string]struct{ ads, want string }{
-		"all fit":       {"[" + good + "," + `{"HasSingularity": true}` + "]", ""},
-		"no slots":      {"", "the pool has no slots"},
-		"none of it":    {"[]", "the pool has no slots"},
-		"no Apptainer":  {"[" + good + "," + bare + "," + bare + "]", "2 of 3 slots have no Apptainer"},
-		"no namespaces": {"[" + good + "," + fixed + "]", "on 1 of 2 slots users may make no user namespaces"},
+		"all fit":       {"[" + good + "," + good + "," + `{"HasSingularity": true}` + "]", "ok: Apptainer and user namespaces on all 2"},
+		"no slots":      {"", "the pool has no workers"},
+		"none of it":    {"[]", "the pool has no workers"},
+		"no Apptainer":  {"[" + good + "," + bare + "," + bare + "]", "1 of 2 workers have no Apptainer"},
+		"no namespaces": {"[" + good + "," + fixed + "]", "on 1 of 2 workers users may make no user namespaces"},
 		"no answer":     {"oops", "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := judgeSlots([]byte(tc.ads))
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			if err := judgeWorkers([]byte(tc.ads)); !says(err, tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// condorBin makes a directory with a script in place of one of HTCondor's commands.
+func condorBin(t *testing.T, name, script string) string {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// TestKnobs looks at what an access point's configuration says.
+func TestKnobs(t *testing.T) {
+	const none = `*) echo "Not defined: $1" >&2; exit 1 ;; esac`
+	for name, tc := range map[string]struct{ script, limits, history, encryption string }{
+		"as deployed": {
+			"case $1 in MAX_JOBS_PER_OWNER) echo 20000 ;; MAX_JOBS_SUBMITTED) echo 2147483647 ;; MAX_JOBS_RUNNING) echo 'MIN({1, 2})' ;;" +
+				"HISTORY) echo /h ;; SEC_DEFAULT_ENCRYPTION) echo required ;; " + none,
+			"ok: MAX_JOBS_PER_OWNER 20000, MAX_JOBS_RUNNING MIN({1, 2})", "ok: ", "ok: ",
+		},
+		"nothing set": {"case $1 in " + none, "ok: ", "keeps no history", `SEC_DEFAULT_ENCRYPTION is ""`},
+		"weaker":      {"case $1 in SEC_*) echo OPTIONAL ;; *) echo 100 ;; esac", "takes 100 jobs of one owner", "ok: ", `SEC_CLIENT_ENCRYPTION is "OPTIONAL"`},
+		"broken":      {"echo no configuration >&2; exit 2", "no configuration", "no configuration", "no configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := condorBin(t, "condor_config_val", tc.script)
+			if err := limitsFit(t.Context(), config.HTCondor{Bin: bin, JobsPerUser: 2000}); !says(err, tc.limits) {
+				t.Errorf("limits: %v, want %q", err, tc.limits)
+			}
+			if err := historyKept(t.Context(), bin); !says(err, tc.history) {
+				t.Errorf("history: %v, want %q", err, tc.history)
+			}
+			if err := encrypts(t.Context(), bin); !says(err, tc.encryption) {
+				t.Errorf("encryption: %v, want %q", err, tc.encryption)
+			}
+		})
+	}
+}
+
+// TestAccountsFit compares homes with the host's accounts.
+func TestAccountsFit(t *testing.T) {
+	homes := t.TempDir()
+	for _, name := range []string{"alice", "bob", "carol", "dave", "erin", "=41lice", "@other"} {
+		if err := os.Mkdir(filepath.Join(homes, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := os.Getuid()
+	all := func(string) (int, bool) { return own, true }
+	some := func(login string) (int, bool) { return own + 1, login == "alice" }
+	cfg := config.Config{Users: config.Users{Homes: homes}}
+	if err := accountsFit(cfg, all); !says(err, "ok: 5 looked at") {
+		t.Error(err)
+	}
+	err := accountsFit(cfg, some)
+	if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "of 5 users' accounts") || !strings.Contains(err.Error(), "; ") || !strings.Contains(err.Error(), " and 2 more") {
+		t.Error(err)
+	}
+	cfg.Users.Homes += "/none"
+	if err := accountsFit(cfg, some); err != nil {
+		t.Error(err)
+	}
+	cfg.HTCondor.Owner = "alice"
+	if err := accountsFit(cfg, some); err != nil {
+		t.Error(err)
+	}
+	cfg.HTCondor.Owner = "slipway"
+	if err := accountsFit(cfg, some); !says(err, "the account slipway, of which all jobs are to be") {
+		t.Error(err)
 	}
 }
 
@@ -42,44 +119,13 @@ func TestHasCondor(t *testing.T) {
 	if err := hasCondor(bin); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "not there: condor_submit:") {
 		t.Error(err)
 	}
-	if err := workersFit(t.Context(), bin); err == nil || !strings.Contains(err.Error(), "no slots") {
+	if err := workersFit(t.Context(), bin); err == nil || !strings.Contains(err.Error(), "no workers") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(bin, "condor_status"), []byte("#!/bin/sh\necho no collector >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := workersFit(t.Context(), bin); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "no collector") {
-		t.Error(err)
-	}
-}
-
-func TestReachable(t *testing.T) {
-	answer := http.StatusOK
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" {
-			w.WriteHeader(answer)
-		}
-	}))
-	defer srv.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	at := func(url, ca string) error { return reachable(t.Context(), config.Uplink{URL: url, CAFile: ca}) }
-	if err := at(srv.URL, ca); err != nil {
-		t.Error(err)
-	}
-	if err := at(srv.URL, ""); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "uplink.ca_file") {
-		t.Error(err)
-	}
-	if err := at(strings.Replace(srv.URL, "127.0.0.1", "localhost", 1), ca); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "another name") {
-		t.Error(err)
-	}
-	if err := at("https://127.0.0.1:1", ca); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "start the service") {
-		t.Error(err)
-	}
-	answer = http.StatusBadGateway
-	if err := at(srv.URL, ca); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "502") {
 		t.Error(err)
 	}
 }

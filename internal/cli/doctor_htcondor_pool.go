@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"slipway/internal/config"
+	"slipway/internal/errs"
+)
+
+// askCondor runs one of HTCondor's commands.
+func askCondor(ctx context.Context, bin, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
+	cmd.WaitDelay = time.Second
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %.300s", name, err, strings.TrimSpace(complaint.String()))
+	}
+	return out, nil
+}
+
+// knob gives what this host's HTCondor has a name of its configuration at; empty when it has it not.
+func knob(ctx context.Context, bin, name string) (string, error) {
+	out, err := askCondor(ctx, bin, "condor_config_val", name)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+		return "", nil
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// limitsFit compares how many jobs the access point takes with how many the service sends. What is no plain number is shown as it is.
+func limitsFit(ctx context.Context, h config.HTCondor) error {
+	var shown []string
+	for _, name := range []string{"MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION", "MAX_JOBS_SUBMITTED", "MAX_JOBS_RUNNING"} {
+		text, err := knob(ctx, h.Bin, name)
+		if err != nil {
+			return err
+		}
+		most, err := strconv.Atoi(text)
+		if name == "MAX_JOBS_PER_OWNER" && err == nil && most < h.JobsPerUser {
+			return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.jobs_per_user)", most, name, h.JobsPerUser).
+				With("set htcondor.jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
+		}
+		if text != "" && !(err == nil && most > 1e9) { // that is none
+			shown = append(shown, name+" "+text)
+		}
+	}
+	return goodWord(strings.Join(shown, ", "))
+}
+
+// historyKept looks whether the access point keeps what has left the queue: by that a job whose end was missed is told apart from one
+// that never was.
+func historyKept(ctx context.Context, bin string) error {
+	path, err := knob(ctx, bin, "HISTORY")
+	if err == nil && path == "" {
+		return errs.New(errs.Missing, "the access point keeps no history: of a job that somebody removes from the queue it cannot be told how it ended").
+			With("set HISTORY = $(SPOOL)/history on this host")
+	}
+	return err
+}
+
+// encrypts looks whether the access point insists on it.
+func encrypts(ctx context.Context, bin string) error {
+	for _, name := range []string{"SEC_CLIENT_ENCRYPTION", "SEC_DAEMON_ENCRYPTION", "SEC_DEFAULT_ENCRYPTION"} {
+		text, err := knob(ctx, bin, name)
+		if err != nil {
+			return err
+		}
+		if strings.EqualFold(text, "REQUIRED") || text == "" && name != "SEC_DEFAULT_ENCRYPTION" {
+			continue
+		}
+		return errs.New(errs.Missing, "%s is %q: the files of jobs, with their credentials, may travel to workers in the clear", name, text).
+			With("set SEC_DEFAULT_ENCRYPTION = REQUIRED on this host, as deploy/htcondor/10-access-point.conf does, and nothing weaker beside it")
+	}
+	return nil
+}
+
+// mostStrangers is how many accounts are named, mostHomes how many are looked at.
+const (
+	mostStrangers = 3
+	mostHomes     = 200
+)
+
+// plainHome is the directory of a user whose login is its name.
+var plainHome = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
+
+// accountsFit compares the accounts of this host with those that the service has given to its users, as far as their homes tell: under
+// HTCondor a job is its account's, and could not read a sandbox that is another number's. It looks at some.
+func accountsFit(cfg config.Config, number func(login string) (int, bool)) error {
+	if cfg.HTCondor.Owner != "" {
+		if _, ok := number(cfg.HTCondor.Owner); !ok {
+			return errs.New(errs.Missing, "the account %s, of which all jobs are to be (htcondor.owner), is not on this host", cfg.HTCondor.Owner).With("make it")
+		}
+		return nil
+	}
+	dir, err := os.Open(cfg.Users.Homes)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // nobody has been here
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	homes, _ := dir.ReadDir(mostHomes)
+	looked, strange := 0, []string{}
+	for _, home := range homes {
+		info, err := home.Info()
+		if err != nil || !home.IsDir() || !plainHome.MatchString(home.Name()) {
+			continue
+		}
+		own := int(info.Sys().(*syscall.Stat_t).Uid)
+		looked++
+		switch uid, ok := number(home.Name()); {
+		case !ok:
+			strange = append(strange, home.Name()+" is not there")
+		case uid != own:
+			strange = append(strange, fmt.Sprintf("%s has uid %d, and %d in the service", home.Name(), uid, own))
+		}
+	}
+	return sameAccounts(looked, strange)
+}
+
+func sameAccounts(looked int, strange []string) error {
+	if len(strange) == 0 {
+		return goodWord(fmt.Sprintf("%d looked at", looked))
+	}
+	more := ""
+	if n := len(strange) - mostStrangers; n > 0 {
+		strange, more = strange[:mostStrangers], fmt.Sprintf(" and %d more", n)
+	}
+	return errs.New(errs.Missing, "of %d users' accounts on this host these do not fit: %s%s", looked, strings.Join(strange, "; "), more).
+		With("have the accounts with the service's numbers here and on the workers, or let one account own all jobs: htcondor.owner")
+}
+
+// accountID gives the number of an account of this host.
+func accountID(login string) (int, bool) {
+	u, err := user.Lookup(login)
+	if err != nil {
+		return 0, false
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	return uid, err == nil
+}
+
+// workersFit asks the collector on how many of the pool's workers a session or job could be started.
+func workersFit(ctx context.Context, bin string) error {
+	out, err := askCondor(ctx, bin, "condor_status", "-json", "-constraint", "DynamicSlot =!= true",
+		"-attributes", "Machine,HasSingularity,HasUserNamespaces,SingularityUserNamespaces")
+	if err != nil {
+		return errs.New(errs.Unavailable, "%w", err).With("look at the pool's collector, at COLLECTOR_HOST on this host, and at firewalls")
+	}
+	return judgeWorkers(out)
+}
+
+// judgeWorkers says what the pool's workers lack, from what condor_status prints: nothing at all of a pool without slots. A worker lacks
+// what one of its slots lacks.
+func judgeWorkers(ads []byte) error {
+	var slots []struct {
+		Machine                   string
+		HasSingularity            bool
+		HasUserNamespaces         *bool
+		SingularityUserNamespaces *bool
+	}
+	if len(bytes.TrimSpace(ads)) > 0 {
+		if err := json.Unmarshal(ads, &slots); err != nil {
+			return errs.New(errs.Unavailable, "the answer of condor_status cannot be read: %w", err)
+		}
+	}
+	all, bare, fixed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, s := range slots {
+		all[s.Machine] = true
+		switch {
+		case !s.HasSingularity:
+			bare[s.Machine] = true
+		case no(s.HasUserNamespaces) || no(s.SingularityUserNamespaces):
+			fixed[s.Machine] = true
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return errs.New(errs.Missing, "the pool has no workers").With("look at the startds of its workers: `condor_status`")
+	case len(bare) > 0:
+		return errs.New(errs.Missing, "%d of %d workers have no Apptainer (HasSingularity): nothing of Slipway starts there", len(bare), len(all)).
+			With("install apptainer on them; they tell of it within 15 minutes, or after condor_restart")
+	case len(fixed) > 0:
+		return errs.New(errs.Missing, "on %d of %d workers users may make no user namespaces: nothing of Slipway starts there", len(fixed), len(all)).
+			With("allow them there: sysctl user.max_user_namespaces=65536, and kernel.unprivileged_userns_clone=1 where that exists")
+	}
+	return goodWord(fmt.Sprintf("Apptainer and user namespaces on all %d", len(all)))
+}
+
+func no(b *bool) bool { return b != nil && !*b }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"slipway/internal/errs"
@@ -31,42 +29,6 @@ const (
 	imageSend  = "send"
 	digestMark = "{digest}"
 )
-
-// owner is the account that a job is of.
-type owner struct {
-	login    string
-	uid, gid int
-}
-
-func lookup(login string) (uid, gid int, err error) {
-	u, err := user.Lookup(login)
-	if err != nil {
-		return 0, 0, errs.New(errs.Missing, "the account %s, as which HTCondor's jobs are to run, is not on this host", login).
-			With("make it, or set htcondor.owner to another")
-	}
-	uid, err = strconv.Atoi(u.Uid)
-	gid, err2 := strconv.Atoi(u.Gid)
-	return uid, gid, errors.Join(err, err2)
-}
-
-// ownerOf gives the account that a workload's job is of: the user's own, unless all are mapped to one.
-func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
-	o := owner{l.Account.Login, l.Account.UID, l.Account.GID}
-	if b.cfg.Owner != "" {
-		uid, gid, err := b.cfg.Lookup(b.cfg.Owner)
-		if err != nil {
-			return owner{}, err
-		}
-		o = owner{b.cfg.Owner, uid, gid}
-	}
-	if o.uid == 0 {
-		return owner{}, errs.New(errs.Forbidden, "HTCondor runs no jobs of root")
-	}
-	if !safeWord.MatchString(o.login) || !safeWord.MatchString(l.Account.Login) {
-		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).With("have a login of letters, digits and ._-")
-	}
-	return o, nil
-}
 
 // recordOf decides what of a launch HTCondor is to be told.
 func (b *Backend) recordOf(l spawner.Launch, o owner) (record, error) {

@@ -43,6 +43,15 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.cause }
 
+// asFailure finds the command that went wrong.
+func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }
+
+// complained reports whether a command complained of something, in lower case.
+func complained(err error, of string) bool {
+	f, ok := asFailure(err)
+	return ok && strings.Contains(strings.ToLower(f.Stderr), of)
+}
+
 // program runs the commands of a directory.
 type program struct{ dir string }
 
@@ -126,13 +135,19 @@ type complaint struct {
 	remedy string
 }
 
+// tooManyAtOnce is what is complained of when a submission alone has more jobs than one may.
+const tooManyAtOnce = "max_jobs_per_submission"
+
+// unknownFace is what is complained of when HTCondor does not know who asks.
+const unknownFace = "authenticate"
+
 const askAdmin = "tell your administrator: `slipway doctor` says more"
 
 func complaints() []complaint {
 	return []complaint{
-		{"exceed max_jobs_per_owner", errs.OverQuota, "you have as many jobs in HTCondor's queue as one user may", "wait until some have ended, or remove some"},
-		{"exceed max_jobs_submitted", errs.NoCapacity, "HTCondor's queue is full", "try again later"},
-		{"max_jobs_per_submission", errs.OverQuota, "these are more jobs than may be submitted at once", "submit fewer points at once"},
+		{"exceed max_jobs_per_owner", errs.NoCapacity, "you have as many jobs in HTCondor's queue as one user may", "wait until some have ended, or remove some"},
+		{"exceed max_jobs_submitted", errs.NoCapacity, "HTCondor's queue is full", "wait until some jobs have ended"},
+		{tooManyAtOnce, errs.NoCapacity, "these are more jobs than may be submitted at once", askAdmin},
 		{"failed to commit job submission", errs.Forbidden, "the site does not take this job", "ask for what it allows, or tell your administrator"},
 		{"owner is disabled", errs.Forbidden, "the site has barred you from its queue", "tell your administrator"},
 		{"failed to connect", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
@@ -141,7 +156,7 @@ func complaints() []complaint {
 		{"couldn't contact", errs.Unavailable, "HTCondor does not answer", askAdmin},
 		{"failed to fetch ads", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
 		{"communication error", errs.Unavailable, "HTCondor does not answer", askAdmin},
-		{"authenticate", errs.Unavailable, "HTCondor does not let the service in", askAdmin},
+		{unknownFace, errs.Unavailable, "HTCondor does not let the service in", askAdmin},
 	}
 }
 

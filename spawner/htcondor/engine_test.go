@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,16 +137,13 @@ func played(t *testing.T, s *schedd) (*Backend, func(n int) spawner.Launch) {
 	root := t.TempDir()
 	b := inMemory(t, Config{Dir: filepath.Join(root, "jobs"), PollEvery: time.Millisecond}, s.run)
 	must(t, os.MkdirAll(filepath.Join(b.cfg.Dir, tokensDir), 0o700))
+	uid, gid := testIDs()
 	return b, func(n int) spawner.Launch {
-		l := spawner.Launch{
+		return spawner.Launch{
 			Workload: spawner.Workload{ID: spawner.ID(fmt.Sprintf("j-%d", n)), Kind: spawner.Job, Owner: "alice", Launch: fmt.Sprintf("l-%d", n), Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}},
-			Account:  spawner.Account{UID: os.Geteuid(), GID: os.Getegid(), Login: "alice", Home: "/home/alice"},
+			Account:  spawner.Account{UID: uid, GID: gid, Login: "alice", Home: "/home/alice"},
 			Dir:      filepath.Join(root, "work"), AgentDir: root, Report: func(string, int) {},
 		}
-		if l.Account.UID == 0 {
-			l.Account.UID, l.Account.GID = 4711, 4711
-		}
-		return l
 	}
 }
 
@@ -324,39 +322,6 @@ func TestStaleRun(t *testing.T) {
 	}
 }
 
-// TestVanished: jobs that an administrator removed are told of by the history, which is asked once for all.
-func TestVanished(t *testing.T) {
-	s := newSchedd()
-	b, launch := played(t, s)
-	ls := someLaunches(launch, 20)
-	must(t, errors.Join(startAll(t, b, ls)...))
-	s.mu.Lock()
-	for i, name := range s.order {
-		if i > 0 {
-			s.past[name] = strings.Replace(s.jobs[name], `"JobStatus":1`, `"JobStatus":3,"RemoveReason":"by hand"`, 1)
-		}
-		delete(s.jobs, name)
-	}
-	s.mu.Unlock()
-	_, err := b.queue.since(t.Context(), time.Now())
-	must(t, err)
-	b.cfg.PollEvery = time.Hour
-	lost := 0
-	for _, l := range ls {
-		o, err := b.Observe(t.Context(), l.ID)
-		must(t, err)
-		if o.Existence != spawner.Exited || o.Remedy == "" {
-			t.Errorf("%s: %+v", l.ID, o)
-		}
-		if !strings.Contains(o.Reason, "by hand") {
-			lost++
-		}
-	}
-	if lost != 1 || s.count("condor_history") != 1 {
-		t.Errorf("of %d nothing is known after %d looks into the history", lost, s.count("condor_history"))
-	}
-}
-
 // TestStopOfWhatWaits: what has only waited leaves nothing; what is stopped and removed twice, or was never there, is no error.
 func TestStopOfWhatWaits(t *testing.T) {
 	s := newSchedd()
@@ -421,6 +386,26 @@ func TestQueueDown(t *testing.T) {
 	if err := b.Start(t.Context(), other); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("Start = %v", err)
 	}
+}
+
+// TestDiskFull: a workload waits while there is no room for what it takes along, and leaves nothing.
+func TestDiskFull(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	full := true
+	lookup := b.accounts.lookup
+	b.accounts.lookup = func(login string) (int, int, error) { // the first step of a sandbox that a test can have fail
+		if full {
+			return 0, 0, &os.PathError{Op: "write", Path: "plan.json", Err: syscall.ENOSPC}
+		}
+		return lookup(login)
+	}
+	l := launch(1)
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.shelf.has(l.ID) || s.count("condor_submit") > 0 {
+		t.Errorf("Start = %v", err)
+	}
+	full = false
+	must(t, b.Start(t.Context(), l))
 }
 
 // TestOddFiles: what lies in a sandbox is the user's. No link is followed, no pipe waited for, and no odd word taken over.
@@ -508,34 +493,51 @@ func TestWhoseFiles(t *testing.T) {
 	}
 }
 
-// TestSecretsStay: the token of the link is in a file of the user's alone, and nowhere else.
+// TestSecretsStay: what travels is the job's owner's alone, the token of the link too, and that is nowhere else.
 func TestSecretsStay(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)
 	l := launch(1)
 	l.Uplink = &control.Uplink{URL: "wss://s/api/v1/link", Token: "t0k3n"}
 	l.App = &control.App{Launch: "l-1", Argv: []string{"true"}, Env: control.Env{"X": "s3cr3t"}}
+	l.Spec.Inputs = []string{"data.txt"}
+	must(t, os.MkdirAll(filepath.Join(l.Dir, "inputs"), 0o755))
+	must(t, os.WriteFile(filepath.Join(l.Dir, "inputs", "data.txt"), nil, 0o666))
+	defer syscall.Umask(syscall.Umask(0))
 	must(t, b.Start(t.Context(), l))
 	for _, c := range s.calls {
 		if strings.Contains(strings.Join(c.args, " ")+c.input, "t0k3n") || strings.Contains(c.input, "s3cr3t") {
 			t.Errorf("%s is told a secret", c.name)
 		}
 	}
-	found := 0
+	sandbox := filepath.Join(b.shelf.place(l.ID), boxDir)
+	secrets, files := 0, 0
 	must(t, filepath.WalkDir(b.cfg.Dir, func(name string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil {
 			return err
+		}
+		info, err := e.Info()
+		must(t, err)
+		if name == sandbox || strings.HasPrefix(name, sandbox+"/") {
+			files++
+			own := info.Sys().(*syscall.Stat_t)
+			if mode := info.Mode().Perm(); int(own.Uid) != l.Account.UID || int(own.Gid) != l.Account.GID || mode != 0o600 && !e.IsDir() || mode != 0o700 && e.IsDir() {
+				t.Errorf("%s is %v, of %d:%d", name, info.Mode(), own.Uid, own.Gid)
+			}
+		}
+		if e.IsDir() {
+			return nil
 		}
 		data, err := os.ReadFile(name)
 		if strings.Contains(string(data), "t0k3n") || strings.Contains(string(data), "s3cr3t") {
-			found++
-			if info, _ := e.Info(); info.Mode().Perm() != 0o600 || !strings.Contains(name, "/box/link/") {
-				t.Errorf("%s %v holds a secret", name, info.Mode())
+			secrets++
+			if !strings.HasPrefix(name, sandbox+"/link/") {
+				t.Errorf("%s holds a secret", name)
 			}
 		}
 		return err
 	}))
-	if found != 2 {
-		t.Errorf("%d files hold the secrets", found)
+	if secrets != 2 || files < 8 {
+		t.Errorf("%d of %d files hold the secrets", secrets, files)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/internal/errs"
@@ -38,7 +39,8 @@ type Config struct {
 	Owner  string
 	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
 	Key    string // the name of the key that signs tokens; empty: POOL
-	// Lookup gives the numbers of the account Owner; nil: those of this host's table of users.
+	// Lookup gives the numbers of an account at the access point: a job's must be those that its user has here. nil: those of a getent in
+	// the directory Bin, or else of this host's table of users.
 	Lookup func(login string) (uid, gid int, err error)
 
 	Requirements    string            // of the site, on every job: a ClassAd expression
@@ -55,6 +57,7 @@ type Config struct {
 	Binds     []string // of the nodes, such as /cvmfs: bound where they are there
 
 	Lease     time.Duration // for how long a job survives that its node is cut off; zero: 20 min
+	Patience  time.Duration // after which a job is gone that is in the queue no more, nor in a history; zero: Lease, for then none of it runs
 	Grace     time.Duration // between asking a job to end and killing it; zero: 30 s
 	Disk      int64         // bytes that a job asks for, beside its image and its inputs; zero: 4 GiB
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
@@ -67,18 +70,20 @@ type Config struct {
 
 // Backend runs workloads in the pool. It is safe for concurrent use.
 type Backend struct {
-	cfg    Config
-	log    *slog.Logger
-	run    runner
-	born   time.Time
-	shelf  *shelf
-	tokens *tokens
-	queue  *queue        // what is in the queue
-	past   *queue        // what has left it
-	soon   chan struct{} // something goes on that the next look may not show
+	cfg      Config
+	log      *slog.Logger
+	run      runner
+	born     time.Time
+	shelf    *shelf
+	accounts *accounts
+	tokens   *tokens
+	queue    *queue        // what is in the queue
+	past     *queue        // what has left it
+	soon     chan struct{} // something goes on that the next look may not show
 
 	submits  *batcher[*submission]
 	removals *batcher[removal]
+	most     atomic.Int64 // how many jobs one submission may have; zero: none was too large
 
 	asking sync.Mutex // guards asked
 	asked  string     // the pool's UID_DOMAIN, once it is known
@@ -115,21 +120,26 @@ func passable(dir string) error {
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
 	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]knownOwner{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
-	b.queue, b.past = newQueue(b.ask), newQueue(b.askPast)
+	rest := min(lookRest, cfg.PollEvery)
+	b.queue, b.past = newQueue(b.ask, rest), newQueue(b.askPast, rest)
 	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
 	return b
 }
 
 func (c Config) filled() Config {
 	if c.Lookup == nil {
-		c.Lookup = lookup
+		c.Lookup = program{dir: c.Bin}.lookup
 	}
 	if c.Key == "" {
 		c.Key = "POOL"
 	}
 	if c.Lease == 0 {
 		c.Lease = 20 * time.Minute
+	}
+	if c.Patience == 0 {
+		c.Patience = c.Lease
 	}
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second

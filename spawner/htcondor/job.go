@@ -116,8 +116,12 @@ func (s *lenient) UnmarshalJSON(b []byte) error {
 // parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are not of this
 // instance, of no workload, or only say so, are left out.
 func parseJobs(data []byte, own signet) ([]job, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
 		return nil, nil
+	}
+	if i := bytes.Index(data, []byte("\n[")); data[0] != '[' && i >= 0 {
+		data = data[i+1:] // a command may warn of something first
 	}
 	var list []wireJob
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -3,6 +3,7 @@ package htcondor
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,14 +40,21 @@ func TestNoJobs(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, jobs, err)
 		}
 	}
-	if _, err := parseJobs([]byte("condor_q: no"), ofTests("t1")); err == nil {
-		t.Error("an answer that is none is taken for one")
+	for _, text := range []string{"condor_q: no", "[", "[\n{\n\"ClusterId\": 1", "[{}", "WARNING: odd\n", "WARNING: odd\n[{", "[]\n[]"} {
+		if _, err := parseJobs([]byte(text), ofTests("t1")); err == nil {
+			t.Errorf("%q is no answer, and is taken for one", text)
+		}
 	}
-	if jobs := jobsOf(t, "queue.json"); len(jobs) == 0 {
+	want := jobsOf(t, "queue.json")
+	if len(want) == 0 {
 		t.Error("no jobs")
 	}
 	data, err := os.ReadFile("testdata/queue.json")
 	must(t, err)
+	warned, err := parseJobs(append([]byte("WARNING: [the] configuration is odd\n"), data...), ofTests("t1"))
+	if err != nil || !slices.Equal(warned, want) {
+		t.Errorf("after a warning: %v, %v", warned, err)
+	}
 	if jobs, err := parseJobs(data, ofTests("t2")); err != nil || len(jobs) > 0 {
 		t.Errorf("another service's jobs are taken for one's own: %v, %v", jobs, err)
 	}

@@ -36,7 +36,7 @@ func TestForged(t *testing.T) {
 		t.Errorf("List() = %v, %v", all, err)
 	}
 	pause(t.Context(), 2*b.cfg.PollEvery)
-	if o, err := b.Observe(t.Context(), other.ID); err != nil || o.Existence != spawner.Exited {
+	if o, err := b.Observe(t.Context(), other.ID); err != nil || o.Existence != spawner.Queued || !strings.Contains(o.Detail, "does not show it") {
 		t.Errorf("another's job is taken for the workload's: %+v, %v", o, err)
 	}
 	must(t, b.Stop(t.Context(), l.ID, 0))

@@ -1,10 +1,10 @@
 package htcondor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"slipway/spawner"
 )
@@ -61,10 +61,8 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 		}
 		return o, nil
 	}
-	if known && rec.Job != "" && rec.End == nil {
-		if rec, err = b.missed(ctx, rec, begun); err != nil {
-			return spawner.Observation{}, err
-		}
+	if known && rec.lives() {
+		return b.missed(ctx, rec, begun)
 	}
 	return b.rests(id, rec, known), nil
 }
@@ -90,7 +88,7 @@ func current(rec record, jobs []job) (job, bool) {
 		if d := rank(x) - rank(y); d != 0 {
 			return d
 		}
-		return int(x.Cluster-y.Cluster)*1_000_000 + int(x.Proc-y.Proc)
+		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc))
 	}), true
 }
 
@@ -102,28 +100,10 @@ func (b *Backend) rests(id spawner.ID, r record, known bool) spawner.Observation
 	case r.End != nil:
 		return r.End.observation()
 	case r.Job != "":
-		return spawner.Observation{Existence: spawner.Exited, ExitCode: 1}
+		return spawner.Observation{Existence: spawner.Unknown} // a closer look tells
 	default:
 		return spawner.Observation{Existence: spawner.Created}
 	}
-}
-
-// missed notes how a job ended that has left the queue without Slipway, as a look at the queue saw that began at begun. The history is
-// asked once for all that are missed at a time.
-func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (record, error) {
-	past, _, err := b.past.of(ctx, rec.ID, begun)
-	if err != nil {
-		return record{}, err
-	}
-	e := end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}
-	for _, j := range past {
-		if j.Launch == encode(rec.Run) {
-			e = j.gone()
-		}
-	}
-	rec.End = &e
-	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason)
-	return rec, b.shelf.amend(rec)
 }
 
 // List gives all workloads of this instance that have a job in the queue or a directory here, but for one whose record cannot be read.
@@ -140,6 +120,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 	}
 	all := map[spawner.ID]spawner.Existence{}
+	var strays []job
 	for id := range snap.jobs {
 		ids = append(ids, id)
 	}
@@ -158,9 +139,30 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		}
 		if j, ok := current(rec, jobs); ok {
 			all[id] = j.observation().Existence
+			if !known {
+				strays = append(strays, j)
+			}
 		} else if e := b.rests(id, rec, known).Existence; e != spawner.Absent {
 			all[id] = e
 		}
 	}
+	b.fewStrays(all, strays)
 	return all, nil
+}
+
+// mostStrays is how many jobs without a record are told of at a time.
+const mostStrays = 50
+
+// fewStrays leaves of the jobs without a record here the oldest alone: who knows nothing of them either ends what is listed. Where the
+// records were lost or damaged, there is time to see it.
+func (b *Backend) fewStrays(all map[spawner.ID]spawner.Existence, strays []job) {
+	if len(strays) == 0 {
+		return
+	}
+	slices.SortFunc(strays, func(x, y job) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc)) })
+	b.log.Warn("jobs in HTCondor's queue have no record here; only the oldest are looked after at a time", "jobs", len(strays), "most", mostStrays,
+		"oldest", strays[0].name(), "id", strays[0].ID)
+	for _, j := range strays[min(len(strays), mostStrays):] {
+		delete(all, j.ID)
+	}
 }

@@ -12,6 +12,14 @@ import (
 	"slipway/spawner"
 )
 
+// learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a restart.
+func (b *Backend) learn(r record) {
+	if err := b.shelf.amend(r); err != nil {
+		b.log.Warn("what was learnt of a job is not saved", "id", r.ID, "job", r.Job, "error", err)
+		b.shelf.hold(r)
+	}
+}
+
 // record is what is known of the current run of a workload, as it lies in its directory, root's alone. It is written before anything is
 // asked of HTCondor.
 type record struct {
@@ -30,6 +38,9 @@ type record struct {
 	Job string `json:"job,omitempty"` // of HTCondor, "5.0"; empty: it is not known that there is one
 	End *end   `json:"end,omitempty"` // of a job that is in the queue no more
 }
+
+// lives reports whether a run is in the queue, as far as is known.
+func (r record) lives() bool { return r.Job != "" && r.End == nil }
 
 // end is what is known of the end of a job that has left the queue.
 type end struct {
@@ -91,6 +102,15 @@ func (s *shelf) amend(r record) error {
 		return nil // its directory
 	}
 	return err
+}
+
+// hold keeps in memory what was learnt of a run and could not be saved. It can be learnt again.
+func (s *shelf) hold(r record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := s.held[r.ID]; ok && now.Run == r.Run {
+		s.held[r.ID] = r
+	}
 }
 
 // save puts a record in place if it still fits. What takes its time, the disk, is waited for before: others need the lock.

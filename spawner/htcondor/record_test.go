@@ -96,7 +96,59 @@ func TestOddRecords(t *testing.T) {
 	if o, err := b.Observe(t.Context(), unreadable.ID); err == nil {
 		t.Errorf("Observe = %+v", o)
 	}
-	if got := s.names(); len(got) != 5 {
-		t.Errorf("in the queue: %q", got)
+	if got := s.names(); len(got) != 5 || s.count("condor_submit") != 5 {
+		t.Errorf("in the queue after %d submissions: %q", s.count("condor_submit"), got)
 	}
+	for n := range 4 {
+		if rec, known, err := b.shelf.get(launch(n).ID); !known || err != nil || rec.Job == "" || rec.Run != launch(n).Run() {
+			t.Errorf("the record that was made anew: %+v, %v, %v", rec, known, err)
+		}
+	}
+}
+
+// TestLearns: what was learnt of a run counts, also where it cannot be saved; of a run that is over nothing is learnt any more.
+func TestLearns(t *testing.T) {
+	b, launch := played(t, newSchedd())
+	l := launch(1)
+	must(t, b.Start(t.Context(), l))
+	name := filepath.Join(b.shelf.place(l.ID), recordFile)
+	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
+	rec, _, err := b.shelf.get(l.ID)
+	must(t, err)
+	rec.End = &end{Code: 7}
+	b.learn(rec)
+	if got, _, err := b.shelf.get(l.ID); err != nil || got.End == nil || got.End.Code != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	rec.Run, rec.End = "l-other", nil
+	b.learn(rec)
+	if got, _, err := b.shelf.get(l.ID); err != nil || got.End == nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestStrays: of jobs without a record here few are told of at a time, the oldest first, so that not all are ended at once.
+func TestStrays(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	kept := mostStrays + 4
+	for n := range kept + 1 {
+		must(t, b.Start(t.Context(), launch(n)))
+	}
+	for n := range kept {
+		must(t, b.shelf.drop(launch(n).ID))
+	}
+	seen := func(first, n int) {
+		t.Helper()
+		pause(t.Context(), 2*b.cfg.PollEvery)
+		all, err := b.List(t.Context())
+		if err != nil || len(all) != n+1 || all[launch(first).ID] != spawner.Queued || all[launch(kept).ID] != spawner.Queued {
+			t.Fatalf("List() = %v, %v", all, err)
+		}
+	}
+	seen(0, mostStrays)
+	for n := range 5 {
+		must(t, b.Remove(t.Context(), launch(n).ID))
+	}
+	seen(5, kept-5)
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -36,7 +39,7 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	}
 	s, err := b.prepare(l)
 	if err != nil {
-		return errors.Join(err, b.shelf.drop(l.ID))
+		return errors.Join(noRoom(err), b.shelf.drop(l.ID))
 	}
 	arrived()
 	b.forewarn(l, s.rec)
@@ -44,7 +47,16 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 		return b.undo(s, err)
 	}
 	s.rec.Job = s.job
-	return b.shelf.put(s.rec)
+	b.learn(s.rec)
+	return nil
+}
+
+// noRoom has it wait that a disk here is full.
+func noRoom(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return errs.New(errs.NoCapacity, "the disk is full on which the service keeps what is sent to HTCondor: %w", err).With("tell your administrator")
+	}
+	return err
 }
 
 // submission is one workload's part of a batch.
@@ -71,25 +83,30 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	asked := b.born // a look since then shows what the host's crash has taken the record of
-	if known {
-		asked = time.Now()
-	}
-	jobs, _, err := b.queue.of(ctx, l.ID, asked)
+	jobs, err := b.there(ctx, l.ID, known)
 	if err != nil {
 		return false, err
 	}
-	for _, j := range jobs {
-		if known && j.Launch == encode(l.Run()) && rec.Run == l.Run() && (!rec.Session || j.live()) {
-			rec.Job = j.name()
-			return true, b.shelf.put(rec)
+	if !known {
+		if rec, known, err = b.restore(l, jobs); err != nil {
+			return false, err
 		}
 	}
-	if known && rec.Run == l.Run() && !rec.Session {
-		ended, err := b.hasRun(ctx, rec)
-		if ended || err != nil {
+	same := known && rec.Run == l.Run()
+	for _, j := range jobs {
+		if same && j.Launch == encode(l.Run()) && (!rec.Session || j.live()) {
+			rec.Job = j.name()
+			b.learn(rec)
+			return true, nil
+		}
+	}
+	switch {
+	case same && !rec.Session:
+		if ended, err := b.hasRun(ctx, rec); ended || err != nil {
 			return ended, err
 		}
+	case same && rec.lives() && len(jobs) == 0:
+		return false, errs.New(errs.Unavailable, "HTCondor's queue does not show the job %s any more, which may run yet", rec.Job)
 	}
 	if err := b.clear(ctx, l.ID, jobs); err != nil {
 		return false, err
@@ -97,14 +114,51 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	return false, b.shelf.drop(l.ID)
 }
 
-// hasRun reports whether a job that is not in the queue has been there: then this run is over.
+// there gives the jobs of a workload that is to be started. Of one that is not known here a look since the service came up shows what a
+// crash of the host has taken the record of.
+func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, error) {
+	if known {
+		return b.seek(ctx, id)
+	}
+	jobs, _, err := b.queue.of(ctx, id, b.born)
+	return jobs, err
+}
+
+// restore makes the record anew of a run that is in the queue, with its sandbox here: it was lost, or is damaged.
+func (b *Backend) restore(l spawner.Launch, jobs []job) (record, bool, error) {
+	i := slices.IndexFunc(jobs, func(j job) bool { return j.Launch == encode(l.Run()) && j.live() })
+	if i < 0 {
+		return record{}, false, nil
+	}
+	if _, err := os.Lstat(filepath.Join(b.shelf.place(l.ID), boxDir)); err != nil {
+		return record{}, false, nil
+	}
+	o, err := b.ownerOf(l)
+	if err != nil || o.login != jobs[i].Login {
+		return record{}, false, err
+	}
+	rec, err := b.recordOf(l, o)
+	if err != nil {
+		return record{}, false, err
+	}
+	rec.Job = jobs[i].name()
+	b.log.Warn("the record of a job in HTCondor's queue is made anew", "id", l.ID, "job", rec.Job)
+	return rec, true, b.shelf.put(rec)
+}
+
+// hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without a history cannot
+// tell: what no look shows has not run then.
 func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
 	if rec.Job != "" {
 		return true, nil
 	}
 	past, _, err := b.past.of(ctx, rec.ID, time.Now())
+	if ctx.Err() != nil || errs.Is(err, errs.Unavailable) {
+		return false, errors.Join(ctx.Err(), err)
+	}
 	if err != nil {
-		return false, err
+		b.log.Warn("HTCondor's history tells nothing of a job that may have been submitted", "id", rec.ID, "error", err)
+		return false, nil
 	}
 	i := slices.IndexFunc(past, func(j job) bool { return j.Launch == encode(rec.Run) })
 	if i < 0 {
@@ -112,7 +166,8 @@ func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
 	}
 	e := past[i].gone()
 	rec.Job, rec.End = past[i].name(), &e
-	return true, b.shelf.put(rec)
+	b.learn(rec)
+	return true, nil
 }
 
 // prepare makes the sandbox and the record.
@@ -156,9 +211,25 @@ func (b *Backend) submit(ctx context.Context, all []*wish[*submission]) {
 		groups[k] = append(groups[k], w)
 	}
 	for _, k := range order {
-		b.submitGroup(ctx, groups[k])
+		group := groups[k]
+		for len(group) > 0 {
+			n := min(len(group), b.atOnce())
+			b.submitGroup(ctx, group[:n])
+			group = group[n:]
+		}
 	}
 }
+
+// atOnce is how many jobs one submission may have, as far as the schedd's refusals have told.
+func (b *Backend) atOnce() int {
+	if most := b.most.Load(); most > 0 {
+		return int(most)
+	}
+	return mostAtOnce
+}
+
+// mostAtOnce is how many jobs are submitted in one transaction: the schedd does nothing else meanwhile.
+const mostAtOnce = 5000
 
 // submitGroup submits jobs that share all lines. When they are refused, one is tried alone: if it is taken, it is their number that is
 // too large, or another's fault, and the rest is tried in halves; if not, none would be taken.
@@ -177,6 +248,11 @@ func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
 			left = append(left, w)
 		}
 	}
+	if len(left) > 1 && !left[0].what.uncertain && complained(err, tooManyAtOnce) {
+		b.most.Store(int64(len(left) / 2))
+		b.submitHalves(ctx, left)
+		return
+	}
 	if len(left) < 2 || left[0].what.uncertain || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
 		return
 	}
@@ -184,12 +260,15 @@ func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
 	if b.submitGroup(ctx, left[:1]); left[0].err != nil {
 		return
 	}
-	left = left[1:]
-	for _, w := range left {
+	b.submitHalves(ctx, left[1:])
+}
+
+func (b *Backend) submitHalves(ctx context.Context, group []*wish[*submission]) {
+	for _, w := range group {
 		w.err = nil
 	}
-	b.submitGroup(ctx, left[:len(left)/2])
-	b.submitGroup(ctx, left[len(left)/2:])
+	b.submitGroup(ctx, group[:len(group)/2])
+	b.submitGroup(ctx, group[len(group)/2:])
 }
 
 // submitOnce submits a group in one transaction. After any error it looks into the queue for what is there all the same.
@@ -212,6 +291,7 @@ func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) er
 			return nil
 		}
 	}
+	b.tokens.refused(group[0].what.rec.Login, err)
 	b.log.Warn("a submission to HTCondor went wrong", "jobs", len(group), "first", group[0].what.rec.ID, "error", err)
 	b.findSubmitted(ctx, group, err)
 	return err
@@ -221,14 +301,16 @@ func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) er
 const lateCommit = time.Second
 
 // findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer may have taken
-// them: that stays uncertain.
+// them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
 func (b *Backend) findSubmitted(ctx context.Context, group []*wish[*submission], cause error) {
-	if f, ok := errors.AsType[*failure](cause); ok && f.Code < 0 {
+	f, ok := asFailure(cause)
+	killed := ok && f.Code < 0
+	if killed {
 		pause(ctx, lateCommit)
 	}
 	snap, err := b.queue.since(ctx, time.Now())
 	for _, w := range group {
-		w.what.uncertain = err != nil
+		w.what.uncertain = err != nil || killed
 		if err != nil {
 			continue
 		}

@@ -27,9 +27,12 @@ func (b *Backend) Stop(ctx context.Context, id spawner.ID, _ time.Duration) erro
 }
 
 func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
-	jobs, _, err := b.queue.of(ctx, id, time.Now())
+	jobs, err := b.seek(ctx, id)
 	if err != nil {
 		return err
+	}
+	if len(jobs) == 0 {
+		return b.settle(id)
 	}
 	if !slices.ContainsFunc(jobs, job.live) {
 		return nil
@@ -37,10 +40,22 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 	if err := b.expel(ctx, id, jobs, job.live); err != nil {
 		return err
 	}
+	b.queue.forget(id)
 	if !slices.ContainsFunc(jobs, job.ran) {
 		return b.shelf.drop(id) // it has only waited
 	}
 	return b.ended(id, end{Code: 143, Reason: "it was ended"})
+}
+
+// settle has a workload ended of which there is no job: nobody asks any more what became of it.
+func (b *Backend) settle(id spawner.ID) error {
+	rec, known, err := b.shelf.get(id)
+	if err != nil || !known || !rec.lives() {
+		return err
+	}
+	b.queue.forget(id)
+	b.log.Info("a job that is to end has left HTCondor's queue before", "id", id, "job", rec.Job)
+	return b.ended(id, end{Code: 143, Reason: "it had left HTCondor's queue when it was to be ended"})
 }
 
 // ended notes how a job ended that has left the queue, unless that is known.
@@ -50,7 +65,8 @@ func (b *Backend) ended(id spawner.ID, e end) error {
 		return err
 	}
 	rec.End = &e
-	return b.shelf.amend(rec)
+	b.learn(rec)
+	return nil
 }
 
 // Remove removes a workload's job from the queue, whether it waits there or has ended, and its directory.
@@ -65,7 +81,7 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 }
 
 func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
-	jobs, _, err := b.queue.of(ctx, id, time.Now())
+	jobs, err := b.seek(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -75,6 +91,7 @@ func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
 	if err := b.clear(ctx, id, jobs); err != nil {
 		return err
 	}
+	b.queue.forget(id)
 	return b.shelf.drop(id)
 }
 
@@ -139,6 +156,7 @@ func (b *Backend) rmSome(ctx context.Context, login string, some []*wish[removal
 		args[i] = w.what.job
 	}
 	_, err = b.run(ctx, command{name: "condor_rm", args: args, tokens: dir})
+	b.tokens.refused(login, err)
 	if f, ok := asFailure(err); ok && f.Code > 0 && strings.Contains(f.Stderr, "not found") {
 		return nil
 	}

@@ -17,6 +17,14 @@ import (
 // testKey makes the marks of tests, also of what was captured.
 const testKey = "no key of anybody but of the tests"
 
+// testIDs are the user's of tests, whom they can give files.
+func testIDs() (uid, gid int) {
+	if uid = os.Geteuid(); uid > 0 {
+		return uid, os.Getegid()
+	}
+	return 4711, 4711
+}
+
 // inMemory gives a Backend whose commands are played.
 func inMemory(t testing.TB, cfg Config, run runner) *Backend {
 	t.Helper()
@@ -29,6 +37,12 @@ func inMemory(t testing.TB, cfg Config, run runner) *Backend {
 	cfg.MarkKey = []byte(testKey)
 	if cfg.Domain == "" {
 		cfg.Domain = "slipway.test"
+	}
+	if cfg.Lookup == nil {
+		cfg.Lookup = func(string) (uid, gid int, err error) {
+			uid, gid = testIDs()
+			return uid, gid, nil
+		}
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg = cfg.filled()

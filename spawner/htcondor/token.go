@@ -28,7 +28,7 @@ type tokens struct {
 
 // tokenFile is one account's.
 type tokenFile struct {
-	mu   sync.Mutex // held while it is made
+	mu   sync.Mutex // guards made, and is held while a token is made
 	made time.Time
 }
 
@@ -51,15 +51,30 @@ func (t *tokens) of(ctx context.Context, login string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir := filepath.Join(t.dir, login)
-	if time.Since(f.made) < tokenLife/2 {
+	begun := time.Now().Round(0) // a token is good by the clock on the wall, which may be set
+	if age := begun.Sub(f.made); age >= 0 && age < tokenLife/2 {
 		return dir, nil
 	}
-	begun := time.Now()
 	if err := t.make(ctx, dir, login); err != nil {
 		return "", fmt.Errorf("make a token of HTCondor for %s: %w", login, err)
 	}
 	f.made = begun
 	return dir, nil
+}
+
+// refused has an account's token made anew when HTCondor did not let its holder in, as when the pool has another key.
+func (t *tokens) refused(login string, err error) {
+	if !complained(err, unknownFace) {
+		return
+	}
+	t.mu.Lock()
+	f := t.held[login]
+	t.mu.Unlock()
+	if f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.made = time.Time{}
+	}
 }
 
 // make writes a new token in place of an old one, whole.

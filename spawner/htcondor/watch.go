@@ -2,9 +2,9 @@ package htcondor
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"slipway/spawner"
@@ -14,8 +14,10 @@ import (
 const restFactor = 10
 
 // Watch looks at the queue from time to time and calls changed for every workload that looks different, until ctx ends. It makes looking
-// cheap, not needless: what it misses, a later look finds.
+// cheap, not needless: what it misses, a later look finds. When it returns no look goes on.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
+	defer b.past.finish()
+	defer b.queue.finish()
 	var last *snapshot
 	down := false
 	for {
@@ -30,7 +32,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 		}
 		rest := b.cfg.PollEvery
 		if down = err != nil; !down {
-			for _, id := range differences(last, now) {
+			for _, id := range append(differences(last, now), b.doubts()...) {
 				changed(id)
 			}
 			last, rest = now, max(rest, restFactor*now.took)
@@ -39,6 +41,18 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 			return nil
 		}
 	}
+}
+
+// doubts gives the workloads of which it is to be found out whether their jobs are gone.
+func (b *Backend) doubts() []spawner.ID {
+	return slices.DeleteFunc(b.queue.doubts(), func(id spawner.ID) bool {
+		rec, known, err := b.shelf.get(id)
+		settled := err == nil && (!known || !rec.lives())
+		if settled {
+			b.queue.forget(id)
+		}
+		return settled
+	})
 }
 
 // rest waits until the next look is due, or a little longer than now when something goes on. It reports false when ctx ends before.
@@ -111,6 +125,3 @@ func same(x, y []job) bool {
 	}
 	return true
 }
-
-// asFailure finds the command that went wrong.
-func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }

@@ -21,7 +21,7 @@ export %[3]s HOME=/root LANG=C.UTF-8
 exec /usr/bin/nsenter --target "$pid" --mount --uts --ipc --net --wdns="$there" -- "${0##*/}" "$@"
 `
 
-// makeCommands writes a wrapper, and a link to it for each of HTCondor's commands.
+// makeCommands writes a wrapper, and a link to it for each of HTCondor's commands and the one that tells of the access point's accounts.
 func (p *Pool) makeCommands(o Options) error {
 	first := filepath.Join(p.Bin, ".enter")
 	var seen []string
@@ -32,7 +32,7 @@ func (p *Pool) makeCommands(o Options) error {
 	if err := os.WriteFile(first, []byte(text), 0o755); err != nil {
 		return err
 	}
-	out, err := p.machines[Main].run("find", "/usr/bin", "/usr/sbin", "-name", "condor_*")
+	out, err := p.machines[Main].run("find", "/usr/bin", "/usr/sbin", "-name", "condor_*", "-o", "-name", "getent")
 	if err != nil {
 		return err
 	}

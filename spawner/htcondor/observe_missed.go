@@ -1,0 +1,81 @@
+package htcondor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// pastEvery is how often at most the history is asked for jobs that are missed, and have not been found there.
+const pastEvery = time.Minute
+
+// missed tells of a job that a look does not show which began at begun. An access point that has just started again may know nothing of
+// its jobs, so it takes a second look some time after the first, and then the word of the history. Where there is none, the job is gone
+// when none of it can run any more.
+func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spawner.Observation, error) {
+	a := b.queue.lacks(rec.ID, begun)
+	second := a.since.Add(b.cfg.PollEvery)
+	if begun.Before(second) {
+		return a.doubtful(rec, errors.New("it is looked for again"))
+	}
+	past, _, err := b.past.of(ctx, rec.ID, latest(second, since(pastEvery)))
+	if ctx.Err() != nil {
+		return spawner.Observation{}, ctx.Err()
+	}
+	e, found := endOf(rec, past)
+	if !found && begun.Before(a.since.Add(b.cfg.Patience)) {
+		if err == nil {
+			err = errors.New("nor does its history")
+		}
+		return a.doubtful(rec, err)
+	}
+	rec.End = &e
+	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.since, "history", err)
+	b.learn(rec)
+	b.queue.forget(rec.ID)
+	return e.observation(), nil
+}
+
+// doubtful tells of a job that may be gone or not what was seen last of it, so that it can be ended meanwhile.
+func (a absence) doubtful(rec record, cause error) (spawner.Observation, error) {
+	const words = "HTCondor's queue does not show it any more"
+	j, ok := current(rec, a.last)
+	if !ok || !j.live() {
+		return spawner.Observation{}, errs.New(errs.Unavailable, "%s: %w", words, cause)
+	}
+	o := j.observation()
+	if o.Existence == spawner.Queued {
+		o.Detail = words
+	}
+	return o, nil
+}
+
+// endOf gives how a run ended by what has left the queue, and whether that knows of it.
+func endOf(rec record, past []job) (end, bool) {
+	for _, j := range past {
+		if j.Launch == encode(rec.Run) {
+			return j.gone(), true
+		}
+	}
+	return end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
+}
+
+// seek gives the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look.
+func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
+	jobs, _, err := b.queue.of(ctx, id, time.Now())
+	if err != nil || len(jobs) > 0 {
+		return jobs, err
+	}
+	rec, known, err := b.shelf.get(id)
+	if err != nil || !known || rec.End != nil {
+		return nil, err
+	}
+	if !pause(ctx, b.cfg.PollEvery) {
+		return nil, ctx.Err()
+	}
+	jobs, _, err = b.queue.of(ctx, id, time.Now())
+	return jobs, err
+}

@@ -1,0 +1,144 @@
+package htcondor
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// owner is the account that a job is of.
+type owner struct {
+	login    string
+	uid, gid int
+}
+
+// getent asks the table of users of the access point.
+const getent = "getent"
+
+// lookup asks which numbers an account has at the access point: the getent beside HTCondor's commands knows, where they are in a
+// directory with one, as they are when they stand for another machine's; or else this host's table of users.
+func (p program) lookup(login string) (uid, gid int, err error) {
+	if _, err := exec.LookPath(filepath.Join(p.dir, getent)); p.dir == "" || err != nil {
+		return lookupHere(login)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := p.run(ctx, command{name: getent, args: []string{"passwd", "--", login}})
+	if f, ok := asFailure(err); ok && f.Code == noSuchKey {
+		return 0, 0, noAccount(login)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return parsePasswd(string(out), login)
+}
+
+// noSuchKey is how getent ends when there is no such account.
+const noSuchKey = 2
+
+func lookupHere(login string) (uid, gid int, err error) {
+	u, err := user.Lookup(login)
+	if _, ok := errors.AsType[user.UnknownUserError](err); ok {
+		return 0, 0, noAccount(login)
+	}
+	if err != nil {
+		return 0, 0, errs.New(errs.Unavailable, "this host's table of users does not answer: %w", err)
+	}
+	uid, err = strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	return uid, gid, errors.Join(err, err2)
+}
+
+func noAccount(login string) error {
+	return errs.New(errs.Forbidden, "there is no account %s at HTCondor's access point, as which the jobs are to run", login).
+		With("tell your administrator: have the account made, or have htcondor.owner name one for all")
+}
+
+// parsePasswd reads an account's line of a table of users.
+func parsePasswd(line, login string) (uid, gid int, err error) {
+	f := strings.Split(strings.TrimSpace(line), ":")
+	if len(f) != 7 || f[0] != login {
+		return 0, 0, errs.New(errs.Unavailable, "getent printed %q for the account %s", clean(line, mostReason), login)
+	}
+	u, err := strconv.ParseUint(f[2], 10, 31)
+	g, err2 := strconv.ParseUint(f[3], 10, 31)
+	return int(u), int(g), errors.Join(err, err2)
+}
+
+// accountsKept is for how long the numbers of an account are believed.
+const accountsKept = time.Minute
+
+// accounts are those of the access point. It is safe for concurrent use.
+type accounts struct {
+	lookup func(login string) (uid, gid int, err error)
+	mu     sync.Mutex // guards held, and is held while one is looked up: the points of a scan are all of one
+	held   map[string]knownOwner
+}
+
+type knownOwner struct {
+	owner
+	asked time.Time
+}
+
+// of gives an account as which jobs may run.
+func (a *accounts) of(login string) (owner, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if k, ok := a.held[login]; ok && time.Since(k.asked) < accountsKept {
+		return k.owner, nil
+	}
+	asked := time.Now()
+	uid, gid, err := a.lookup(login)
+	if err != nil {
+		return owner{}, err
+	}
+	o := owner{login, uid, gid}
+	if err := permitted(o); err != nil {
+		return owner{}, err
+	}
+	a.held[login] = knownOwner{o, asked}
+	return o, nil
+}
+
+// ownerOf gives the account that a workload's job is of: the user's own, which must be the same here and there, unless all are mapped to
+// one.
+func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
+	if !safeWord.MatchString(l.Account.Login) {
+		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).With("have a login of letters, digits and ._-")
+	}
+	if b.cfg.Owner != "" {
+		return b.accounts.of(b.cfg.Owner)
+	}
+	own := owner{l.Account.Login, l.Account.UID, l.Account.GID}
+	if err := permitted(own); err != nil {
+		return owner{}, err
+	}
+	there, err := b.accounts.of(own.login)
+	if err != nil {
+		return owner{}, err
+	}
+	if there.uid != own.uid {
+		return owner{}, errs.New(errs.Forbidden, "the account %s is uid %d at HTCondor's access point, and %d here", own.login, there.uid, own.uid).
+			With("tell your administrator: the users' numbers are to be the same, or htcondor.owner is to name one account for all")
+	}
+	return own, nil
+}
+
+// permitted refuses accounts that are not people's.
+func permitted(o owner) error {
+	if o.uid <= 0 || slices.Contains([]string{"root", "condor", "slurm", "nobody", "daemon"}, o.login) {
+		return errs.New(errs.Forbidden, "HTCondor runs no jobs of the account %s (uid %d) for anybody", o.login, o.uid).
+			With("tell your administrator: another account, or htcondor.owner for all")
+	}
+	return nil
+}

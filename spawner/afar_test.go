@@ -341,6 +341,49 @@ func TestStartAfarIsHeraldedOnce(t *testing.T) {
 	})(t)
 }
 
+// TestUnusedAfarGivesItsSlotBack: one that nobody opens, and one in which nothing goes on, leave the pool with what they had changed, and
+// go on from there when they are started again. Their user is told why, and that nothing is lost.
+func TestUnusedAfarGivesItsSlotBack(t *testing.T) {
+	tests := map[string]struct {
+		life   spawner.Life
+		opened bool
+		reason string
+	}{
+		"never opened": {spawner.Life{FirstConnect: 20 * time.Minute}, false, "stopped by Slipway: not opened by anybody for 20 min"},
+		"idle":         {spawner.Life{Idle: 20 * time.Minute}, true, "stopped by Slipway: idle for 20 min of at most 20 min"},
+	}
+	for name, tt := range tests {
+		t.Run(name, inPool(func(t *testing.T, s *distant) {
+			r := poolRequest("alice", "one")
+			r.Spec.Life = tt.life
+			w := s.reach(s.startSession(r).ID, spawner.Running)
+			h := s.crew.Hand(w.ID)
+			h.Change("numpy")
+			if tt.opened {
+				s.Visit(w.ID, true)
+				h.Act(control.Activity{Asked: true, Quiet: -1})
+			}
+			time.Sleep(19 * time.Minute)
+			if got := s.phaseOf(w.ID); got != spawner.Running {
+				t.Fatalf("it is %s too soon", got)
+			}
+			w = s.endsWithin(w.ID, 5*time.Minute)
+			o := w.Outcome
+			if len(s.pool.Held()) > 0 || w.Kept != "sha256:notebook+numpy" || len(w.Sealed) > 0 || !o.Expired || o.Failed {
+				t.Errorf("in the pool %v, kept %q, %+v", s.pool.Held(), w.Kept, o)
+			}
+			if o.Reason != tt.reason || o.Remedy != "start it again: its changes are kept" {
+				t.Errorf("told %+v", o)
+			}
+			r.Launch = "two"
+			again := s.reach(s.startSession(r).ID, spawner.Running)
+			if again.ID != w.ID || again.From != w.Kept || again.Outcome != nil {
+				t.Errorf("%s starts from %q, %+v", again.ID, again.From, again.Outcome)
+			}
+		}))
+	}
+}
+
 // TestSlowNodes: a node may take long to get the image, also at the second start, and a link that goes down meanwhile may come up again.
 func TestSlowNodes(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
@@ -462,8 +505,8 @@ func TestCutOffOnItsWay(t *testing.T) {
 		if took := time.Since(begun); took > 5*time.Second || len(s.pool.Held()) > 0 || w.Kept+w.Unkept != "" {
 			t.Errorf("it took %s; kept %q, unkept %q, in the pool %v", took, w.Kept, w.Unkept, s.pool.Held())
 		}
-		if want := "stopped by its owner; what was changed in it since it started is lost: only a part of it came back"; w.Outcome.Reason != want {
-			t.Errorf("told %q, want %q", w.Outcome.Reason, want)
+		if want := "stopped by its owner; what was changed in it since it started is lost: only a part of it came back"; w.Outcome.Reason != want || !w.Outcome.Failed || w.Outcome.Remedy == "" {
+			t.Errorf("told %+v, want %q", w.Outcome, want)
 		}
 		if w = s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running); w.From != "sha256:notebook" {
 			t.Errorf("from %q", w.From)

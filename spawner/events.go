@@ -36,6 +36,13 @@ func (j *journal) note(e Event) {
 	}
 }
 
+// reopen has no event so far be final: what was up begins anew, and who follows it from now on is to read on.
+func (j *journal) reopen() {
+	for i := range j.events {
+		j.events[i].Final = false
+	}
+}
+
 // latest gives the newest event; the zero one when there is none.
 func (j *journal) latest() Event {
 	if len(j.events) == 0 {

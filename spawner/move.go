@@ -79,6 +79,7 @@ func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also
 	if e.abort != nil {
 		e.abort()
 	}
+	e.journal.reopen()
 	m.noteLocked(e, Event{Percent: 5, Message: message})
 	return nil
 }

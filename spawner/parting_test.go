@@ -172,7 +172,14 @@ func TestKeptAfterALongWay(t *testing.T) {
 		s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error { h.Exit(143); return nil })
 		s.ask(id)
 		time.Sleep(14 * time.Minute)
+		if got := s.detailOf(id); got != "it ends on node1, and brings back what it has" {
+			t.Errorf("on its way: %q", got)
+		}
 		s.pool.Exit(id, 0)
+		time.Sleep(time.Minute)
+		if got := s.detailOf(id); got != "its changes are being kept" {
+			t.Errorf("here: %q", got)
+		}
 		s.keeps(id)
 	})(t)
 }
@@ -234,4 +241,12 @@ func (s *service) logOf(id spawner.ID) (string, error) {
 	defer r.Close()
 	b, err := io.ReadAll(r)
 	return string(b), err
+}
+
+func (s *service) detailOf(id spawner.ID) string {
+	w, err := s.Get(s.t.Context(), admin, id)
+	if err != nil {
+		return err.Error()
+	}
+	return s.Detail(w)
 }

@@ -170,12 +170,20 @@ func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) e
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
 		if lost != "" && e.Outcome != nil {
-			out := *e.Outcome
-			out.Reason += "; " + lost
+			out := e.Outcome.without(lost)
 			e.Outcome = &out
 		}
 	})
 	return err
+}
+
+// without tells that something of a session is lost with its end.
+func (o Outcome) without(lost string) Outcome {
+	o.Reason += "; " + lost
+	if !o.Failed {
+		o.Failed, o.Remedy = true, "start it again: it goes on from what it had kept before"
+	}
+	return o
 }
 
 // noteUnkept has a session end whose changes cannot be kept now. They stay where they are until it is started again.

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -43,7 +44,7 @@ func (m *Manager) waitingFor(w Workload) string {
 	}
 }
 
-// Detail says in a line what a workload waits for, here or where it is queued; empty when it does not wait, or nothing is known.
+// Detail says in a line what a workload waits for, here or where it is queued or ends; empty when it does not wait, or nothing is known.
 func (m *Manager) Detail(w Workload) string {
 	e, ok := m.snapshot(w.ID)
 	switch {
@@ -53,6 +54,8 @@ func (m *Manager) Detail(w Workload) string {
 		return "its owner has it wait"
 	case e.waitsElsewhere() || e.heldElsewhere():
 		return e.elsewhere()
+	case e.Remote && e.Phase == Stopping:
+		return e.wayHome()
 	default:
 		return m.Queue(w).String()
 	}
@@ -68,4 +71,20 @@ func (e *entry) elsewhere() string {
 		return verb + e.Backend
 	}
 	return verb + e.Backend + ": " + why
+}
+
+// wayHome says what there is still to do with a workload that is ended on another host; empty: nothing that lasts.
+func (e *entry) wayHome() string {
+	switch {
+	case e.Want == WantGone || e.Moving && e.Kind == Job:
+		return ""
+	case e.seen.Existence == Up && !e.Asked.IsZero():
+		return "it ends on " + cmp.Or(e.Host, e.Backend) + ", and brings back what it has"
+	case e.seen.Existence == Up:
+		return "it is being ended on " + cmp.Or(e.Host, e.Backend)
+	case e.seen.Existence == Exited && !e.Saved && e.Kind != Job:
+		return "its changes are being kept"
+	default:
+		return ""
+	}
 }

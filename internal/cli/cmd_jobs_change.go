@@ -13,6 +13,7 @@ import (
 type jobChange struct {
 	use, short, long string
 	words            string // what a job then is
+	none             string // why there was nothing to do for a scan
 	one              func(*hubapi.Client, context.Context, string) (hubapi.Job, error)
 	all              func(*hubapi.Client, context.Context, string) (hubapi.ScanChange, error)
 }
@@ -20,19 +21,19 @@ type jobChange struct {
 // jobChanges are all of them but the removal, after which there is no job to tell of.
 func jobChanges() []jobChange {
 	return []jobChange{{
-		"cancel ID", "Cancel a job, or all of a scan", "", "being cancelled", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
+		"cancel ID", "Cancel a job, or all of a scan", "", "being cancelled", "all its points have ended", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
 	}, {
 		"hold ID", "Have a job, or all of a scan, not start until released",
 		"Have a job that waits, or those of a scan that do, not start until `slipway jobs release`. One that runs cannot be held:\n" +
 			"`slipway jobs requeue` puts it back in line, `slipway jobs cancel` ends it.",
-		"held", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
+		"held", "none of its points waits that is not held", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
 	}, {
-		"release ID", "Release a job, or those of a scan, that is held", "", "released", (*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
+		"release ID", "Release a job, or those of a scan, that is held", "", "released", "none of its points is held", (*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
 	}, {
 		"requeue ID", "Put a job that runs, or those of a scan, back in line",
 		"Put a job that runs, or those of a scan that do, back in line. It is ended where it runs and begins anew when its turn comes;\n" +
 			"what it has not written to your home or elsewhere outside is lost.",
-		"being requeued", (*hubapi.Client).RequeueJob, (*hubapi.Client).RequeueScan,
+		"being requeued", "none of its points runs", (*hubapi.Client).RequeueJob, (*hubapi.Client).RequeueScan,
 	}}
 }
 
@@ -63,7 +64,7 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 		if err != nil {
 			return err
 		}
-		return printScanChange(env, done, change.words, asJSON)
+		return printScanChange(env, done, change.words, change.none, asJSON)
 	}
 	j, err := change.one(client, ctx, id)
 	switch {
@@ -91,15 +92,19 @@ func runJobRemove(ctx context.Context, env Env, id string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return printScanChange(env, done, "removed", asJSON)
+	return printScanChange(env, done, "removed", "none of its points has ended", asJSON)
 }
 
 // printScanChange says to how many points of a scan something was done, and why not to the others.
-func printScanChange(env Env, done hubapi.ScanChange, words string, asJSON bool) error {
+func printScanChange(env Env, done hubapi.ScanChange, words, none string, asJSON bool) error {
 	if asJSON {
 		return printJSON(env.Stdout, done)
 	}
-	fmt.Fprintf(env.Stdout, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
+	if done.Changed == 0 && done.Refused == 0 {
+		fmt.Fprintf(env.Stdout, "%s: nothing to do: %s\n", done.Scan.ID, none)
+	} else {
+		fmt.Fprintf(env.Stdout, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
+	}
 	if done.Refused > 0 {
 		fmt.Fprintf(env.Stdout, "not %s: %s\n", count(int64(done.Refused), "point", "points"), printable(done.Why))
 	}

@@ -28,6 +28,9 @@ func (s *stubScans) routes(mine func(string, http.HandlerFunc)) {
 		if r.PathValue("verb") != "hold" {
 			change.Refused, change.Why = 0, ""
 		}
+		if r.PathValue("verb") == "requeue" {
+			change.Changed = 0
+		}
 		answer(w, change)
 	})
 	mine("DELETE "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.change) })

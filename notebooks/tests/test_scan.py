@@ -44,7 +44,7 @@ def test_points_are_counted_before_they_are_made() -> None:
         parse_scan([f"{name}={','.join(map(str, range(100)))}" for name in "abcdefg"])
     assert len(parse_scan([f"{name}={','.join(map(str, range(100)))}" for name in "ab"])) == 10_000
     assert parse_scan([]) == []
-    with pytest.raises(InvalidError, match="for is not a name"):
+    with pytest.raises(InvalidError, match="for is a word of Python"):
         parse_scan(["for=1"])
 
 
@@ -165,7 +165,7 @@ def test_failed_points_are_told(notebook: Notebook) -> None:
 
 def test_what_is_wrong_with_a_scan_is_said_before(notebook: Notebook, service: FakeService) -> None:
     for line, words in {
-        "--scan k=1,1": "a value is there twice",
+        "--scan k=1,1": "1 is there twice",
         "--in k --scan k=1": "k is in --in and in --scan",
         "--scan j=1": "k",
     }.items():

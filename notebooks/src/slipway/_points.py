@@ -6,6 +6,7 @@ import itertools
 import keyword
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from ._errors import InvalidError
@@ -36,18 +37,21 @@ def parse_scan(given: Sequence[str]) -> list[dict[str, str]]:
 def _axis(text: str) -> tuple[str, list[str]]:
     name, _, rest = (part.strip(" ") for part in text.partition("="))
     if not name or not rest:
-        raise _refusal(f"{text}: not understood", "write it as name=value,value")
+        raise _refusal(f"{text or repr(text)}: not understood", "write it as name=value,value")
     if _RANGE.fullmatch(rest):
         raise _refusal(f"{text}: a range is not understood", f"write its values, as {name}=1,2,3")
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
+        raise _refusal(f"{text}: {name} is a word of Python's own", "choose another name")
+    if not _NAME.fullmatch(name):
         raise _refusal(f"{text}: {name} is not a name", "a name of letters, digits and _, as variables have")
     if _TAKEN.fullmatch(name):
         raise _refusal(f"{text}: {name} has a meaning of its own", "choose another name")
     values = [value.strip(" ") for value in rest.split(",")]
     for value in values:
         _check(text, value)
-    if len(set(values)) < len(values):
-        raise _refusal(f"{text}: a value is there twice", "give every value once")
+    most, times = Counter(values).most_common(1)[0]
+    if times > 1:
+        raise _refusal(f"{text}: {most} is there twice", "give every value once")
     return name, values
 
 

@@ -90,7 +90,7 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status = s
-		if e.Remote && e.Kind == Job && appOf(*e) == control.Exited && e.quit.IsZero() {
+		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
 		m.announceLocked(e)

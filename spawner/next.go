@@ -55,6 +55,8 @@ type situation struct {
 	remote bool
 	// evicted says of Exited that a batch system took its place away, before what runs there had ended by itself.
 	evicted bool
+	// leaves says that the agent ends with its app, by itself.
+	leaves bool
 	// held says that the owner of a job has it wait.
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
@@ -175,9 +177,10 @@ func leave(s situation) Action {
 	}
 }
 
-// harvest fetches what an app that has ended left. A job's agent on another host ends by itself then, and all of it comes back.
+// harvest fetches what an app that has ended left. A job's agent on another host ends by itself then, and all of it comes back. So does a
+// session's that was asked there to end: whether its place was taken away is the batch system's to tell.
 func harvest(s situation) Action {
-	if s.remote && s.job && (s.seen.alive() || s.seen == Unknown) && !s.overdue {
+	if s.remote && (s.job || s.leaves && s.want == WantRunning) && (s.seen.alive() || s.seen == Unknown) && !s.overdue {
 		return Wait
 	}
 	return Collect

@@ -30,7 +30,7 @@ func everySituation(f func(situation)) {
 								here.fault, here.recalled = on(6), on(7)
 								f(here)
 							}
-							if s.remote, s.saved, s.unkept, s.evicted = true, on(6), on(7), on(8); !s.evicted || seen == Exited {
+							if s.remote, s.saved, s.unkept, s.evicted, s.leaves = true, on(6), on(7), on(8), on(5); !s.evicted || seen == Exited {
 								f(s)
 							}
 						}
@@ -111,7 +111,7 @@ func (w *world) obey(a Action) bool {
 	case Lease:
 		w.phase, w.leased = Leased, true
 	case Start:
-		w.phase, w.seen, w.app, w.started, w.saved, w.evicted, w.overdue = Starting, Up, control.Idle, true, false, false, false
+		w.phase, w.seen, w.app, w.started, w.saved, w.evicted, w.overdue, w.leaves = Starting, Up, control.Idle, true, false, false, false, false
 	case Hand, Adopt:
 		w.phase, w.app = Booting, control.Ready
 	case Welcome:
@@ -180,7 +180,7 @@ func (w *world) goOn(last Action) bool {
 		return false
 	case w.seen == Queued:
 		w.seen, w.app = Up, control.Idle
-	case w.job && w.app == control.Exited && w.seen.alive():
+	case (w.job || w.leaves) && w.app == control.Exited && w.seen.alive():
 		w.seen, w.app = Exited, ""
 	default:
 		return false
@@ -252,6 +252,8 @@ func TestNext(t *testing.T) {
 		{"one that was killed between the submission and its record", with(afar, func(s *situation) { s.phase, s.seen, s.started = Starting, Queued, false }), Wait},
 		{"one that an administrator took out of the queue", with(afar, func(s *situation) { s.phase, s.seen = Starting, Absent }), Fail},
 		{"a session that was evicted", with(afar, func(s *situation) { s.seen, s.evicted, s.app = Exited, true, "" }), Cede},
+		{"one whose agent was asked there to end, and has told so", with(afar, func(s *situation) { s.app, s.leaves = control.Exited, true }), Wait},
+		{"one that has ended by itself", with(afar, func(s *situation) { s.app = control.Exited }), Collect},
 		{"one that is queued again", with(afar, func(s *situation) { s.seen, s.app = Queued, "" }), Cede},
 		{"one that has ended afar", with(afar, func(s *situation) { s.seen, s.app = Exited, "" }), Collect},
 		{"a job that has ended afar, and is still on its way back", with(afar, func(s *situation) { s.job, s.app = true, control.Exited }), Wait},

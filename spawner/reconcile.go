@@ -74,7 +74,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 func (m *Manager) situate(e entry, o Observation) situation {
 	s := situation{
 		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
-		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "",
+		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
 		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, recalled: m.recalled(e),
@@ -150,7 +150,7 @@ func appOf(e entry) control.State {
 // none but for the way back of what it has left.
 func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {
-	case e.Remote && e.Kind == Job:
+	case e.Remote && (e.Kind == Job || !e.quit.IsZero()):
 		return returnPatience, !e.quit.IsZero()
 	case e.Phase == Booting && e.Remote && e.status.State == "": // the way to it is down, for a while
 		return m.cfg.Limits.Afar, true

@@ -273,6 +273,7 @@ func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before
 	s.agent.log.Info("app exited", "code", code, "reason", reason)
 	s.set(func(st *control.Status) {
 		st.State, st.ExitCode, st.Reason, st.Ended, st.Files = control.Exited, code, reason, time.Now(), files
+		st.Leaving = s.ending
 		st.MaxRSS = e.usage.Maxrss << 10
 		st.CPU = seconds(e.usage.Utime) + seconds(e.usage.Stime)
 	})

@@ -247,6 +247,11 @@ func (h *Hand) Exit(code int) {
 	}
 }
 
+// Terminate has the agent's host ask it to end: it ends its app, tells that, and goes.
+func (h *Hand) Terminate() {
+	h.change(func() { h.status.State, h.status.ExitCode, h.status.Leaving = control.Exited, 143, true })
+}
+
 // Fault has the agent find the slice of its GPU bad instead of starting the app.
 func (h *Hand) Fault(why string) {
 	h.change(func() { h.status.State, h.status.ExitCode, h.status.Fault = control.Exited, 1, why })

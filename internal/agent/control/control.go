@@ -93,9 +93,10 @@ const (
 type Status struct {
 	Launch   string    `json:"launch,omitempty"`
 	State    State     `json:"state"`
-	ExitCode int       `json:"exit_code"`        // 128+n after signal n, as shells have it
-	Reason   string    `json:"reason,omitempty"` // why it could not be started or ended by a signal, in plain words
-	Fault    string    `json:"fault,omitempty"`  // what the self-test found; the app was not started
+	ExitCode int       `json:"exit_code"`         // 128+n after signal n, as shells have it
+	Reason   string    `json:"reason,omitempty"`  // why it could not be started or ended by a signal, in plain words
+	Leaving  bool      `json:"leaving,omitempty"` // it was ended because the agent is: who ends a job of a batch system asks that first
+	Fault    string    `json:"fault,omitempty"`   // what the self-test found; the app was not started
 	LogSize  int64     `json:"log_size"`
 	Files    []File    `json:"files,omitempty"` // of the work directory, once the app has exited
 	Started  time.Time `json:"started,omitzero"`

@@ -76,7 +76,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack", "internal/tunnel"},
+			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
@@ -208,7 +208,7 @@ func rules() map[string]rule {
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
-				"images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest",
+				"images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/coder/websocket",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
 			},
 		},

@@ -26,8 +26,14 @@ func (d *Dialer) explain(ctx context.Context, at *url.URL, answer *http.Response
 	if answer != nil && answer.StatusCode != http.StatusSwitchingProtocols {
 		return explainAnswer(at, answer)
 	}
+	return Explain(ctx, at, d.now(), err)
+}
+
+// Explain says why nothing was heard from the service at an address, by this host's time. Whose time is wrong, where a certificate is out
+// of its, the service is asked.
+func Explain(ctx context.Context, at *url.URL, now time.Time, err error) error {
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
-		return explainTime(at, e.Cert, d.now(), theirTime(ctx, at))
+		return explainTime(at, e.Cert, now, theirTime(ctx, at))
 	}
 	why := "the service at " + at.Host + " cannot be reached"
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
@@ -106,6 +112,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 // the words of an error alone.
 func theirTime(ctx context.Context, at *url.URL) time.Time {
 	c := http.Client{
+		Timeout: handshakeTime,
 		Transport: &http.Transport{
 			DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 		},

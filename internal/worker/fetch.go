@@ -20,6 +20,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/tunnel"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 // download gets a file from the service. What has arrived is not fetched again, in this run or in a later one.
 type download struct {
 	client *http.Client
-	url    string
+	at     *url.URL
 	token  string
 	log    *slog.Logger
 
@@ -69,7 +70,7 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 	}
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the credential goes nowhere else
 	return &download{
-		client: &http.Client{Transport: t, CheckRedirect: noRedirect}, url: u.Image, token: u.Token, log: log,
+		client: &http.Client{Transport: t, CheckRedirect: noRedirect}, at: at, token: u.Token, log: log,
 		patience: fetchPatience, stall: fetchStall, pause: firstPause,
 	}, nil
 }
@@ -130,7 +131,7 @@ func size(f *os.File) (int64, error) {
 func (d *download) attempt(ctx context.Context, f *os.File, have int64) (done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.at.String(), nil)
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +144,7 @@ func (d *download) attempt(ctx context.Context, f *os.File, have int64) (done bo
 	}
 	res, err := d.client.Do(req)
 	if err != nil {
-		return false, d.unreached(err)
+		return false, d.unreached(ctx, err)
 	}
 	defer res.Body.Close()
 	from, total, err := d.answered(res, f, have)
@@ -257,17 +258,14 @@ func (d *download) receive(body io.Reader, f *os.File, from, total int64, cancel
 
 // unreached says why the service was not reached. A certificate that is not accepted will not be in a minute either, but for one whose
 // time is up: that may be renewed, and a clock be set.
-func (d *download) unreached(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // without the address, which the log has
+func (d *download) unreached(ctx context.Context, err error) error {
+	why := tunnel.Explain(ctx, d.at, time.Now(), err)
+	bad, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok {
+		return why
 	}
-	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		expired, ok := errors.AsType[x509.CertificateInvalidError](bad)
-		if !ok || expired.Reason != x509.Expired {
-			return errs.New(errs.Missing, "the service's certificate is not accepted: %w", bad.Err).With("the administrator looks at uplink.ca_file of the service")
-		}
-		return errs.New(errs.Unavailable, "the service's certificate holds from %s to %s, and by this node's clock it is %s: either is wrong",
-			expired.Cert.NotBefore.UTC().Format(time.RFC3339), expired.Cert.NotAfter.UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339))
+	if expired, ok := errors.AsType[x509.CertificateInvalidError](bad); ok && expired.Reason == x509.Expired {
+		return why
 	}
-	return errs.New(errs.Unavailable, "the service is not reached: %w", err)
+	return &errs.Error{Kind: errs.Missing, Message: errs.Brief(why), Remedy: remedyOf(why)}
 }

@@ -3,11 +3,19 @@ package worker
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"log/slog"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -238,7 +246,7 @@ func TestFetchFromStrangers(t *testing.T) {
 	u.CA = ""
 	d, err := newDownload(u, slog.New(slog.DiscardHandler))
 	must(t, err)
-	if err := d.into(t.Context(), target(t, nil)); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "not accepted") || s.count() != 0 {
+	if err := d.into(t.Context(), target(t, nil)); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "authority that is not known") || s.count() != 0 {
 		t.Errorf("an unknown certificate: %v, %d requests", err, s.count())
 	}
 	for _, bad := range []control.Uplink{
@@ -250,6 +258,62 @@ func TestFetchFromStrangers(t *testing.T) {
 	}
 	if _, err := newDownload(control.Uplink{Image: "http://127.0.0.1:1/x"}, nil); err != nil {
 		t.Errorf("the same host: %v", err)
+	}
+}
+
+// times gives the shop a certificate that holds from one time to another, and whoever asks the trust in it.
+func (s *shop) times(t *testing.T, from, to time.Time) control.Uplink {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	s.TLS.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+	u := s.uplink()
+	u.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return u
+}
+
+// TestWhyThereIsNoImage: the end of a run that got no image says in one sentence why, and who mends it.
+func TestWhyThereIsNoImage(t *testing.T) {
+	now, day := time.Now(), 24*time.Hour
+	for name, tc := range map[string]struct {
+		uplink   func(*shop) control.Uplink
+		gone     bool // the image's path leads nowhere
+		reason   []string
+		remedies string
+	}{
+		"an expired certificate": {func(s *shop) control.Uplink { return s.times(t, now.Add(-2*day), now.Add(-day)) }, false,
+			[]string{"not to be had on the worker node: nothing came for", "holds from", "that of the service"}, "the service's administrator renews it"},
+		"a clock a day behind": {func(s *shop) control.Uplink { return s.times(t, now.Add(day), now.Add(2*day)) }, true,
+			[]string{"there is no /shared/x.sif; nothing came", "the clock of this machine says"}, "out of its time"},
+		"an authority that is not known": {func(s *shop) control.Uplink { u := s.uplink(); u.CA = ""; return u }, false,
+			[]string{"signed by an authority that is not known here"}, "uplink.ca_file"},
+		"a refused credential": {func(s *shop) control.Uplink { u := s.uplink(); u.Token = "old"; return u }, false,
+			[]string{"on the worker node: the service refuses the image to this run"}, "start it again: its credential has expired, or another run has taken its place"},
+		"nobody there": {func(s *shop) control.Uplink { defer s.Close(); return s.uplink() }, false, []string{"nothing listens there"}, "may be restarting"},
+	} {
+		s := newShop(t, fakeImage(1000, 'x'))
+		d, err := newDownload(tc.uplink(s), slog.New(slog.DiscardHandler))
+		must(t, err)
+		d.patience = 0
+		w := &worker{plan: Plan{Image: Image{Digest: "sha256:0123456789abcdef"}}, log: slog.New(slog.DiscardHandler)}
+		missing := errNoPath
+		if tc.gone {
+			missing = errors.New("there is no /shared/x.sif")
+		}
+		e := w.couldNot(t.Context(), w.noImage(missing, d.into(t.Context(), target(t, nil))))
+		for _, want := range tc.reason {
+			if !strings.Contains(e.Reason, want) {
+				t.Errorf("%s: %q does not say %q", name, e.Reason, want)
+			}
+		}
+		if !strings.Contains(e.Remedy, tc.remedies) || strings.Contains(e.Reason, tc.remedies) || strings.Contains(e.Reason, "hush") {
+			t.Errorf("%s: %q, remedy %q", name, e.Reason, e.Remedy)
+		}
 	}
 }
 

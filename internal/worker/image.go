@@ -25,11 +25,13 @@ func (w *worker) image(ctx context.Context) (path string, release func(), err er
 	return w.fetched(ctx, missing)
 }
 
+var errNoPath = errors.New("no path to it is known")
+
 // atPath gives the image that the node has already: a file, or a directory as those are that CVMFS has.
 func (w *worker) atPath() (string, error) {
 	path := w.plan.Image.Path
 	if path == "" {
-		return "", errors.New("no path to it is known")
+		return "", errNoPath
 	}
 	if !filepath.IsAbs(path) {
 		path = w.box.path(path)
@@ -158,12 +160,21 @@ func (w *worker) download() (*download, error) {
 
 // noImage says that the image is not to be had, neither where the plan has it nor from the service.
 func (w *worker) noImage(missing, err error) error {
-	remedy := administrator
-	if told, ok := errors.AsType[*errs.Error](err); ok && told.Remedy != "" {
-		remedy = told.Remedy
-	}
+	remedy := remedyOf(err)
 	if e := noRoom(err); errs.Is(e, errs.NoSpace) {
 		return e
 	}
-	return errs.New(errs.NotFound, "the image of environment %.19s is not to be had on the worker node: %s; %w", w.plan.Image.Digest, missing, err).With(remedy)
+	const what = "the image of environment %.19s is not to be had on the worker node: "
+	if errors.Is(missing, errNoPath) {
+		return errs.New(errs.NotFound, what+"%s", w.plan.Image.Digest, errs.Brief(err)).With(remedy)
+	}
+	return errs.New(errs.NotFound, what+"%s; %s", w.plan.Image.Digest, missing, errs.Brief(err)).With(remedy)
+}
+
+// remedyOf gives what an error says is to be done.
+func remedyOf(err error) string {
+	if told, ok := errors.AsType[*errs.Error](err); ok && told.Remedy != "" {
+		return told.Remedy
+	}
+	return administrator
 }

@@ -22,7 +22,7 @@ func TestNodeLacks(t *testing.T) {
 		remedy string
 	}{
 		"Apptainer": {func(n *node) { n.plan.Apptainer = "/opt/nowhere/apptainer" }, "Apptainer is not installed on the worker node", "need Apptainer"},
-		"image":     {func(n *node) { n.plan.Image.Path = "/shared/nowhere.sif" }, "is not to be had on the worker node: there is no /shared/nowhere.sif; no address is known", "administrator"},
+		"image":     {func(n *node) { n.plan.Image.Path = "/shared/nowhere.sif" }, "is not to be had on the worker node: there is no /shared/nowhere.sif; no address is known", "uplink.url"},
 		"all of the image": {func(n *node) {
 			n.plan.Image.Path = n.at("half.sif")
 			must(n.t, os.WriteFile(n.plan.Image.Path, fakeImage(5000, 'x')[:4000], 0o644))
@@ -35,7 +35,7 @@ func TestNodeLacks(t *testing.T) {
 			s := newShop(n.t, nil)
 			s.Config.Handler = status(404)
 			n.plan.Image.Path, n.link = "", s.uplink()
-		}, "the service does not give the image (HTTP status 404)", "administrator"},
+		}, "the service does not give the image (HTTP status 404)", "slipway envs"},
 		"a plan":               {func(n *node) { n.plan.ID = "" }, "names no run", ""},
 		"a sound path":         {func(n *node) { n.plan.Home = "/home/a:b" }, `"/home/a:b" is not valid`, "without colons"},
 		"the user":             {func(n *node) { n.uid = 54321 }, "does not know the user", "table of users"},

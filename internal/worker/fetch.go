@@ -202,7 +202,8 @@ func (d *download) answered(res *http.Response, f *os.File, have int64) (from, t
 		return 0, 0, errs.New(errs.Forbidden, "the service refuses the image to this run (HTTP status %d)", res.StatusCode).
 			With("start it again: its credential has expired, or another run has taken its place")
 	default:
-		return 0, 0, errs.New(errs.NotFound, "the service does not give the image (HTTP status %d)", res.StatusCode)
+		return 0, 0, errs.New(errs.NotFound, "the service does not give the image (HTTP status %d)", res.StatusCode).
+			With("see whether the environment is still there (`slipway envs`); if it is, tell your administrator: uplink.url may lead elsewhere")
 	}
 	if total < 0 {
 		return 0, 0, errs.New(errs.Invalid, "the service does not say how large the image is")

@@ -150,7 +150,8 @@ func (w *worker) fromCache(ctx context.Context, get *download) (path string, rel
 func (w *worker) download() (*download, error) {
 	u, err := w.box.uplink()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && u.Image == "" {
-		return nil, errors.New("no address is known at which the service has it")
+		return nil, errs.New(errs.Missing, "no address is known at which the service has it").
+			With(administrator + ": the nodes need the directory of images that they share with the service, or the service an uplink.url")
 	}
 	if err != nil {
 		return nil, err

@@ -44,15 +44,34 @@ func Keep(ctx context.Context, argv []string) (int, error) {
 		defer close(alone)
 		_, _ = io.Copy(io.Discard, life)
 	}()
-	defer context.AfterFunc(ctx, func() { _ = syscall.Kill(pid, syscall.SIGTERM) })()
-	code := killed
-	select {
-	case status := <-ended:
-		code = codeOf(status)
-	case <-alone:
-	}
+	code := await(ctx, pid, ended, alone)
 	killChildren(all)
 	return code, nil
+}
+
+// askEvery is the time between two requests to end: one that comes while Apptainer makes its container is lost.
+const askEvery = time.Second
+
+// await gives the code of a program when it has ended, or its keeper is alone. When ctx ends, it asks the program to end.
+func await(ctx context.Context, pid int, ended <-chan syscall.WaitStatus, alone <-chan struct{}) int {
+	stop := ctx.Done()
+	again := time.NewTicker(askEvery)
+	defer again.Stop()
+	for {
+		select {
+		case status := <-ended:
+			return codeOf(status)
+		case <-alone:
+			return killed
+		case <-stop:
+			stop = nil
+		case <-again.C:
+			if stop != nil {
+				continue
+			}
+		}
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
 }
 
 // adoptOrphans makes what loses its parent below this process its child: so nothing gets away, and none stays behind as a zombie.

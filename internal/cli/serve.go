@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -75,6 +76,7 @@ type service struct {
 	gpus     gpuParts
 	hubs     []hubPart
 	server   *server.Server
+	bases    sync.Map           // what was made of plain images: digests of environments by ids of images
 	end      context.CancelFunc // ends everything that was made for this run
 }
 

@@ -49,6 +49,9 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	if err != nil {
 		return "", err
 	}
+	if digest, ok := s.knownBase(ctx, has.ImageID); ok {
+		return digest, nil
+	}
 	source := sourceOf(has, image)
 	source.Idle = true
 	dir, err := os.MkdirTemp(s.path("fetch"), "")
@@ -68,7 +71,20 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return "", fmt.Errorf("make the image %s ready for workers: %w", image, err)
 	}
+	s.bases.Store(has.ImageID, e.Digest)
 	return e.Digest, s.library.Touch(basesOwner, e.Digest)
+}
+
+// knownBase gives what this service has made of an image before, if it is whole: each start would wait some tenths of a second to find by a
+// freeze that nothing has changed.
+func (s *service) knownBase(ctx context.Context, imageID string) (digest string, ok bool) {
+	known, ok := s.bases.Load(imageID)
+	if !ok {
+		return "", false
+	}
+	digest = known.(string)
+	_, err := s.library.Ready(ctx, digest)
+	return digest, err == nil && s.library.Touch(basesOwner, digest) == nil
 }
 
 func percentOf(p images.Progress) int { return int(wireProgress(p, true).Percent) }

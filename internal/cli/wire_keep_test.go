@@ -99,8 +99,20 @@ func TestBase(t *testing.T) {
 	if told == 0 {
 		t.Error("it tells nothing")
 	}
-	if again, err := s.base(t.Context(), image, noTell); err != nil || again != first {
-		t.Errorf("again it is %s, was %s: %v", again, first, err)
+	for name, happens := range map[string]func(){
+		"nothing": func() {}, "a restart": s.bases.Clear,
+		"damage": func() {
+			must(t, os.Truncate(s.path("environments", "blobs", strings.TrimPrefix(first, "sha256:")+".sif"), 1<<10))
+		},
+	} {
+		happens()
+		again, err := s.base(t.Context(), image, noTell)
+		if err != nil || again != first {
+			t.Errorf("after %s it is %s, was %s: %v", name, again, first, err)
+		}
+		if _, err := s.library.Ready(t.Context(), first); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
 	}
 	if got := s.shows(t, first); got["dir/old"] != "dir/old" || len(got) != 9 {
 		t.Errorf("it shows %v", got)

@@ -13,8 +13,9 @@ prepare_pool() {
   mkdir -p "$(dirname "$POOL_PROGRAM")"
   (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -o "$POOL_PROGRAM.new" ./deploy/dev/pool)
   mv "$POOL_PROGRAM.new" "$POOL_PROGRAM"
+  # A number that neither the pool's machines nor the service gives to anybody.
   getent passwd "$POOL_OWNER" >/dev/null ||
-    useradd --system --gid 100 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$POOL_OWNER"
+    useradd --key UID_MIN=30000 --gid 100 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$POOL_OWNER"
 }
 
 # start_pool: one that runs stays as it is, for it has sessions.
@@ -59,6 +60,6 @@ END
 
 pool_status() {
   process_runs pool || { echo "HTCondor pool does not run: $0 start --htcondor" && return; }
-  echo "HTCondor pool runs: $("$POOL/bin/condor_status" -af Machine | sort -u | wc -l) workers," \
-    "$("$POOL/bin/condor_q" -allusers -af ClusterId | wc -l) sessions and jobs in its queue"
+  echo "HTCondor pool runs; workers: $("$POOL/bin/condor_status" -af Machine | sort -u | wc -l)," \
+    "sessions and jobs in its queue: $("$POOL/bin/condor_q" -allusers -af ClusterId | wc -l)"
 }

@@ -3,6 +3,8 @@ package htcondor
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -33,7 +35,80 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	if b.cfg.Pool == nil {
 		return spawner.Explanation{}, errs.New(errs.Missing, "the pool's machines are not known here")
 	}
-	return b.cfg.Pool.explain(ctx, b.demand(w, rec.Arch, rec.Bytes))
+	e, err := b.cfg.Pool.explain(ctx, b.demand(w, rec.Arch, rec.Bytes))
+	if err != nil || e.Fit == 0 || o.Existence != spawner.Queued {
+		return e, err
+	}
+	return b.inLine(ctx, rec, e), nil
+}
+
+// inLine adds to an explanation what only the queue knows of a job that machines could take: a limit of the site, or that it is not its
+// turn. What cannot be asked for is left out.
+func (b *Backend) inLine(ctx context.Context, rec record, e spawner.Explanation) spawner.Explanation {
+	name, reason, err := b.lastRefusal(ctx, rec)
+	if err != nil {
+		b.log.Warn("why a job waits is not known in full", "id", rec.ID, "error", err)
+		return e
+	}
+	if limit, is := strings.CutPrefix(reason, "concurrency limit "); is {
+		limit = strings.TrimSuffix(limit, " reached")
+		e.Summary = limitWords(limit) + "; without that, " + e.Summary
+		e.Remedy = "wait until others of these have ended, or end one of yours"
+		return e
+	}
+	all, err := b.cfg.Pool.standings(ctx)
+	if err != nil {
+		b.log.Warn("where a job is in line is not known", "id", rec.ID, "error", err)
+		return e
+	}
+	if turn := all.turn(name); turn != "" {
+		e.Summary += "; " + turn
+	}
+	return e
+}
+
+// limitWords says which limit of a site is reached: deploy/htcondor has the first two.
+func limitWords(limit string) string {
+	switch kind, _, _ := strings.Cut(limit, "."); kind {
+	case "sessions_of_user":
+		return "as many sessions of yours run in the pool as the site lets one user have"
+	case "sessions_of_source":
+		return "as many sessions of this service run in the pool as the site lets one service have"
+	default:
+		return "a limit of the site is reached (" + limit + ")"
+	}
+}
+
+// lastRefusal gives for whom a job counts, and why no machine was found for it the last time. HTCondor says that of one of those jobs
+// that are alike.
+func (b *Backend) lastRefusal(ctx context.Context, rec record) (submitter, reason string, err error) {
+	const attributes = "User,AccountingGroup,AutoClusterId,LastRejMatchReason"
+	ask := func(which ...string) ([]*ad, error) {
+		out, err := b.run(ctx, command{name: "condor_q", args: append([]string{"-allusers", "-json", "-attributes", attributes}, which...)})
+		if err != nil {
+			return nil, err
+		}
+		return parseAds(out)
+	}
+	ads, err := ask(rec.Job)
+	if err != nil || len(ads) == 0 {
+		return "", "", err
+	}
+	own := ads[0]
+	submitter = own.text("User")
+	if group := own.text("AccountingGroup"); group != "" {
+		_, domain, _ := strings.Cut(submitter, "@")
+		submitter = group + "@" + domain
+	}
+	if alike, ok := own.number("AutoClusterId"); ok && own.text("LastRejMatchReason") == "" {
+		if ads, err = ask("-limit", "1", "-constraint", fmt.Sprintf("AutoClusterId == %.0f && JobStatus == 1 && LastRejMatchReason isnt undefined", alike)); err != nil {
+			return "", "", err
+		}
+	}
+	if len(ads) > 0 {
+		reason = ads[0].text("LastRejMatchReason")
+	}
+	return submitter, clean(reason, mostReason), nil
 }
 
 // forewarn tells a user that what she has asked for waits for machines which are not there now.

@@ -218,12 +218,17 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	if err := m.clearRun(e); err != nil {
 		return err
 	}
+	lost := e.lostAll()
 	changed, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.started, e.status, e.secrets, e.Sealed = Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving = nil, "", false
 		if e.Outcome == nil {
 			out := canceled(*e)
 			out.At, e.Outcome = time.Now(), &out
+		}
+		if lost {
+			out := e.Outcome.without(notBack)
+			e.Outcome = &out
 		}
 		if e.Outcome.Failed && e.Outcome.Tail == "" {
 			told := *e.Outcome

@@ -253,7 +253,7 @@ func TestEndsAfar(t *testing.T) {
 				if o := w.Outcome; !o.Failed || !strings.HasPrefix(o.Reason, tt.reason) || len(s.pool.Held()) > 0 {
 					t.Errorf("%+v, in the pool %v", o, s.pool.Held())
 				}
-				if !job && w.Kept == "" && tt.name != "taken away" && !strings.Contains(w.Outcome.Reason, "has not come back") {
+				if !job && w.Kept == "" && !strings.Contains(w.Outcome.Reason, "has not come back") {
 					t.Errorf("nobody is told what is lost: %s", w.Outcome.Reason)
 				}
 			}))
@@ -532,6 +532,27 @@ func (s *distant) endsAfter(id spawner.ID) spawner.Workload {
 	s.t.Helper()
 	s.ask(id)
 	return s.endsWithin(id, 30*time.Minute)
+}
+
+// TestUnkeptThatIsGone: what could not be kept and is nowhere any more is told, and what is changed since then is kept.
+func TestUnkeptThatIsGone(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+		s.crew.Hand(w.ID).Change("numpy")
+		s.keep = func() error { return errs.New(errs.OverQuota, "no more") }
+		s.stop(w.ID)
+		s.keep = nil
+		s.pool.Vanish(w.ID)
+		w = s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running)
+		told := "What could not be kept when it last ended is gone from pool: it starts from what it had kept before"
+		if !slices.Contains(messages(s.events(w.ID, "two")), told) || w.Unkept != "" {
+			t.Errorf("unkept %q; told %q", w.Unkept, messages(s.events(w.ID, "two")))
+		}
+		s.crew.Hand(w.ID).Change("scipy")
+		if w = s.stop(w.ID); w.Kept != "sha256:notebook+scipy" {
+			t.Errorf("kept %q, %+v", w.Kept, w.Outcome)
+		}
+	})(t)
 }
 
 // TestFreshAfar discards what could not be kept, and what was.

@@ -58,9 +58,15 @@ func TestPartitionOfFiveMinutes(t *testing.T) {
 				time.AfterFunc(time.Minute, s.restart)
 			}
 			s.blind(session.ID, 5*time.Minute)
+			if got := s.detailOf(session.ID); got != "it runs on node1, which does not reach the service now" {
+				t.Errorf("its user reads %q", got)
+			}
 			s.crew.Join(job.ID)
 			s.crew.Join(session.ID)
 			time.Sleep(time.Minute)
+			if got := s.detailOf(session.ID) + s.detailOf(job.ID); got != "" {
+				t.Errorf("its user reads %q", got)
+			}
 			for _, was := range []spawner.Workload{session, job} {
 				now, err := s.Get(t.Context(), admin, was.ID)
 				if err != nil || now.Phase != spawner.Running || now.Run() != was.Run() || !now.Up.Equal(was.Up) || now.Host != was.Host {

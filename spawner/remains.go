@@ -73,7 +73,7 @@ func (m *Manager) save(ctx context.Context, e entry) error {
 	r, err := m.remainsOf(ctx, e)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return m.noteLost(ctx, e, "has not come back")
+		return m.noteLost(ctx, e, notBack)
 	case err != nil:
 		return err
 	case e.Kind == Job:
@@ -91,9 +91,9 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r Remains, since tim
 	changes, err := r.Changes(ctx)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return m.noteLost(ctx, e, "has not come back")
+		return m.noteLost(ctx, e, notBack)
 	case errs.Is(err, errs.Invalid):
-		return m.noteLost(ctx, e, "is lost: "+brief(err))
+		return m.noteLost(ctx, e, "what was changed in it since it started is lost: "+brief(err))
 	case err != nil:
 		return err
 	}
@@ -153,12 +153,19 @@ func (m *Manager) dueToKeep(id ID) (since time.Time, due bool) {
 	return k.since, true
 }
 
+const notBack = "what was changed in it since it started has not come back"
+
+// lostAll reports whether a session had run, and was seen to have gone without a trace.
+func (e *entry) lostAll() bool {
+	ran := e.Remote && e.Kind != Job && e.Phase == Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
+	return ran && !e.Saved && e.Unkept == "" && e.Want != WantGone
+}
+
 // noteLost notes that what a session had changed is not to be had, and tells its user.
-func (m *Manager) noteLost(ctx context.Context, e entry, how string) error {
+func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
 	if e.Kind == Job || e.Up.IsZero() {
 		return m.noteSaved(ctx, e, "", "")
 	}
-	lost := "what was changed in it since it started " + how
 	if e.Outcome == nil { // it begins anew
 		m.relay(e.ID, "What"+strings.TrimPrefix(lost, "what"), 0)
 	}

@@ -18,8 +18,11 @@ import (
 // start saves that the start has begun, then has the backend do it.
 func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Phase == Leased {
+		if e.Unkept != "" {
+			m.relay(e.ID, "What could not be kept when it last ended is gone from "+e.Backend+": it starts from what it had kept before", 0)
+		}
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
-			e.Phase, e.From, e.Saved, e.Asked = Starting, "", false, time.Time{}
+			e.Phase, e.From, e.Saved, e.Unkept, e.Asked = Starting, "", false, "", time.Time{}
 			e.seen, e.startedAt, e.quit = Observation{}, time.Time{}, time.Time{}
 		})
 		return err

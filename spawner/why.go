@@ -56,6 +56,8 @@ func (m *Manager) Detail(w Workload) string {
 		return e.elsewhere()
 	case e.Remote && e.Phase == Stopping:
 		return e.wayHome()
+	case e.Remote && e.Kind != Job && e.Phase == Running && e.status.State == "":
+		return "it runs on " + cmp.Or(e.Host, e.Backend) + ", which does not reach the service now"
 	default:
 		return m.Queue(w).String()
 	}
@@ -84,6 +86,8 @@ func (e *entry) wayHome() string {
 		return "it is being ended on " + cmp.Or(e.Host, e.Backend)
 	case e.seen.Existence == Exited && !e.Saved && e.Kind != Job:
 		return "its changes are being kept"
+	case e.seen.Existence == Exited:
+		return "what is left of it at " + e.Backend + " is being removed"
 	default:
 		return ""
 	}

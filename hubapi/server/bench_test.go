@@ -6,11 +6,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"slipway/hubapi"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 )
@@ -55,6 +57,27 @@ func BenchmarkProxy(b *testing.B) {
 					fetchAll(b, way.url+"/user/alice/small")
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkManyPoints shows what a user with a scan of ten thousand points waits for.
+func BenchmarkManyPoints(b *testing.B) {
+	engine := newFake()
+	for n := range hubapi.PointLimit {
+		w := point(n, []spawner.Phase{spawner.Pending, spawner.Running}[n%2], nil)
+		engine.work[w.ID] = w
+	}
+	s := New(Config{Engine: engine, Hubs: []Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}}, Logger: quiet()})
+	for _, path := range []string{"/jobs?points=no", "/jobs?scan=scan-1", "/scans/scan-1"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				r, w := httptest.NewRequest("GET", hubapi.Base+path, nil), httptest.NewRecorder()
+				r.Header.Set("Authorization", "token alice-token")
+				if s.Public().ServeHTTP(w, r); w.Code != http.StatusOK {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
 		})
 	}
 }

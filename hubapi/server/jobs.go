@@ -70,14 +70,15 @@ func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 	if err != nil || q.Get("points") != "no" {
 		return s.wireJobs(all), err
 	}
-	list := s.wireJobs(slices.DeleteFunc(slices.Clone(all), func(w spawner.Workload) bool { return w.Scan != "" }))
-	list.Scans = s.wireScans(all)
+	scans := s.wireScans(all)
+	list := s.wireJobs(slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Scan != "" }))
+	list.Scans = scans
 	return list, nil
 }
 
 // wireJobs makes the wire's form of the jobs among a list of workloads.
 func (s *Server) wireJobs(all []spawner.Workload) hubapi.Jobs {
-	list := hubapi.Jobs{Jobs: []hubapi.Job{}}
+	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
 	for _, w := range all {
 		if w.Kind == spawner.Job {
 			list.Jobs = append(list.Jobs, s.wireListed(w))

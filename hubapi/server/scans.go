@@ -92,21 +92,34 @@ func (s *Server) points(r *http.Request, id string) ([]spawner.Workload, error) 
 	return found, nil
 }
 
-// wireScan makes the wire's form of a scan out of its points, of which there is one at least.
+// wireScan makes the wire's form of a scan out of its points, of which there is one at least, in order.
 func (s *Server) wireScan(points []spawner.Workload) hubapi.Scan {
+	return s.sumUp(pointers(points))
+}
+
+// pointers spares copying and sorting what is large.
+func pointers(list []spawner.Workload) []*spawner.Workload {
+	out := make([]*spawner.Workload, len(list))
+	for i := range list {
+		out[i] = &list[i]
+	}
+	return out
+}
+
+func (s *Server) sumUp(points []*spawner.Workload) hubapi.Scan {
 	first := points[0]
 	out := hubapi.Scan{
 		ID: first.Scan, Name: first.Name, User: string(first.Owner), Backend: first.Backend, Environment: first.Spec.Environment,
 		Created: first.Created.UTC(), Points: len(points), States: map[hubapi.State]int{},
 	}
 	for _, w := range points {
-		state := jobState(w)
+		state := jobState(*w)
 		out.States[state]++
 		switch {
 		case state == hubapi.JobPending && w.Held:
 			out.Held++
 		case state == hubapi.JobPending && out.Waiting == "":
-			out.Waiting = s.cfg.Engine.Detail(w)
+			out.Waiting = s.cfg.Engine.Detail(*w)
 		case state == hubapi.JobFailed && out.Failure == "":
 			out.Failure = w.Outcome.Reason
 		}
@@ -116,15 +129,16 @@ func (s *Server) wireScan(points []spawner.Workload) hubapi.Scan {
 
 // wireScans makes the wire's form of all scans among a list of workloads.
 func (s *Server) wireScans(list []spawner.Workload) []hubapi.Scan {
-	points := map[string][]spawner.Workload{}
-	for _, w := range list {
+	points := map[string][]*spawner.Workload{}
+	for _, w := range pointers(list) {
 		if w.Scan != "" {
 			points[w.Scan] = append(points[w.Scan], w)
 		}
 	}
 	var out []hubapi.Scan
 	for _, id := range slices.Sorted(maps.Keys(points)) {
-		out = append(out, s.wireScan(points[id]))
+		slices.SortFunc(points[id], func(a, b *spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
+		out = append(out, s.sumUp(points[id]))
 	}
 	slices.SortStableFunc(out, func(a, b hubapi.Scan) int { return a.Created.Compare(b.Created) })
 	return out

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -121,6 +122,12 @@ func TestScanIsShown(t *testing.T) {
 	wanted := hubapi.Explanation{Job: "j-0", Summary: "no slot has j-0", Slots: 3, Fit: 1, Clauses: []hubapi.Clause{{Words: "2 CPUs", Text: "Cpus >= 2", Excludes: 2, Alone: 1}}}
 	if diff := cmp.Diff(wanted, why); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
+	}
+	late := point(9, spawner.Pending, nil)
+	late.Created = time.Unix(9, 0)
+	two := newFake(late, point(10, spawner.Starting, nil)) // which are listed the other way round
+	if list, err := start(t, two, nil).client(t, "alice-token").JobsAndScans(t.Context()); err != nil || len(list.Scans) != 1 || !strings.HasPrefix(list.Scans[0].Waiting, "Waiting for room") {
+		t.Errorf("%+v, %v: not the first point's wait", list, err)
 	}
 	for query, want := range map[string]int{"?scan=": 404, "?scan=scan-2": 404, "?points=maybe": 422, "?points=yes": 200} {
 		if status, text := h.get(t, hubapi.Base+"/jobs"+query, func(r *http.Request) { r.Header.Set("Authorization", "token alice-token") }); status != want {

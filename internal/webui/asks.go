@@ -23,13 +23,13 @@ func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (kno
 	switch verb {
 	case "cancel":
 		a.Question, a.Yes = "Cancel "+s.Title()+"?", "Cancel them all"
-		a.Text = fmt.Sprintf("%s and %s are cancelled. What has ended stays as it is.", pointsThat(waiting, "waits", "wait"), pointsThat(running, "runs", "run"))
+		a.Text = "Cancelled: " + pointsThat(waiting, "waits", "wait") + ", " + pointsThat(running, "runs", "run") + ". What has ended stays as it is."
 	case "requeue":
 		a.Question, a.Yes = "Put what runs of "+s.Title()+" back in line?", "Put them back in line"
-		a.Text = pointsThat(running, "runs is", "run are") + " ended and begin anew when their turn comes. What they have not written to your home or elsewhere outside is lost."
+		a.Text = "Ended, to begin anew when their turn comes: " + pointsThat(running, "runs", "run") + ". What they have not written to your home or elsewhere outside is lost."
 	case "discard":
 		a.Question, a.Yes = "Discard what has ended of "+s.Title()+"?", "Discard for good"
-		a.Text = fmt.Sprintf("The records of %s, their output and the files that they left are removed. The others go on.", pointsThat(s.Points-waiting-running, "has ended", "have ended"))
+		a.Text = "Removed for good, with their output and the files that they left: " + pointsThat(s.Points-waiting-running, "has ended", "have ended") + ". The others go on."
 	default:
 		return false, nil
 	}

@@ -208,6 +208,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	case errs.Is(err, errs.NotFound):
 		return m.end(ctx, e, m.whyFailed(e, o))
 	case err != nil:
+		m.relay(e.ID, "What it has left cannot be fetched yet; trying again. If this lasts, tell your administrator", 0)
 		return err
 	}
 	e.status = status

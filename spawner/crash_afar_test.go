@@ -151,6 +151,20 @@ func TestCrashAfarAtEveryStep(t *testing.T) {
 				}
 			}
 		},
+		"jobs that are not taken at once": func(s *doomed) {
+			r := poolJob()
+			r.RequestID = "once"
+			s.pool.Limit(1)
+			var jobs []spawner.Workload
+			s.try(func() (err error) { jobs, err = s.SubmitScan(s.t.Context(), alice, r, points(2)); return err })
+			for range jobs {
+				first := s.oneOf(jobs)
+				s.crew.Hand(first.ID).Exit(0)
+				if w := s.wait(first.ID, spawner.Stopped); w.Outcome.Failed || s.pool.Runs(first.ID) > 0 {
+					s.t.Errorf("%+v", w.Outcome)
+				}
+			}
+		},
 	}
 	for name, life := range lives {
 		atEveryStep(t, name, func(t *testing.T, f *fuse) {
@@ -159,6 +173,20 @@ func TestCrashAfarAtEveryStep(t *testing.T) {
 			s.rest()
 		})
 	}
+}
+
+// oneOf waits until one of jobs runs, whoever runs the service meanwhile.
+func (s *doomed) oneOf(jobs []spawner.Workload) (first spawner.Workload) {
+	s.t.Helper()
+	s.reaches(jobs[0].ID, func(spawner.Workload) bool {
+		for _, j := range jobs {
+			if w, err := s.Get(s.t.Context(), admin, j.ID); err == nil && w.Phase == spawner.Running && s.crew.Hand(w.ID) != nil {
+				first = w
+			}
+		}
+		return first.ID != ""
+	})
+	return first
 }
 
 // done takes a repetition of what was done before its answer was lost for success.

@@ -165,7 +165,7 @@ type entry struct {
 	started    bool           // the backend's Start succeeded for this launch
 	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
 	seen       Observation    // by the last look at what a Remote has of it
-	quit       time.Time      // when the agent of a Remote's job told that the app has exited; zero: it has not
+	quit       time.Time      // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string         // the run whose agent, on another host, has said that it ends
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
 	keeping    attempts       // at keeping what came back of a run; zero: there was none

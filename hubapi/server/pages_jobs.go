@@ -25,7 +25,7 @@ func (p *pages) jobPages(r chi.Router) {
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
 	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Engine.Stop, active)))
 	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Engine.Hold, notHeld)))
-	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.releaseHeld, waiting)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.releaseHeld, active)))
 	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Engine.Requeue, running)))
 	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.removeEnded, hasPassed)))
 }

@@ -71,7 +71,7 @@ func TestScanForms(t *testing.T) {
 		"jobs/j-4/release":     {409, "Back to the job", []string{"release j-4"}},
 		"jobs/j-bobs/requeue":  {404, "", nil},
 		"scans/scan-1/hold":    {409, "It was done to 1 points, and could not be done to 2: job j-0 is starting", []string{"hold j-0", "hold j-1", "hold j-4"}},
-		"scans/scan-1/release": {303, "scans/scan-1", []string{"release j-0", "release j-4"}},
+		"scans/scan-1/release": {303, "scans/scan-1", []string{"release j-0", "release j-1", "release j-4"}},
 		"scans/scan-1/requeue": {303, "scans/scan-1", []string{"requeue j-1"}},
 		"scans/scan-1/cancel":  {303, "scans/scan-1", nil},
 		"scans/scan-1/discard": {303, "scans/scan-1", nil},

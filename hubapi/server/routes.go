@@ -106,7 +106,7 @@ func (s *Server) api(r chi.Router) {
 	r.Delete("/scans/{id}", serve(s, 202, s.changeScan(s.removeEnded, anyPoint)))
 	r.Post("/scans/{id}/cancel", serve(s, 202, s.changeScan(s.cfg.Engine.Stop, active)))
 	r.Post("/scans/{id}/hold", serve(s, 202, s.changeScan(s.cfg.Engine.Hold, notHeld)))
-	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, waiting)))
+	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, active)))
 	r.Post("/scans/{id}/requeue", serve(s, 202, s.changeScan(s.cfg.Engine.Requeue, running)))
 	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
 }

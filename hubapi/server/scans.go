@@ -249,7 +249,6 @@ func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *h
 func anyPoint(spawner.Workload) bool  { return true }
 func active(w spawner.Workload) bool  { return w.Phase.Active() }
 func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
-func waiting(w spawner.Workload) bool { return jobState(w) == hubapi.JobPending }
 func running(w spawner.Workload) bool { return jobState(w) == hubapi.JobRunning }
 
 // releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.

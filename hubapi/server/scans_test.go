@@ -149,7 +149,7 @@ func TestScanIsChanged(t *testing.T) {
 		map[hubapi.State]int{"pending": 2, "running": 1, "done": 1, "failed": 1},
 	}, {
 		"release", func(c *hubapi.Client) (hubapi.ScanChange, error) { return c.ReleaseScan(t.Context(), "scan-1") },
-		hubapi.ScanChange{}, []string{"release j-0", "release j-4"}, map[hubapi.State]int{"pending": 2, "running": 1, "done": 1, "failed": 1},
+		hubapi.ScanChange{}, []string{"release j-0", "release j-1", "release j-4"}, map[hubapi.State]int{"pending": 2, "running": 1, "done": 1, "failed": 1},
 	}, {
 		"requeue", func(c *hubapi.Client) (hubapi.ScanChange, error) { return c.RequeueScan(t.Context(), "scan-1") },
 		hubapi.ScanChange{Changed: 1}, []string{"requeue j-1"}, map[hubapi.State]int{"pending": 3, "done": 1, "failed": 1},

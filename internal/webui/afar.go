@@ -9,8 +9,9 @@ import (
 // heldElsewhere is how the engine begins what it says of a workload that a batch system holds.
 const heldElsewhere = "Held at "
 
+// heldThere reports whether a batch system holds it: also one that has begun to run.
 func (r row) heldThere() bool {
-	return r.Phase == spawner.Starting && strings.HasPrefix(r.Detail, heldElsewhere)
+	return r.Phase.Active() && r.Want == spawner.WantRunning && strings.HasPrefix(r.Detail, heldElsewhere)
 }
 
 // waits reports whether it has not begun, and is meant to.
@@ -19,16 +20,18 @@ func (r row) waits() bool {
 }
 
 // CanAsk reports whether there is something to explain of why it does not run.
-func (r row) CanAsk() bool { return r.waits() }
+func (r row) CanAsk() bool { return r.waits() || r.heldThere() }
 
 // CanHold reports whether it is a job that can be held.
 func (r row) CanHold() bool { return r.IsJob() && r.waits() && !r.Workload.Held }
 
 // CanRelease reports whether it is a job that its owner or a batch system holds.
-func (r row) CanRelease() bool { return r.IsJob() && r.waits() && (r.Workload.Held || r.heldThere()) }
+func (r row) CanRelease() bool { return r.IsJob() && (r.waits() && r.Workload.Held || r.heldThere()) }
 
 // CanRequeue reports whether it is a job that runs.
-func (r row) CanRequeue() bool { return r.IsJob() && r.Phase == spawner.Running && r.CanStop() }
+func (r row) CanRequeue() bool {
+	return r.IsJob() && r.Phase == spawner.Running && r.CanStop() && !r.heldThere()
+}
 
 // Dormant reports whether it is a session that has given its slot in a batch system back because nobody used it.
 func (r row) Dormant() bool {

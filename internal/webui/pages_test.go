@@ -55,20 +55,21 @@ func TestButtons(t *testing.T) {
 		state string
 		want  []string
 	}{
-		"running":      {Item{Workload: session(spawner.Running), Prospect: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
-		"no keeping":   {Item{Workload: session(spawner.Running)}, "running", []string{"Open x/y", "Stop x/y", "Discard x/y ..."}},
-		"waiting":      {Item{Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
-		"booting":      {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
-		"stopping":     {Item{Workload: session(spawner.Stopping)}, "stopping", nil},
-		"to be ended":  {Item{Workload: ending}, "stopping", nil},
-		"failed":       {Item{Workload: ended}, "failed", []string{"Start x/y again", "Discard x/y ..."}},
-		"to be gone":   {Item{Workload: gone}, "being discarded", nil},
-		"a job":        {Item{Workload: job}, "running", []string{"Requeue x/y", "Cancel x/y"}},
-		"a job waits":  {Item{Workload: queued, Detail: "Queued at htcondor"}, "waiting", []string{"Hold x/y", "Cancel x/y"}},
-		"a job held":   {Item{Workload: held, Detail: "its owner has it wait"}, "held", []string{"Release x/y", "Cancel x/y"}},
-		"held there":   {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
-		"slot given":   {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
-		"being undone": {Item{Workload: session(spawner.Removing)}, "removing", nil},
+		"running":        {Item{Workload: session(spawner.Running), Prospect: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
+		"no keeping":     {Item{Workload: session(spawner.Running)}, "running", []string{"Open x/y", "Stop x/y", "Discard x/y ..."}},
+		"waiting":        {Item{Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
+		"booting":        {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
+		"stopping":       {Item{Workload: session(spawner.Stopping)}, "stopping", nil},
+		"to be ended":    {Item{Workload: ending}, "stopping", nil},
+		"failed":         {Item{Workload: ended}, "failed", []string{"Start x/y again", "Discard x/y ..."}},
+		"to be gone":     {Item{Workload: gone}, "being discarded", nil},
+		"a job":          {Item{Workload: job}, "running", []string{"Requeue x/y", "Cancel x/y"}},
+		"a job waits":    {Item{Workload: queued, Detail: "Queued at htcondor"}, "waiting", []string{"Hold x/y", "Cancel x/y"}},
+		"a job held":     {Item{Workload: held, Detail: "its owner has it wait"}, "held", []string{"Release x/y", "Cancel x/y"}},
+		"held there":     {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
+		"held as it ran": {Item{Workload: job, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Release x/y", "Cancel x/y"}},
+		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
+		"being undone":   {Item{Workload: session(spawner.Removing)}, "removing", nil},
 	} {
 		w := httptest.NewRecorder()
 		if err := Overview(w, someVisit(), catalogue(), viewOf(tc.item)); err != nil {

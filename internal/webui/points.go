@@ -56,6 +56,11 @@ func ScanPage(w http.ResponseWriter, v Visit, c spawner.Catalogue, s ScanView) e
 	return write(w, http.StatusOK, "scan.html", f)
 }
 
+// CanRelease looks at the points that are shown, too: a batch system may hold any of them.
+func (b scanBody) CanRelease() bool {
+	return b.scanRow.CanRelease() || slices.ContainsFunc(b.Rows, func(p pointRow) bool { return p.heldThere() })
+}
+
 func parameterNames(points []Point) []string {
 	seen := map[string]bool{}
 	var names []string

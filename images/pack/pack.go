@@ -17,6 +17,9 @@ import (
 // tick is longer than the clock that file times come from ever stands still.
 const tick = 20 * time.Millisecond
 
+// heartbeat is how often a packer says something while it counts: who reads a large tree is not one who has fallen silent.
+const heartbeat = 10 * time.Second
+
 // resumeTimeout is how long resuming may take when nobody waits any more.
 const resumeTimeout = time.Minute
 
@@ -140,6 +143,7 @@ type pass struct {
 	stage        stage
 	links        map[uint64]bool // inodes of several names that were sent
 	files, bytes uint64
+	said         time.Time // when it last said how many
 }
 
 func (p *pass) walk() error {
@@ -257,12 +261,23 @@ func (p *pass) child(dir *os.File, c child, path string, rules tree.Live, sparse
 		p.bytes += uint64(min(st.Size, st.Blocks*512))
 	}
 	switch p.stage {
+	case counting:
+		return p.beat()
 	case running:
 		return p.early(dir, c.name, &st)
 	case settling:
 		return p.leaf(dir, c.name, path, &st, sparse)
 	}
 	return nil
+}
+
+// beat says how many it has counted so far, now and then.
+func (p *pass) beat() error {
+	if time.Since(p.said) < heartbeat {
+		return nil
+	}
+	p.said = time.Now()
+	return errors.Join(p.out.numbers(frameTotals, p.files, p.bytes), p.out.w.Flush())
 }
 
 func (p *pass) deleted(name string) error {

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"slipway/images/tree"
 	"slipway/images/tree/treetest"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // TestExact: what comes out shows over the image the tree that went in, whoever of the kernel's two wrote the marks.
@@ -269,5 +271,31 @@ func TestRefused(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s: left %v", name, left)
 		}
+	}
+}
+
+// firstWrite keeps what was written first.
+type firstWrite struct{ bytes []byte }
+
+func (w *firstWrite) Write(b []byte) (int, error) {
+	if w.bytes == nil {
+		w.bytes = bytes.Clone(b)
+	}
+	return len(b), nil
+}
+
+// TestPackSpeaksWhileItCounts: whoever waits for a large tree hears of it before it is counted.
+func TestPackSpeaksWhileItCounts(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	upper := t.TempDir()
+	must(t, write(filepath.Join(upper, "a"), "1"), write(filepath.Join(upper, "b"), "22"))
+	var first firstWrite
+	must(t, Pack(t.Context(), Config{Upper: upper, Marks: Trusted}, &first))
+	if want := magic + string([]byte{frameTotals, 2, 1, 1}); string(first.bytes) != want {
+		t.Errorf("it says first %q, want %q", first.bytes, want)
+	}
+	got := unpacked(t, packed(t, Config{Upper: upper, Marks: Trusted}), Target{})
+	if !exists(filepath.Join(got, "b")) {
+		t.Error("what is said twice is not understood")
 	}
 }

@@ -81,7 +81,13 @@ func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64)
 			upper = filepath.Join(dir, "upper")
 			return upper, layers, errors.Join(os.Mkdir(upper, 0o755), under.Fill(ctx, upper))
 		}
-		stream, err := a.changes(ctx, control.ChangesRequest{Strip: strip})
+		asked, cancel := context.WithCancel(ctx)
+		defer cancel()
+		mute := time.AfterFunc(silence, cancel)
+		stream, err := a.changes(asked, control.ChangesRequest{Strip: strip})
+		if !mute.Stop() && ctx.Err() == nil {
+			err = errs.New(errs.Unavailable, "the session does not answer").With(lookAtNetwork)
+		}
 		if err != nil {
 			return "", nil, err
 		}
@@ -110,8 +116,8 @@ func mostBytes(room int64) int64 { return min(room, 1<<36)*8 + 1<<30 }
 
 // What a session's agent may take of this host while its changes come: a freeze, and room on its disk.
 const (
-	silence    = 2 * time.Minute // in which nothing comes
-	stretch    = 5 * time.Minute // of waiting, in which leastBytes come
+	silence    = 2 * time.Minute  // in which nothing comes
+	stretch    = 10 * time.Minute // of waiting, in which leastBytes come
 	leastBytes = 16 << 20
 	longest    = 6 * time.Hour // of waiting, in all
 	lookEvery  = 64 << 20      // bytes, after which the disk's room is looked at

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"slipway/images"
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -29,6 +32,21 @@ func TestSilence(t *testing.T) {
 		}
 		begun := time.Now()
 		if _, err := l.Read(make([]byte, 8)); !errs.Is(err, errs.Unavailable) || time.Since(begun) != silence {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestMute: an agent that takes the request and says nothing holds no freeze.
+func TestMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := afar{changes: func(ctx context.Context, _ control.ChangesRequest) (io.ReadCloser, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		begun := time.Now()
+		_, _, err := a.fetch(nil, nil, images.Beneath{}, 10)(t.Context(), t.TempDir(), func(string, int) {})
+		if !errs.Is(err, errs.Unavailable) || time.Since(begun) != silence {
 			t.Errorf("after %s: %v", time.Since(begun), err)
 		}
 	})

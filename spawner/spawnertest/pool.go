@@ -64,21 +64,18 @@ func (p *Pool) Limit(most int) {
 	p.most = most
 }
 
-// hasRoom refuses a user's workload who has as many as she may.
-func (p *Pool) hasRoom(l spawner.Launch) error {
+// crowdedLocked refuses a user's workload who has as many as she may. The caller holds world.mu.
+func (p *Pool) crowdedLocked(l spawner.Launch) error {
 	p.hall.mu.Lock()
-	most := p.most
-	p.hall.mu.Unlock()
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
+	defer p.hall.mu.Unlock()
 	has := 0
 	for id, w := range p.workloads {
 		if id != l.ID && w.launch.Owner == l.Owner {
 			has++
 		}
 	}
-	if most > 0 && has >= most {
-		return errs.New(errs.OverQuota, "you have %d of the %d jobs that one user may have", has, most).With("wait until one has ended")
+	if p.most > 0 && has >= p.most {
+		return errs.New(errs.OverQuota, "you have %d of the %d jobs that one user may have", has, p.most).With("wait until one has ended")
 	}
 	return nil
 }
@@ -128,9 +125,6 @@ func (p *Pool) Start(ctx context.Context, l spawner.Launch) error {
 	if err := wait(ctx, p.cfg.StartTime); err != nil {
 		return fmt.Errorf("start %s: %w", l.ID, err)
 	}
-	if err := p.hasRoom(l); err != nil {
-		return fmt.Errorf("start %s: %w", l.ID, err)
-	}
 	adopted, err := p.enqueue(l)
 	if err != nil {
 		return err
@@ -160,6 +154,9 @@ func (p *Pool) enqueue(l spawner.Launch) (adopted bool, err error) {
 		return true, nil
 	case w != nil && !same && w.Existence != spawner.Created:
 		p.blame("%s is started over a run that is %s", l.ID, w.Existence)
+	}
+	if err := p.crowdedLocked(l); err != nil {
+		return false, fmt.Errorf("start %s: %w", l.ID, err)
 	}
 	p.drop(l.ID)
 	p.workloads[l.ID] = &workload{Observation: spawner.Observation{Existence: spawner.Created}, launch: l}

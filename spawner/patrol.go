@@ -113,22 +113,29 @@ func (m *Manager) remembers() error {
 	return m.Ready()
 }
 
+// mostReaped is how many workloads without a record one patrol ends.
+const mostReaped = 100
+
 // reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
 // Every workload is recorded before anything is started for it, so a stranger means that records were lost: what it runs holds
 // resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept, for they may be somebody's
-// work, and the administrator is told.
+// work, and the administrator is told. One patrol ends few: where many records were lost, there is time to see it.
 func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, before map[ID]bool) map[ID]bool {
 	now := map[ID]bool{}
+	reaped := 0
 	for name, list := range found {
 		for id := range list {
 			if m.knows(id) {
 				continue
 			}
 			now[id] = true
-			if before[id] {
-				m.reapOne(ctx, m.backend(name), id)
+			if before[id] && reaped < mostReaped && m.reapOne(ctx, m.backend(name), id) {
+				reaped++
 			}
 		}
+	}
+	if reaped == mostReaped {
+		m.log.Warn("there is more without a record than one patrol ends; it goes on with the next", "ended", reaped, "found", len(now))
 	}
 	m.reapDirs(before, now)
 	m.mu.Lock()
@@ -151,21 +158,24 @@ func (m *Manager) list(ctx context.Context, b Backend) (map[ID]Existence, error)
 	return b.List(ctx)
 }
 
-func (m *Manager) reapOne(ctx context.Context, b Backend, id ID) {
+// reapOne reports whether there was anything to end or to remove.
+func (m *Manager) reapOne(ctx context.Context, b Backend, id ID) bool {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
 	defer cancel()
 	o, err := b.Observe(ctx, id)
-	if err == nil && o.Existence.alive() {
+	runs, remove := o.Existence.alive(), kindOf(id) == Job || o.Existence == Created
+	if err == nil && runs {
 		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)
 		err = b.Stop(ctx, id, m.cfg.Limits.Grace)
 	}
-	if err == nil && (kindOf(id) == Job || o.Existence == Created) {
+	if err == nil && remove {
 		m.log.Warn("removing what was left without a record", "backend", b.Name(), "id", id)
 		err = b.Remove(ctx, id)
 	}
 	if err != nil {
 		m.log.Warn("cannot reap", "backend", b.Name(), "id", id, "err", err)
 	}
+	return runs || remove
 }
 
 // reapDirs removes directories of workloads that neither the records nor a backend know, at the second look.

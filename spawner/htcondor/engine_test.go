@@ -404,7 +404,7 @@ func TestDiskFull(t *testing.T) {
 	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.shelf.has(l.ID) || s.count("condor_submit") > 0 {
 		t.Errorf("Start = %v", err)
 	}
-	full = false
+	full, b.accounts.held = false, map[string]answer{}
 	must(t, b.Start(t.Context(), l))
 }
 

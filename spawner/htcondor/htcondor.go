@@ -120,7 +120,7 @@ func passable(dir string) error {
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
 	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
-	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]knownOwner{}}
+	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	rest := min(lookRest, cfg.PollEvery)
 	b.queue, b.past = newQueue(b.ask, rest), newQueue(b.askPast, rest)
@@ -213,7 +213,7 @@ func (b *Backend) knows(id spawner.ID) error {
 	return nil
 }
 
-// Check asks for the commands, for the access point and for a token, which is what a start needs of them.
+// Check asks for the commands, for the access point, for the account of all jobs and for a token, which is what a start needs of them.
 func (b *Backend) Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).With("run the service as root")
@@ -224,6 +224,8 @@ func (b *Backend) Check(ctx context.Context) error {
 	who := b.cfg.Owner
 	if who == "" {
 		who = "slipway"
+	} else if _, err := b.accounts.of(who); err != nil {
+		return err
 	}
 	_, err := b.tokens.of(ctx, who)
 	return err

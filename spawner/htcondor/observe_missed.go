@@ -23,7 +23,7 @@ func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spaw
 	}
 	past, _, err := b.past.of(ctx, rec.ID, latest(second, since(pastEvery)))
 	if ctx.Err() != nil {
-		return spawner.Observation{}, ctx.Err()
+		return a.doubtful(rec, ctx.Err())
 	}
 	e, found := endOf(rec, past)
 	if !found && begun.Before(a.since.Add(b.cfg.Patience)) {

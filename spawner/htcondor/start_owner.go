@@ -75,39 +75,42 @@ func parsePasswd(line, login string) (uid, gid int, err error) {
 	return int(u), int(g), errors.Join(err, err2)
 }
 
-// accountsKept is for how long the numbers of an account are believed.
-const accountsKept = time.Minute
+// For how long the answer of a table of users counts. A table that does not answer is not waited for by each point of a scan.
+const (
+	accountsKept = time.Minute
+	accountsAnew = 5 * time.Second
+)
 
 // accounts are those of the access point. It is safe for concurrent use.
 type accounts struct {
 	lookup func(login string) (uid, gid int, err error)
 	mu     sync.Mutex // guards held, and is held while one is looked up: the points of a scan are all of one
-	held   map[string]knownOwner
+	held   map[string]answer
 }
 
-type knownOwner struct {
-	owner
-	asked time.Time
+// answer is a table's about an account.
+type answer struct {
+	owner owner
+	err   error
+	until time.Time
 }
 
 // of gives an account as which jobs may run.
 func (a *accounts) of(login string) (owner, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k, ok := a.held[login]; ok && time.Since(k.asked) < accountsKept {
-		return k.owner, nil
+	if k, ok := a.held[login]; ok && time.Now().Before(k.until) {
+		return k.owner, k.err
 	}
-	asked := time.Now()
-	uid, gid, err := a.lookup(login)
-	if err != nil {
-		return owner{}, err
+	k := answer{owner: owner{login: login}}
+	if k.owner.uid, k.owner.gid, k.err = a.lookup(login); k.err == nil {
+		k.err = permitted(k.owner)
 	}
-	o := owner{login, uid, gid}
-	if err := permitted(o); err != nil {
-		return owner{}, err
+	if k.until = time.Now().Add(accountsKept); k.err != nil {
+		k.owner, k.until = owner{}, time.Now().Add(accountsAnew)
 	}
-	a.held[login] = knownOwner{o, asked}
-	return o, nil
+	a.held[login] = k
+	return k.owner, k.err
 }
 
 // ownerOf gives the account that a workload's job is of: the user's own, which must be the same here and there, unless all are mapped to

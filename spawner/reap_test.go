@@ -25,7 +25,7 @@ func TestManyStrangers(t *testing.T) {
 			return len(list)
 		}
 		seen := []int{jobs}
-		for begun := time.Now(); left() > 0 && time.Since(begun) < time.Hour; time.Sleep(time.Second) {
+		for begun := time.Now(); left() > 0 && time.Since(begun) < time.Hour; <-time.After(time.Second) {
 			if n := left(); n != seen[len(seen)-1] {
 				seen = append(seen, n)
 			}

@@ -164,6 +164,7 @@ type entry struct {
 	heralded   string         // the launch that Config.Herald tells of
 	started    bool           // the backend's Start succeeded for this launch
 	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
+	fetched    fetched        // how much of its image a Remote has
 	seen       Observation    // by the last look at what a Remote has of it
 	quit       time.Time      // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string         // the run whose agent, on another host, has said that it ends

@@ -14,8 +14,15 @@ const (
 	fetchWords = "Downloading the environment"
 )
 
+// fetched is how much of its image a run has, in percent.
+type fetched struct {
+	run     string
+	percent int
+}
+
 // Fetching tells the owner of a workload that starts on another host how much of its image has come there: so many bytes of size. run is
-// which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and what is said too often is not told.
+// which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and what is said too often is not told. As long
+// as more and more of it comes, the start is not given up because its agent does not.
 func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 	if size <= 0 {
 		return
@@ -35,6 +42,12 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
 		return
+	}
+	if e.fetched.run != run || e.fetched.percent < percent {
+		e.fetched = fetched{run, percent}
+		if !e.startedAt.IsZero() {
+			e.startedAt = time.Now()
+		}
 	}
 	m.noteLocked(e, Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
 }

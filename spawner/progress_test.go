@@ -63,3 +63,33 @@ func TestFetching(t *testing.T) {
 		s.stop(w.ID)
 	})(t)
 }
+
+// TestLongDownload: a start goes on as long as its image comes, however long that takes, and who asks for the same again and again is not
+// waited for.
+func TestLongDownload(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.pool.Fill(true)
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Starting)
+		s.crew.Cut(w.ID)
+		s.pool.Fill(false)
+		<-time.After(time.Minute)
+		for _, percent := range []int64{2, 10, 40, 90} {
+			<-time.After(15 * time.Minute)
+			if phase := s.phaseOf(w.ID); phase != spawner.Starting {
+				t.Fatalf("at %d %% it is %s", percent, phase)
+			}
+			s.Fetching(w.ID, "one", percent, 100)
+		}
+		for range 3 {
+			<-time.After(9 * time.Minute)
+			s.Fetching(w.ID, "one", 2, 100)
+			s.Fetching(w.ID, "one", 90, 100)
+		}
+		if w = s.reach(w.ID, spawner.Stopped); !w.Outcome.Failed {
+			t.Errorf("%+v", w.Outcome)
+		}
+		if late := time.Since(w.Started); late > 2*time.Hour {
+			t.Errorf("given up after %s", late)
+		}
+	})(t)
+}

@@ -58,6 +58,7 @@ def submit(client: Client, code: str, *values: str) -> ScanHandle:
 def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
     scan = submit(client, "import os, sys; print(os.environ['k']); sys.exit(os.environ['k'] == '2')", "1", "2", "3")
     assert repr(scan).startswith("<scan t scan-1, 3 points: ")
+    assert [len(client.jobs()), len(client.jobs(points=False))] == [3, 0]
     seen: list[Scan] = []
     assert scan.wait(30, each=seen.append).states == {"done": 2, "failed": 1}
     assert [job.log() for job in scan.points] == ["1\n", "2\n", "3\n"]

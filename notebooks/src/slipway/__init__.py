@@ -103,10 +103,10 @@ def job(id: str, **client: Any) -> JobHandle:  # noqa: A002 - the API's own word
     return JobHandle(connection, connection.job(id))
 
 
-def jobs(**client: Any) -> list[JobHandle]:
-    """List your jobs."""
+def jobs(*, points: bool = False, **client: Any) -> list[JobHandle]:
+    """List your jobs. The points of a scan are among them where ``points`` says so: ``scans()`` lists the scans."""
     connection = Client(**client)
-    return [JobHandle(connection, record) for record in connection.jobs()]
+    return [JobHandle(connection, record) for record in connection.jobs(points=points)]
 
 
 def scan(id: str, **client: Any) -> ScanHandle:  # noqa: A002 - the API's own word

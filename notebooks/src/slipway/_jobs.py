@@ -88,9 +88,9 @@ class JobCalls:
         docs = self._http.json("POST", "/jobs", body=body).get("jobs")
         return [Job.from_json(doc) for doc in docs or [] if isinstance(doc, Mapping)]
 
-    def jobs(self) -> list[Job]:
-        """List the caller's jobs, the points of scans among them."""
-        return [Job.from_json(doc) for doc in self._list("/jobs", "jobs")]
+    def jobs(self, *, points: bool = True) -> list[Job]:
+        """List the caller's jobs; with ``points`` those that are points of scans, too. Lists tell no ``argv``."""
+        return [Job.from_json(doc) for doc in self._list("/jobs", "jobs", None if points else {"points": "no"})]
 
     def job(self, id: str) -> Job:  # noqa: A002
         """Give a job."""

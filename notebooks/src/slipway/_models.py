@@ -132,7 +132,7 @@ class Job(Workload):
     """One batch workload in a frozen environment; ``requeued`` counts how often it went back in line.
 
     One with a ``scan`` is a point of that: ``parameters`` set it apart from the others. One that is ``held`` waits
-    until its owner releases it.
+    until its owner releases it. ``argv`` is empty in lists, and of another's job.
     """
 
     environment: str = ""

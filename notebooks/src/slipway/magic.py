@@ -60,7 +60,8 @@ class GridMagics(Magics):
             try:
                 submitted = self._submit(client, options, files, screen)
             except KeyboardInterrupt:
-                raise WatchInterrupted("interrupted; slipway.jobs() tells whether the job was submitted") from None
+                told = "slipway.scans()" if options.points else "slipway.jobs()"
+                raise WatchInterrupted(f"interrupted; {told} tells whether it was submitted") from None
             if isinstance(submitted, ScanHandle):
                 names["_scan"] = submitted
                 if not options.detach:

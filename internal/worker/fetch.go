@@ -89,7 +89,7 @@ func (d *download) into(ctx context.Context, f *os.File) error {
 		}
 		done, err := d.attempt(ctx, f, before)
 		if done && err == nil {
-			err = d.verify(f)
+			err = d.verify(ctx, f)
 		}
 		if done && err == nil || err != nil && !errs.Is(err, errs.Unavailable) {
 			return err
@@ -165,7 +165,7 @@ func (d *download) again(f *os.File, why string) error {
 
 // verify looks at a whole of which a part is from an earlier run: it may be of another state of the image, and a node that was switched
 // off may have lost some of it.
-func (d *download) verify(f *os.File) error {
+func (d *download) verify(ctx context.Context, f *os.File) error {
 	if !d.older {
 		return nil
 	}
@@ -173,7 +173,12 @@ func (d *download) verify(f *os.File) error {
 		return err
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	if _, err := io.Copy(sum, readerFunc(func(p []byte) (int, error) { // tens of gigabytes take minutes
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return f.Read(p)
+	})); err != nil {
 		return err
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != d.digest {
@@ -181,6 +186,11 @@ func (d *download) verify(f *os.File) error {
 	}
 	return nil
 }
+
+type readerFunc func([]byte) (int, error)
+
+// Read calls f.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // answered understands the service's answer: from which byte on it sends, and how many the whole has.
 func (d *download) answered(res *http.Response, f *os.File, have int64) (from, total int64, err error) {

@@ -239,6 +239,16 @@ func TestFetchRefused(t *testing.T) {
 	}
 }
 
+// TestEndedWhileVerifying: who is asked to end does not wait for a check sum either.
+func TestEndedWhileVerifying(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := &download{older: true, digest: digestOf(nil)}
+	if err := d.verify(ctx, target(t, fakeImage(1000, 'x'))); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+}
+
 // The credential is not given to whoever pretends to be the service.
 func TestFetchFromStrangers(t *testing.T) {
 	s := newShop(t, fakeImage(1000, 'x'))

@@ -155,7 +155,7 @@ func TestEndless(t *testing.T) {
 		must(t, s.w.Flush())
 		e := &endless{head: &b, frames: tc.frames}
 		_, err := Unpack(t.Context(), e, Target{Dir: t.TempDir(), Limits: Limits{Bytes: 1 << 20}})
-		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 1048576 bytes") || e.given > 2<<20 {
+		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 1 MB") || e.given > 2<<20 {
 			t.Errorf("%s: after %d bytes: %v", name, e.given, err)
 		}
 	}

@@ -159,7 +159,8 @@ func (u *unpacker) run() error {
 			return context.Cause(u.ctx)
 		}
 		if u.heard += frameHead + int64(len(f.b)); u.heard > u.t.Limits.Bytes {
-			return errs.New(errs.Invalid, "the session's changes have more than %d bytes", u.t.Limits.Bytes).With("remove what is not needed and freeze again")
+			return errs.New(errs.Invalid, "the session's changes have more than %d MB", u.t.Limits.Bytes/1e6).
+				With("remove what is not needed, or make room for environments, and freeze again")
 		}
 		if u.file != nil && kind != frameData && kind != frameKept && kind != frameDropped && kind != frameFault {
 			return damaged("a content without an end")

@@ -49,7 +49,7 @@ func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error
 		case e.heldElsewhere():
 			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+e.Backend, nil)
 		default:
-			return errs.New(errs.Conflict, "job %s is not held", id)
+			return errs.New(errs.Conflict, "job %s is not held", id).With("`slipway jobs why` tells what it waits for")
 		}
 	})
 }
@@ -58,7 +58,7 @@ func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error
 func (m *Manager) Requeue(ctx context.Context, c Caller, id ID) (Workload, error) {
 	return m.reorder(ctx, c, id, func(e *entry) error {
 		if e.Phase == Pending {
-			return errs.New(errs.Conflict, "job %s has not begun: it waits in line", id)
+			return errs.New(errs.Conflict, "job %s has not begun: it waits in line", id).With("`slipway jobs why` tells for what; hold it to have it wait longer")
 		}
 		return m.moveLocked(ctx, e, "Its owner has it begin anew", nil)
 	})

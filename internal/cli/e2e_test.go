@@ -126,7 +126,7 @@ func TestKilledWhileRunning(t *testing.T) {
 	before := s.call("", http.MethodGet, "/user/alice/api", nil).object(t)["pid"]
 	s.kill()
 	s.serve()
-	s.eventually("the session answers again", 30*time.Second, func() bool {
+	s.eventually("the session answers again", 60*time.Second, func() bool {
 		return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
 	})
 	if after := s.call("", http.MethodGet, "/user/alice/api", nil).object(t)["pid"]; after != before {
@@ -171,7 +171,7 @@ func TestJobs(t *testing.T) {
 	digest := frozen["digest"].(string)
 
 	slow := s.submit("alice", digest, "cat /opt/env/marker; echo one; sleep 4; echo two; hostname; id -u; echo 42 > answer; exit 3", nil)
-	s.eventually("it runs", 30*time.Second, func() bool { return s.phase("alice", "jobs", slow) == "running" })
+	s.eventually("it runs", 60*time.Second, func() bool { return s.phase("alice", "jobs", slow) == "running" })
 	s.kill()
 	<-time.After(5 * time.Second)
 	s.serve()
@@ -194,7 +194,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("a job that needs more memory than it asked for: %s", text)
 	}
 	endless := s.submit("alice", digest, "sleep 1000", nil)
-	s.eventually("it runs", 30*time.Second, func() bool { return s.phase("alice", "jobs", endless) == "running" })
+	s.eventually("it runs", 60*time.Second, func() bool { return s.phase("alice", "jobs", endless) == "running" })
 	s.call("alice", http.MethodPost, "/api/v1/jobs/"+endless+"/cancel", nil)
 	if job := s.ended("alice", endless); job["state"] != "canceled" {
 		t.Errorf("a cancelled job is %v", job["state"])

@@ -31,7 +31,7 @@ func TestEndedWhileFreezing(t *testing.T) {
 				environment, failure := s.freeze(name, id)
 				done <- result{environment, failure}
 			}()
-			s.eventually("the freeze is at work", 30*time.Second, func() bool { return len(s.left("work", "freeze-*")) > 0 || len(done) > 0 })
+			s.eventually("the freeze is at work", 60*time.Second, func() bool { return len(s.left("work", "freeze-*")) > 0 || len(done) > 0 })
 			end(name, id)
 			got := <-done
 			t.Logf("%v %s", got.environment["digest"], got.failure)

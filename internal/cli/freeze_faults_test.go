@@ -31,7 +31,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 				t.Fatalf("no freeze of ten was killed in the stage %s", stage)
 			}
 			s.serve()
-			s.eventually("the session answers", 30*time.Second, func() bool {
+			s.eventually("the session answers", 60*time.Second, func() bool {
 				return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
 			})
 			if state := s.state(id); state != "running" {

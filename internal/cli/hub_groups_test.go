@@ -25,7 +25,7 @@ func TestGroupsOfTheHub(t *testing.T) {
 	if !strings.Contains(string(frozen.body), `"digest":"sha256:`) {
 		t.Fatalf("freeze: %d %s", frozen.status, frozen.body)
 	}
-	s.eventually("alice may share with her group", 20*time.Second, func() bool {
+	s.eventually("alice may share with her group", 60*time.Second, func() bool {
 		return s.as("alice", http.MethodPost, "/environments/ana/share", map[string]any{"with": "group", "group": "higgs"}).status == http.StatusOK
 	})
 	sees := func(user string) bool {
@@ -40,16 +40,16 @@ func TestGroupsOfTheHub(t *testing.T) {
 		t.Errorf("bob, a member, sees it: %v; carol: %v", sees("bob"), sees("carol"))
 	}
 	s.group(http.MethodPost, "/users", "carol")
-	s.eventually("carol sees it as a member", 20*time.Second, func() bool { return sees("carol") })
+	s.eventually("carol sees it as a member", 60*time.Second, func() bool { return sees("carol") })
 	s.group(http.MethodDelete, "/users", "carol")
-	s.eventually("carol is no member any more", 20*time.Second, func() bool { return !sees("carol") })
+	s.eventually("carol is no member any more", 60*time.Second, func() bool { return !sees("carol") })
 	if !sees("bob") {
 		t.Error("bob went with carol")
 	}
 	s.token("bob") // from before; the service remembers for half a minute whose it is
 	sees("bob")
 	s.hub.Kill()
-	s.eventually("nobody is known to be a member", 30*time.Second, func() bool {
+	s.eventually("nobody is known to be a member", 60*time.Second, func() bool {
 		r := s.as("bob", http.MethodGet, "/environments/alice%2Fana", nil)
 		return r.status == http.StatusNotFound || r.status == http.StatusServiceUnavailable
 	})

@@ -187,7 +187,7 @@ func (s *hubSite) answers(user, name string) map[string]any {
 	s.t.Helper()
 	server := s.hub.WaitReady(user, name)
 	var facts map[string]any
-	s.eventually(fmt.Sprintf("server %q of %s answers", name, user), 30*time.Second, func() bool {
+	s.eventually(fmt.Sprintf("server %q of %s answers", name, user), 60*time.Second, func() bool {
 		r := s.hub.Through(s.token(user), http.MethodGet, server.URL+"api", nil)
 		return r.Status == http.StatusOK && json.Unmarshal(r.Body, &facts) == nil
 	})

@@ -113,7 +113,7 @@ func (s *site) serve() {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.eventually("the service is ready", 30*time.Second, func() bool {
+	s.eventually("the service is ready", 60*time.Second, func() bool {
 		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
 		if err != nil {
 			return false

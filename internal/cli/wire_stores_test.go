@@ -47,7 +47,7 @@ func (d *depotOf) until(what string, s *service, holds func() bool) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	var g errgroup.Group
 	s.places.run(ctx, g.Go)
-	look, end := time.NewTicker(20*time.Millisecond), time.After(20*time.Second)
+	look, end := time.NewTicker(20*time.Millisecond), time.After(60*time.Second)
 	defer look.Stop()
 	for waiting := true; waiting && !holds(); {
 		select {

@@ -92,6 +92,9 @@ func (m *Manager) findBase(ctx context.Context, e entry) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errs.Is(err, errs.Unavailable):
+			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
+			return err
 		case err != nil:
 			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
 		}

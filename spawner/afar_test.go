@@ -646,6 +646,34 @@ func TestBatchSystemIsDown(t *testing.T) {
 	}
 }
 
+// TestImageThatIsNotReadyYet: where the engine of images does not answer a start waits; what is wrong with the image ends it.
+func TestImageThatIsNotReadyYet(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		base := s.config.Base
+		var why atomic.Pointer[errs.Error]
+		why.Store(errs.New(errs.Unavailable, "the engine does not answer"))
+		s.config.Base = func(ctx context.Context, image string, tell func(string, int)) (string, error) {
+			if err := why.Load(); err != nil {
+				return "", err
+			}
+			return base(ctx, image, tell)
+		}
+		s.restart()
+		w := s.startSession(poolRequest("alice", "one"))
+		time.Sleep(5 * time.Minute)
+		why.Store(nil)
+		w = s.reach(w.ID, spawner.Running)
+		told := "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator"
+		if got := messages(s.events(w.ID, "one")); !slices.Contains(got, told) {
+			t.Errorf("told %q", got)
+		}
+		why.Store(errs.New(errs.NotFound, "no such image"))
+		if w = s.reach(s.startSession(poolRequest("bob", "two")).ID, spawner.Stopped); !strings.Contains(w.Outcome.Reason, "no such image") {
+			t.Errorf("%+v", w.Outcome)
+		}
+	})(t)
+}
+
 // quiet starts the service again without its log.
 func (s *service) quiet() {
 	s.kill()

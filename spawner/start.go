@@ -23,7 +23,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		}
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 			e.Phase, e.From, e.Saved, e.Unkept, e.Asked = Starting, "", false, "", time.Time{}
-			e.seen, e.startedAt, e.quit = Observation{}, time.Time{}, time.Time{}
+			e.seen, e.startedAt, e.quit, e.keeping = Observation{}, time.Time{}, time.Time{}, attempts{}
 		})
 		return err
 	}

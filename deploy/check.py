@@ -1,4 +1,4 @@
-"""Drive the demo as a user would, headless: start, install a package, run a job, keep, stop, start again, with a GPU.
+"""Drive the demo as a user would, headless: start, install a package, run a job, keep, stop, start again; GPU; pool.
 
 Everything goes through the Hub's own API and JupyterLab's websocket; what is checked is what a person
 would see. Each step prints its time. The exit code is 0 only if every step held.
@@ -21,14 +21,12 @@ from typing import Any
 import httpx
 
 from jupyterapi import Browser, CheckError, Hub, Kernel
-from pool import Pool
+from pool import PACKAGE, VERSION, Pool
 from server import Server
 from steps import ANSI, expect, show, step
 from terminal import Terminal
 
 USER = "slipway-check"
-# Small, pure Python, without dependencies, and not in the notebook image.
-PACKAGE, VERSION = "hepunits", "2.4.7"
 CELL = f"""%%grid --name first
 import {PACKAGE}, os, socket
 print("{PACKAGE}", {PACKAGE}.__version__, "on", socket.gethostname())

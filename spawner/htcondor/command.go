@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,7 @@ const (
 	commandPatience = time.Minute
 	commandDelay    = 2 * time.Second
 	mostStderr      = 16 << 10
+	mostOutput      = 512 << 20
 )
 
 func (p program) run(ctx context.Context, c command) ([]byte, error) {
@@ -73,13 +75,36 @@ func (p program) run(ctx context.Context, c command) ([]byte, error) {
 	cmd.Dir, cmd.Env, cmd.Stdin = "/", environ(os.Environ(), c.tokens), strings.NewReader(c.input)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the service's group is not for it
 	cmd.WaitDelay = commandDelay
-	var out, complaint bytes.Buffer
+	out, complaint := bounded{most: mostOutput}, bounded{most: mostOutput}
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	if out.over {
+		return nil, errs.New(errs.Unavailable, "%s prints more than %d bytes", c.name, mostOutput).With(askAdmin)
+	}
+	if err != nil {
 		return out.Bytes(), explain(ctx, c.name, err, complaint.Bytes())
 	}
 	return out.Bytes(), nil
 }
+
+// bounded takes what a command prints, up to so many bytes: others have a say in what is in a queue.
+type bounded struct {
+	bytes.Buffer
+	most int
+	over bool // there was more
+}
+
+// Write fails when it is too much, and the command with it.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.most {
+		b.over = true
+		return 0, errors.New("too much")
+	}
+	return b.Buffer.Write(p)
+}
+
+// ReadFrom is Write's, not the buffer's own.
+func (b *bounded) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{b}, r) }
 
 func (p program) find(name string) (string, error) {
 	path, err := exec.LookPath(filepath.Join(p.dir, name))

@@ -234,8 +234,10 @@ func clean(s string, most int) string {
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), unicode.IsControl), " "))
 }
 
-// constraint asks for the jobs of this instance.
-func (b *Backend) constraint() string { return attrInstance + " == " + quoted(b.cfg.Instance) }
+// constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it would be printed.
+func (b *Backend) constraint() string {
+	return attrInstance + " == " + quoted(b.cfg.Instance) + " && size(" + attrMark + ") == 64 && size(" + attrID + ") <= 42 && size(" + attrLaunch + ") <= 1000"
+}
 
 // submitted is a job as it is right after it was submitted.
 func submitted(name string, id spawner.ID, launch, login string) (job, error) {

@@ -8,7 +8,10 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-func TestConforms(t *testing.T) { conforms(t, newWorld(t)) }
+func TestConforms(t *testing.T) {
+	t.Parallel()
+	conforms(t, newWorld(t))
+}
 
 func TestConformsOverContainerdsStore(t *testing.T) { conforms(t, containerdWorld(t)) }
 

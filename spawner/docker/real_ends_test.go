@@ -42,6 +42,7 @@ func (w world) ended(t *testing.T, id spawner.ID) spawner.Observation {
 
 // TestEnds ends running workloads in every way that there is outside Slipway, and looks at what is told of it.
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const idle = "#!/bin/sh\necho up >&2\ntrap 'exit 143' TERM\nwhile :; do sleep 0.1; done\n"
 	stop := func(t *testing.T, container string) {
@@ -122,6 +123,7 @@ func (w world) log(t *testing.T, id spawner.ID) string {
 
 // TestTailIsOfTheLastRun: what an earlier run printed is not the reason of this one's end.
 func TestTailIsOfTheLastRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	l := w.script(t, "#!/bin/sh\nif [ -e /var/tmp/ran ]; then echo second; else echo first; fi; touch /var/tmp/ran; exit 1\n")
 	for _, want := range []string{"first", "second"} {

@@ -329,6 +329,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 
 // TestChangeOfGPUCutShort: a service that was killed at any step of the change has lost nothing, and the next one goes on.
 func TestChangeOfGPUCutShort(t *testing.T) {
+	t.Parallel() // alone among the tests of GPUs: their devices have one name
 	w := newWorld(t)
 	old, next := standIn(t, fuse), standIn(t, loop)
 	steps := []func(l spawner.Launch, c container.InspectResponse) error{

@@ -34,7 +34,7 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]
-	if e == nil || !e.Remote || e.Phase != Starting || e.Run() != run {
+	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
 	text := fmt.Sprintf("%s to %s: %d %% of %s", fetchWords, cmp.Or(e.Host, "its worker node"), percent, FormatSize(size))
@@ -50,4 +50,10 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 		}
 	}
 	m.noteLocked(e, Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+}
+
+// furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon as anything of it
+// does, and its agent is heard when that is over.
+func (e *entry) furnishes() bool {
+	return e.Phase == Starting || e.Kind == Job && e.Phase == Running && e.status.State == ""
 }

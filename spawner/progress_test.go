@@ -93,3 +93,20 @@ func TestLongDownload(t *testing.T) {
 		}
 	})(t)
 }
+
+// TestJobFetches: a job counts as running before its image has come, and its owner sees that too.
+func TestJobFetches(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.pool.Fill(true)
+		job := s.submit(alice, poolJob())
+		s.reach(job.ID, spawner.Starting)
+		s.crew.Cut(job.ID)
+		s.pool.Fill(false)
+		job = s.reach(job.ID, spawner.Running)
+		s.Fetching(job.ID, job.Run(), 30, 100)
+		got := s.events(job.ID, job.Launch)
+		if last := got[len(got)-1]; last.Message != "Downloading the environment to node1: 30 % of 100 B" {
+			t.Errorf("%+v", last)
+		}
+	})(t)
+}

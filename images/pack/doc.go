@@ -17,7 +17,7 @@
 // A line with the version, then frames: one byte that says what it is, the length as an unsigned varint of 1 MiB at most, and so many bytes.
 // Numbers are unsigned varints, texts have their length before them.
 //
-//	t  totals     files, bytes: about so much will come
+//	t  totals     files, bytes: about so much will come. Said again now and then while it is counted
 //	c  content    number, size: a file's content begins. Numbers are not used twice
 //	d  data       offset, bytes: offsets rise; what no data covers is a hole
 //	k  kept       the content is whole

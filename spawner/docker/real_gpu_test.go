@@ -176,6 +176,7 @@ func TestImageBringsNoGPU(t *testing.T) {
 
 // TestGPUFollowsTheLease: a kept session is started with one slice, with another, with none; its files stay what they were.
 func TestGPUFollowsTheLease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.importImage(t, map[string]string{"opt/kept": "of the image", "opt/deleted": "of the image", "opaque/of-the-image": ""})
 	l := w.launch(t, "")
@@ -329,7 +330,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 
 // TestChangeOfGPUCutShort: a service that was killed at any step of the change has lost nothing, and the next one goes on.
 func TestChangeOfGPUCutShort(t *testing.T) {
-	t.Parallel() // alone among the tests of GPUs: their devices have one name
+	t.Parallel()
 	w := newWorld(t)
 	old, next := standIn(t, fuse), standIn(t, loop)
 	steps := []func(l spawner.Launch, c container.InspectResponse) error{

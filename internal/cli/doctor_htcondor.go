@@ -28,7 +28,7 @@ func condorChecks(cfg config.Config, log *slog.Logger) []check {
 		{"HTCondor's limits", true, func(ctx context.Context) error { return limitsFit(ctx, cfg.HTCondor) }},
 		{"HTCondor's history", true, func(ctx context.Context) error { return historyKept(ctx, cfg.HTCondor.Bin) }},
 		{"HTCondor's encryption", true, func(ctx context.Context) error { return encrypts(ctx, cfg.HTCondor.Bin) }},
-		{"HTCondor's accounts", true, func(context.Context) error { return accountsFit(cfg, accountID) }},
+		{"HTCondor's accounts", true, func(ctx context.Context) error { return accountsFit(ctx, cfg, accountNumbers) }},
 		{"HTCondor's workers", true, func(ctx context.Context) error { return workersFit(ctx, cfg.HTCondor.Bin) }},
 		{"service for workers at " + cfg.Uplink.URL, true, func(ctx context.Context) error { return reachable(ctx, cfg.Uplink) }},
 	}

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,22 +22,22 @@ import (
 	"slipway/internal/errs"
 )
 
-// askCondor runs one of HTCondor's commands.
-func askCondor(ctx context.Context, bin, name string, args ...string) ([]byte, error) {
+// askProgram runs a command of a directory, or of PATH. What it printed is given also when it fails.
+func askProgram(ctx context.Context, bin, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
 	cmd.WaitDelay = time.Second
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %.300s", name, err, strings.TrimSpace(complaint.String()))
+		return out, fmt.Errorf("%s: %w: %.300s", name, err, strings.TrimSpace(complaint.String()))
 	}
 	return out, nil
 }
 
 // knob gives what this host's HTCondor has a name of its configuration at; empty when it has it not.
 func knob(ctx context.Context, bin, name string) (string, error) {
-	out, err := askCondor(ctx, bin, "condor_config_val", name)
+	out, err := askProgram(ctx, bin, "condor_config_val", name)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
 		return "", nil
 	}
@@ -92,7 +94,7 @@ func encrypts(ctx context.Context, bin string) error {
 // mostStrangers is how many accounts are named, mostHomes how many are looked at.
 const (
 	mostStrangers = 3
-	mostHomes     = 200
+	mostHomes     = 50
 )
 
 // plainHome is the directory of a user whose login is its name.
@@ -100,38 +102,62 @@ var plainHome = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 
 // accountsFit compares the accounts of this host with those that the service has given to its users, as far as their homes tell: under
 // HTCondor a job is its account's, and could not read a sandbox that is another number's. It looks at some.
-func accountsFit(cfg config.Config, number func(login string) (int, bool)) error {
+func accountsFit(ctx context.Context, cfg config.Config, numbers func(ctx context.Context, logins []string) (map[string]int, error)) error {
+	given, err := givenNumbers(cfg.Users.Homes)
+	logins := slices.Sorted(maps.Keys(given))
 	if cfg.HTCondor.Owner != "" {
-		if _, ok := number(cfg.HTCondor.Owner); !ok {
-			return errs.New(errs.Missing, "the account %s, of which all jobs are to be (htcondor.owner), is not on this host", cfg.HTCondor.Owner).With("make it")
-		}
-		return nil
+		logins = []string{cfg.HTCondor.Owner}
 	}
-	dir, err := os.Open(cfg.Users.Homes)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // nobody has been here
+	if err != nil || len(logins) == 0 {
+		return err
 	}
+	there, err := numbers(ctx, logins)
 	if err != nil {
 		return err
 	}
+	if owner := cfg.HTCondor.Owner; owner != "" {
+		if _, ok := there[owner]; !ok {
+			return errs.New(errs.Missing, "the account %s, of which all jobs are to be (htcondor.owner), is not on this host", owner).With("make it")
+		}
+		return nil
+	}
+	var strange []string
+	for _, login := range logins {
+		switch uid, ok := there[login]; {
+		case !ok:
+			strange = append(strange, login+" is not there")
+		case uid != given[login]:
+			strange = append(strange, fmt.Sprintf("%s has uid %d, and %d in the service", login, uid, given[login]))
+		}
+	}
+	return sameAccounts(len(logins), strange)
+}
+
+// givenNumbers gives the numbers of some users by their homes; none where nobody has been yet.
+func givenNumbers(homes string) (map[string]int, error) {
+	dir, err := os.Open(homes)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	defer dir.Close()
-	homes, _ := dir.ReadDir(mostHomes)
-	looked, strange := 0, []string{}
-	for _, home := range homes {
+	entries, err := dir.ReadDir(mostHomes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	given := map[string]int{}
+	for _, home := range entries {
 		info, err := home.Info()
 		if err != nil || !home.IsDir() || !plainHome.MatchString(home.Name()) {
 			continue
 		}
-		own := int(info.Sys().(*syscall.Stat_t).Uid)
-		looked++
-		switch uid, ok := number(home.Name()); {
-		case !ok:
-			strange = append(strange, home.Name()+" is not there")
-		case uid != own:
-			strange = append(strange, fmt.Sprintf("%s has uid %d, and %d in the service", home.Name(), uid, own))
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			given[home.Name()] = int(stat.Uid)
 		}
 	}
-	return sameAccounts(looked, strange)
+	return given, nil
 }
 
 func sameAccounts(looked int, strange []string) error {
@@ -146,19 +172,26 @@ func sameAccounts(looked int, strange []string) error {
 		With("have the accounts with the service's numbers here and on the workers, or let one account own all jobs: htcondor.owner")
 }
 
-// accountID gives the number of an account of this host.
-func accountID(login string) (int, bool) {
-	u, err := user.Lookup(login)
-	if err != nil {
-		return 0, false
+// accountNumbers asks the host's table of users, wherever it is kept, in one question.
+func accountNumbers(ctx context.Context, logins []string) (map[string]int, error) {
+	out, err := askProgram(ctx, "", "getent", append([]string{"passwd", "--"}, logins...)...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == 2) { // 2: not all are there
+		return nil, err
 	}
-	uid, err := strconv.Atoi(u.Uid)
-	return uid, err == nil
+	there := map[string]int{}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Split(line, ":"); len(f) > 2 {
+			if uid, err := strconv.Atoi(f[2]); err == nil {
+				there[f[0]] = uid
+			}
+		}
+	}
+	return there, nil
 }
 
 // workersFit asks the collector on how many of the pool's workers a session or job could be started.
 func workersFit(ctx context.Context, bin string) error {
-	out, err := askCondor(ctx, bin, "condor_status", "-json", "-constraint", "DynamicSlot =!= true",
+	out, err := askProgram(ctx, bin, "condor_status", "-json", "-constraint", "DynamicSlot =!= true",
 		"-attributes", "Machine,HasSingularity,HasUserNamespaces,SingularityUserNamespaces")
 	if err != nil {
 		return errs.New(errs.Unavailable, "%w", err).With("look at the pool's collector, at COLLECTOR_HOST on this host, and at firewalls")

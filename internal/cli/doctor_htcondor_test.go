@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -85,27 +86,37 @@ func TestAccountsFit(t *testing.T) {
 		}
 	}
 	own := os.Getuid()
-	all := func(string) (int, bool) { return own, true }
-	some := func(login string) (int, bool) { return own + 1, login == "alice" }
+	all := func(_ context.Context, logins []string) (map[string]int, error) {
+		there := map[string]int{}
+		for _, login := range logins {
+			there[login] = own
+		}
+		return there, nil
+	}
+	some := func(context.Context, []string) (map[string]int, error) { return map[string]int{"alice": own + 1}, nil }
 	cfg := config.Config{Users: config.Users{Homes: homes}}
-	if err := accountsFit(cfg, all); !says(err, "ok: 5 looked at") {
+	if err := accountsFit(t.Context(), cfg, all); !says(err, "ok: 5 looked at") {
 		t.Error(err)
 	}
-	err := accountsFit(cfg, some)
+	err := accountsFit(t.Context(), cfg, some)
 	if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "of 5 users' accounts") || !strings.Contains(err.Error(), "; ") || !strings.Contains(err.Error(), " and 2 more") {
 		t.Error(err)
 	}
 	cfg.Users.Homes += "/none"
-	if err := accountsFit(cfg, some); err != nil {
+	if err := accountsFit(t.Context(), cfg, some); err != nil {
 		t.Error(err)
 	}
 	cfg.HTCondor.Owner = "alice"
-	if err := accountsFit(cfg, some); err != nil {
+	if err := accountsFit(t.Context(), cfg, some); err != nil {
 		t.Error(err)
 	}
 	cfg.HTCondor.Owner = "slipway"
-	if err := accountsFit(cfg, some); !says(err, "the account slipway, of which all jobs are to be") {
+	if err := accountsFit(t.Context(), cfg, some); !says(err, "the account slipway, of which all jobs are to be") {
 		t.Error(err)
+	}
+	there, err := accountNumbers(t.Context(), []string{"root", "no-such-account"})
+	if err != nil || len(there) != 1 || there["root"] != 0 {
+		t.Errorf("root is %v, %v", there, err)
 	}
 }
 

@@ -90,6 +90,9 @@ func (b *Backend) lastRefusal(ctx context.Context, rec record) (submitter, reaso
 		}
 		return parseAds(out)
 	}
+	if rec.Job == "" { // it is not known by its number yet
+		return "", "", nil
+	}
 	ads, err := ask(rec.Job)
 	if err != nil || len(ads) == 0 {
 		return "", "", err

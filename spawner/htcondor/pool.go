@@ -35,7 +35,7 @@ type Pool struct {
 	run runner
 	log *slog.Logger
 
-	asking sync.Mutex // guards what follows: one question to the collector at a time
+	asking chan struct{} // holds one who guards what follows: one question to the collector at a time, for which nobody waits for ever
 	slots  []slot
 	asked  time.Time // when they were asked for
 	failed error     // why they are not known since then; nil: they are
@@ -70,7 +70,7 @@ func newPool(cfg PoolConfig, run runner) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
-	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, memory: past}, nil
+	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, memory: past, asking: make(chan struct{}, 1)}, nil
 }
 
 // Run scans the pool again and again until ctx ends.
@@ -91,18 +91,21 @@ func (p *Pool) Run(ctx context.Context) error {
 
 // scan notes what there is now.
 func (p *Pool) scan(ctx context.Context) error {
-	c, err := p.Catalogue(ctx)
+	slots, taken, err := p.all(ctx)
 	if err != nil {
 		return err
 	}
-	slots, taken := p.known()
-	return errors.Join(p.book.add(c), p.memory.add(slots, taken))
+	return errors.Join(p.book.add(p.catalogue(slots, taken)), p.memory.add(slots, taken))
 }
 
-// known gives the slots as they were found last, without asking; none when the last question was in vain.
+// known gives the slots as they were found last, without waiting; none when the last question was in vain, or one is being asked.
 func (p *Pool) known() ([]slot, time.Time) {
-	p.asking.Lock()
-	defer p.asking.Unlock()
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	default:
+		return nil, time.Time{}
+	}
 	if p.failed != nil {
 		return nil, p.asked
 	}
@@ -111,8 +114,12 @@ func (p *Pool) known() ([]slot, time.Time) {
 
 // all gives the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
 func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
-	p.asking.Lock()
-	defer p.asking.Unlock()
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	case <-ctx.Done():
+		return nil, time.Now(), fmt.Errorf("ask the pool for its machines: %w", ctx.Err())
+	}
 	if !p.asked.IsZero() && time.Since(p.asked) < p.cfg.Fresh {
 		return p.slots, p.asked, p.failed
 	}
@@ -162,7 +169,7 @@ func (p *Pool) weigh(d demand, slots []slot, now time.Time) (e spawner.Explanati
 		return e, true
 	}
 	if p.cfg.Elastic {
-		e.Summary += "; it waits for other workers to come"
+		e.Summary = "no worker of now can take it, and none of the last that were seen could: it waits for others to come"
 	}
 	return e, p.cfg.Elastic
 }

@@ -50,9 +50,13 @@ func (p *Pool) Catalogue(ctx context.Context) (Catalogue, error) {
 	if err != nil {
 		return Catalogue{}, err
 	}
+	return p.catalogue(slots, taken), nil
+}
+
+func (p *Pool) catalogue(slots []slot, taken time.Time) Catalogue {
 	c := catalogueOf(slots, p.cfg.Site)
 	c.Taken = taken
-	return c, nil
+	return c
 }
 
 // History gives what was found in the scans since a time, the oldest first. Its entries name no hosts.

@@ -16,7 +16,7 @@ import (
 // sighting is a kind of slot that the pool has had: what those that are alike offer when nothing runs there. Workers come and go in a
 // pool of pilots, and what no worker of now could take is not what none ever will.
 type sighting struct {
-	kind  string    // all that follows but the count, as text
+	kind  string    // what follows up to the GPUs, but the disk, as text
 	Arch  string    `json:"arch"`
 	OpSys string    `json:"opsys"`
 	CPUs  float64   `json:"cpus"`
@@ -44,19 +44,19 @@ func kindsOf(slots []slot) map[string]sighting {
 	all := map[string]sighting{}
 	for _, s := range slots {
 		k := sightingOf(slot{s.empty()})
-		k.Slots = all[k.kind].Slots + 1
+		k.Slots, k.KiB = all[k.kind].Slots+1, max(all[k.kind].KiB, k.KiB)
 		all[k.kind] = k
 	}
 	return all
 }
 
-// sightingOf describes a slot. What differs a little from one worker to the next is rounded, upwards: for too much a job is warned, for
+// sightingOf describes a slot. Memory, which differs a little from one worker to the next, is rounded, upwards: for too much a job is warned, for
 // too little it is refused.
 func sightingOf(s slot) sighting {
 	number := func(a *ad, name string) float64 { n, _ := a.number(name); return n }
 	k := sighting{
 		Arch: s.text("Arch"), OpSys: s.text("OpSys"), CPUs: number(s.ad, "Cpus"), Image: s.get("HasSingularity") == true,
-		MiB: roundUp(number(s.ad, "Memory"), 1<<10), KiB: roundUp(number(s.ad, "Disk"), 64<<20),
+		MiB: roundUp(number(s.ad, "Memory"), 1<<10), KiB: number(s.ad, "Disk"),
 	}
 	for _, g := range s.available() {
 		k.GPUs = append(k.GPUs, seenGPU{
@@ -71,7 +71,9 @@ func roundUp(n float64, to int64) float64 { return float64((int64(n) + to - 1) /
 
 // named gives k with the text of its kind.
 func (k sighting) named() sighting {
-	text, err := json.Marshal(k)
+	alike := k
+	alike.KiB = 0
+	text, err := json.Marshal(alike)
 	if err != nil { // of numbers that an ad can have, none
 		text = nil
 	}
@@ -158,6 +160,7 @@ func (m *memory) add(slots []slot, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for kind, k := range kindsOf(slots) {
+		k.KiB = max(k.KiB, m.kinds[kind].KiB)
 		m.kinds[kind] = seen{k, now.UTC(), k.Slots}
 	}
 	all := m.latestLocked(now)

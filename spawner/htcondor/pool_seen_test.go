@@ -1,6 +1,7 @@
 package htcondor
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -56,7 +57,7 @@ func TestElastic(t *testing.T) {
 		}
 		static.fail(nil)
 		p = static.pool(t, PoolConfig{Elastic: true})
-		if err := p.judge(t.Context(), never); err != nil || !strings.HasSuffix(p.forewarning(never), "; it waits for other workers to come") {
+		if err := p.judge(t.Context(), never); err != nil || !strings.HasSuffix(p.forewarning(never), "could: it waits for others to come") {
 			t.Errorf("a pool whose workers come as needed: %v, %q", err, p.forewarning(never))
 		}
 		p = static.pool(t, PoolConfig{Seen: path})
@@ -81,6 +82,35 @@ func TestSeenIsNoLicence(t *testing.T) {
 	}
 }
 
+// TestAskedInTurn: who waits for another's question to the collector waits no longer than he wants, and who wants only what is known waits
+// for nobody.
+func TestAskedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		p, err := newPool(PoolConfig{Logger: slog.New(slog.DiscardHandler)}, func(context.Context, command) ([]byte, error) {
+			<-slow
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() { done <- p.scan(t.Context()) }()
+		synctest.Wait()
+		begun := time.Now()
+		if p.forewarning(demand{}) != "" || time.Since(begun) > 0 {
+			t.Error("a start waits for the collector")
+		}
+		if err := p.judge(t.Context(), demand{}); err != nil || time.Since(begun) != judgePatience {
+			t.Errorf("judged after %s: %v", time.Since(begun), err)
+		}
+		close(slow)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSeenFile has a file that is torn be begun anew, and one that cannot be read be an error.
 func TestSeenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seen.json")
@@ -97,6 +127,11 @@ func TestSeenFile(t *testing.T) {
 	m, err = openMemory(path, time.Hour)
 	if err != nil || len(m.kinds) != 1 || len(m.gone(captured(t, "idle"), time.Now())) != 0 {
 		t.Errorf("a busy machine is another than when it is idle: %v, %v", m, err)
+	}
+	fuller := captured(t, "busy")
+	fuller[0].set("TotalSlotDisk", int64(1<<20))
+	if len(m.gone(fuller, time.Now())) != 0 {
+		t.Error("a machine whose disk has filled is another")
 	}
 	if _, err := openMemory(t.TempDir(), time.Hour); err == nil {
 		t.Error("a directory is taken for a file")

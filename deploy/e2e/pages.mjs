@@ -97,7 +97,10 @@ export async function stop(page, hub) {
 // Nothing of the user's runs any more, of so many sessions, and the pages say so.
 export async function allStopped(page, hub, count) {
   await page.goto(`${hub}/services/slipway/`);
-  const states = await page.locator("#live table").first().locator(".state").allInnerTexts();
-  require(states.length === count && states.every((state) => state === "stopped"), `the sessions are ${states.join(", ")}`);
+  const states = () => page.locator("#live table").first().locator(".state").allInnerTexts();
+  await page.waitForFunction(
+    () => [...document.querySelector("#live table").querySelectorAll(".state")].every((state) => state.textContent.trim() === "stopped"),
+  );
+  require((await states()).length === count, `the sessions are ${(await states()).join(", ")}`);
   await shoot(page, "sessions");
 }

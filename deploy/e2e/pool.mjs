@@ -4,7 +4,7 @@ import { submit } from "./pages.mjs";
 
 const profile = 'input[name="profile"][value="pool"]';
 
-// Gives how many sessions there are now of the user's that were not there before.
+// Gives how many sessions of the user's there are now that were not there before. It is left to stop.
 export async function pooled(page, hub, user) {
   await page.goto(`${hub}/hub/spawn/${user}/far`);
   await page.waitForSelector(".slipway-form");
@@ -18,11 +18,11 @@ export async function pooled(page, hub, user) {
   await shoot(page, "pool-form");
   await submit(page);
   await page.waitForURL(/spawn-pending/);
-  const step = page.locator("#progress-message", { hasText: /Queued at/ });
+  const step = page.locator("#progress-message", { hasText: /Queued at|Runs on|Downloading|Starting JupyterLab/ }); // the pool may be quick
   await step.waitFor({ timeout: 2 * minutes });
   say(`  progress: ${await step.innerText()}`);
   await page.evaluate(() => document.getElementById("progress-details").setAttribute("open", ""));
-  await shoot(page, "pool-queued");
+  await shoot(page, "pool-progress");
   await page.goto(`${hub}/services/slipway/`);
   await page.click('#live a:has-text("far")');
   await page.waitForSelector("#state .running", { timeout: 2 * minutes });

@@ -111,7 +111,7 @@ func TestLimits(t *testing.T) {
 	o := newOverlay(t, "", base)
 	o.change(nasty)
 	b := packed(t, Config{Upper: o.upper, Marks: Trusted})
-	for name, l := range map[string]Limits{"entries": {Entries: 5}, "bytes": {Bytes: 1000}, "file": {File: 12 << 20}} {
+	for name, l := range map[string]Limits{"entries": {Entries: 5}, "bytes": {Bytes: 1000}, "sizes": {Sizes: 12 << 20}} {
 		_, err := Unpack(t.Context(), bytes.NewReader(b), Target{Dir: t.TempDir(), Limits: l})
 		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "freeze again") {
 			t.Errorf("%s: %v", name, err)
@@ -182,6 +182,27 @@ func TestContentsForNobody(t *testing.T) {
 	}
 }
 
+// TestManyHoles: a file that is one large hole costs nothing on its way, and many of them are as large as one.
+func TestManyHoles(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	contents := func(end byte) io.Reader {
+		return stream(func(s *sender) {
+			for i := range uint64(5) {
+				_ = s.numbers(frameContent, i+1, 1<<40)
+				_ = s.frame(end)
+			}
+			s.entry(entry{mode: unix.S_IFDIR | 0o755})
+			_ = s.frame(frameUp)
+		})
+	}
+	for end, refused := range map[byte]bool{frameKept: true, frameDropped: false} {
+		_, err := Unpack(t.Context(), contents(end), Target{Dir: t.TempDir()})
+		if refused != (errs.Is(err, errs.Invalid) && strings.Contains(err.Error(), "more than 4398 GB")) {
+			t.Errorf("%q: %v", end, err)
+		}
+	}
+}
+
 // TestManyLinks: names of files that have several are no way to fill the service's memory.
 func TestManyLinks(t *testing.T) {
 	testenv.Need(t, testenv.Root)
@@ -225,7 +246,7 @@ func FuzzUnpack(f *testing.F) {
 		must(t, os.Mkdir(dir, 0o700))
 		// Sums are right, or nothing behind them would be seen.
 		r := stream(func(s *sender) { s.write(data) })
-		_, err := Unpack(t.Context(), r, Target{Dir: dir, Limits: Limits{Entries: 100, Bytes: 1 << 20, File: 1 << 20}})
+		_, err := Unpack(t.Context(), r, Target{Dir: dir, Limits: Limits{Entries: 100, Bytes: 1 << 20, Sizes: 1 << 20}})
 		left, _ := os.ReadDir(dir)
 		if err != nil && len(left) > 0 || err == nil && len(left) != 1 {
 			t.Errorf("%v, and left is %v", err, left)

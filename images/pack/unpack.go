@@ -23,14 +23,14 @@ type Owner struct{ UID, GID uint32 }
 type Limits struct {
 	Entries int64 // 20 million
 	Bytes   int64 // of the stream, in which holes are nothing: 1 TiB
-	File    int64 // of one file, with its holes: 4 TiB
+	Sizes   int64 // of all files together, with their holes, which cost whoever freezes them: 4 TiB
 }
 
 func (l Limits) complete() Limits {
 	for _, f := range []struct {
 		limit *int64
 		value int64
-	}{{&l.Entries, 20e6}, {&l.Bytes, 1 << 40}, {&l.File, 1 << 42}} {
+	}{{&l.Entries, 20e6}, {&l.Bytes, 1 << 40}, {&l.Sizes, 1 << 42}} {
 		if *f.limit == 0 {
 			*f.limit = f.value
 		}
@@ -106,6 +106,7 @@ type unpacker struct {
 
 	heard  int64 // bytes of frames
 	staged int64 // contents that wait for their name, or have got one
+	sizes  int64 // of these
 
 	stage   *os.File
 	file    *os.File // the content that comes
@@ -230,9 +231,11 @@ func (u *unpacker) begin(f *fields) error {
 	switch {
 	case !f.done() || number <= u.last || u.tree > 0 && u.complete():
 		return damaged("a content out of order")
-	case int64(size) > u.t.Limits.File:
-		return errs.New(errs.Invalid, "the session's changes hold a file of %d bytes, at most %d travel", size, u.t.Limits.File).With("remove it and freeze again")
+	case int64(size) > u.t.Limits.Sizes-u.sizes:
+		return errs.New(errs.Invalid, "the session's changes hold files of more than %d GB, with their holes", u.t.Limits.Sizes/1e9).
+			With("remove what is large and has holes, and freeze again")
 	}
+	u.sizes += int64(size)
 	if u.staged++; u.staged > u.t.Limits.Entries {
 		return u.tooMany()
 	}
@@ -272,7 +275,7 @@ func (u *unpacker) kept(whole bool) error {
 	f := u.file
 	u.file = nil
 	if !whole {
-		u.staged--
+		u.staged, u.sizes = u.staged-1, u.sizes-u.size
 		return errors.Join(f.Close(), unix.Unlinkat(int(u.stage.Fd()), contentName(u.number), 0))
 	}
 	return full(errors.Join(f.Truncate(u.size), f.Close()))

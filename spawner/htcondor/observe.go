@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"slipway/spawner"
 )
@@ -50,7 +51,7 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	if err != nil {
 		return spawner.Observation{}, err
 	}
-	jobs, begun, err := b.queue.of(ctx, id, b.due(rec, since(b.cfg.PollEvery)))
+	jobs, begun, err := b.queue.of(ctx, id, b.due(rec, b.recently()))
 	if err != nil {
 		return spawner.Observation{}, err
 	}
@@ -65,6 +66,12 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 		return b.missed(ctx, rec, begun)
 	}
 	return b.rests(id, rec, known), nil
+}
+
+// recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is, the next may begin at
+// once: nobody waits for longer than a look takes.
+func (b *Backend) recently() time.Time {
+	return since(max(b.cfg.PollEvery, (lookFactor+2)*b.queue.cost()))
 }
 
 // current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the first.
@@ -115,7 +122,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 	if err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 	}
-	snap, err := b.queue.since(ctx, since(b.cfg.PollEvery))
+	snap, err := b.queue.since(ctx, b.recently())
 	if err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 	}

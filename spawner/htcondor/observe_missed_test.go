@@ -1,6 +1,7 @@
 package htcondor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -85,6 +86,41 @@ func TestVanished(t *testing.T) {
 		if o := looks(t, b, lost, 2*b.cfg.PollEvery); o.Existence != spawner.Exited || o.Reason == "" || o.Remedy == "" {
 			t.Errorf("in the end it shows %+v", o)
 		}
+	})
+}
+
+// TestMissedIsWatched: who looks only when he is woken learns what became of a job that is missed, and is not woken for it any more then.
+func TestMissedIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedd()
+		b, launch := slowly(t, s)
+		l := launch(1)
+		must(t, b.Start(t.Context(), l))
+		var last spawner.Observation
+		woken := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- b.Watch(ctx, func(id spawner.ID) {
+				woken++
+				last = looks(t, b, id, 0)
+			})
+		}()
+		time.Sleep(time.Minute)
+		s.vanish(func(int) bool { return true })
+		time.Sleep(4 * b.cfg.PollEvery)
+		synctest.Wait()
+		if last.Existence != spawner.Exited || !strings.Contains(last.Reason, "by hand") {
+			t.Errorf("woken %d times, it shows %+v", woken, last)
+		}
+		before := woken
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if woken > before {
+			t.Errorf("woken %d times more", woken-before)
+		}
+		cancel()
+		must(t, <-done)
 	})
 }
 

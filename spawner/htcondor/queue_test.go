@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/spawner"
 )
 
 // TestLooksRest: between two looks there is a rest, also for who must know it anew, and a longer one after a long look.
@@ -54,6 +56,26 @@ func TestLooksRest(t *testing.T) {
 		wg.Wait()
 		if len(begun) != before+1 {
 			t.Errorf("%d looks", len(begun)-before)
+		}
+	})
+}
+
+// TestSlowLooks: who wants to see what there is waits for no more than a look, however slow the queue is.
+func TestSlowLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = 9 * time.Second
+		b := inMemory(t, Config{Dir: "/d", PollEvery: 5 * time.Second}, nil)
+		b.queue = newQueue(func(context.Context) ([]job, error) {
+			time.Sleep(took)
+			return []job{{ID: "j-1", Status: idle}}, nil
+		}, lookRest)
+		for range 200 {
+			begun := time.Now()
+			o, err := b.Observe(t.Context(), "j-1")
+			if err != nil || o.Existence != spawner.Queued || time.Since(begun) > took {
+				t.Fatalf("%+v, %v after %v", o, err, time.Since(begun))
+			}
+			time.Sleep(700 * time.Millisecond)
 		}
 	})
 }

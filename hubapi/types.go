@@ -72,6 +72,8 @@ type Workload struct {
 	GPU     string     `json:"gpu"`     // what it asks for of a GPU; "none": nothing
 	Slice   *Slice     `json:"slice"`   // what it holds of one; null: nothing
 	Host    string     `json:"host"`    // where a batch system runs it, or ran it last; empty: nowhere, or on the service's own host
+	// Evictions is how often a batch system took its place away since its start was asked for: each time it began anew.
+	Evictions int `json:"evictions"`
 }
 
 // Queue is where a workload stands in line for room.

@@ -14,7 +14,7 @@ func (s *Server) wire(w spawner.Workload) hubapi.Workload {
 	out := hubapi.Workload{
 		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
 		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
-		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: queue.String(), Host: w.Host,
+		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: queue.String(), Host: w.Host, Evictions: w.Evictions,
 		GPU: w.Spec.GPU.String(), Slice: s.wireHeld(w),
 	}
 	if queue.Place == 0 { // it waits elsewhere, or not at all

@@ -118,6 +118,9 @@ func pairsOf(w hubapi.Workload) [][2]string {
 		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
 		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", w.Memory},
 	}
+	if w.Evictions > 0 {
+		pairs = append(pairs, [2]string{"evicted", fmt.Sprintf("%dx: it began anew each time", w.Evictions)})
+	}
 	pairs = append(pairs, slicePairs(w)...)
 	if o := w.Outcome; o != nil {
 		pairs = append(pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...)

@@ -75,7 +75,10 @@ class Stops:
 
 @dataclass(frozen=True)
 class Workload:
-    """What sessions and jobs have in common: ``gpu`` is what it asks for, ``slice`` what it holds."""
+    """What sessions and jobs have in common: ``gpu`` is what it asks for, ``slice`` what it holds.
+
+    It began anew ``evictions`` times because a batch system had taken its place away.
+    """
 
     id: str
     kind: str = ""
@@ -96,6 +99,7 @@ class Workload:
     gpu: str = ""
     slice: Slice | None = None
     host: str = ""
+    evictions: int = 0
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,7 @@ def _workload(doc: JSON) -> dict[str, Any]:
     return {
         **{key: text(doc, key) for key in keys},
         "cpus": number(doc, "cpus"),
+        "evictions": whole(doc, "evictions") or 0,
         "queue": Queue.from_json(queue) if isinstance(queue, Mapping) else None,
         "outcome": Outcome.from_json(outcome) if isinstance(outcome, Mapping) else None,
         "slice": Slice.from_json(held) if isinstance(held, Mapping) else None,

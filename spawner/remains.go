@@ -209,7 +209,7 @@ func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 	if out.Remedy != "" {
 		out.Remedy += ", then start it again: "
 	}
-	out.Remedy += "nothing is lost yet, and the next start tries again, unless you tick “Start fresh”, which discards it"
+	out.Remedy += "nothing is lost yet, and the next start tries again; “Start fresh” discards all that you have changed"
 	return m.changeLocked(ctx, now, func(e *entry) {
 		e.Unkept, e.keeping = why.Error(), attempts{}
 		e.finish(out)

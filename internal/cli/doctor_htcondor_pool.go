@@ -233,7 +233,7 @@ func judgeWorkers(ads []byte) error {
 		return errs.New(errs.Missing, "on %d of %d workers users may make no user namespaces: nothing of Slipway starts there", len(fixed), len(all)).
 			With("allow them there: sysctl user.max_user_namespaces=65536, and kernel.unprivileged_userns_clone=1 where that exists")
 	}
-	return goodWord(fmt.Sprintf("Apptainer and user namespaces on all %d", len(all)))
+	return goodWord(fmt.Sprintf("Apptainer and user namespaces on %d of %d", len(all), len(all)))
 }
 
 func no(b *bool) bool { return b != nil && !*b }

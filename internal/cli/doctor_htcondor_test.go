@@ -24,7 +24,7 @@ func says(err error, want string) bool {
 func TestJudgeWorkers(t *testing.T) {
 	const good, bare, fixed = `{"Machine": "wn0", "HasSingularity": true, "HasUserNamespaces": true}`, `{"Machine": "wn1"}`, `{"HasSingularity": true, "SingularityUserNamespaces": false}`
 	for name, tc := range map[string]struct{ ads, want string }{
-		"all fit":       {"[" + good + "," + good + "," + `{"HasSingularity": true}` + "]", "ok: Apptainer and user namespaces on all 2"},
+		"all fit":       {"[" + good + "," + good + "," + `{"HasSingularity": true}` + "]", "ok: Apptainer and user namespaces on 2 of 2"},
 		"no slots":      {"", "the pool has no workers"},
 		"none of it":    {"[]", "the pool has no workers"},
 		"no Apptainer":  {"[" + good + "," + bare + "," + bare + "]", "1 of 2 workers have no Apptainer"},

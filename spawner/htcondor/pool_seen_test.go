@@ -157,3 +157,22 @@ func TestArchitectureAtSubmit(t *testing.T) {
 		}
 	}
 }
+
+// TestForewarned has a user be told at the start that what she asked for is not there.
+func TestForewarned(t *testing.T) {
+	p := (&fakePool{name: "idle"}).pool(t, PoolConfig{Elastic: true})
+	if err := p.scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &Backend{cfg: Config{Pool: p}}
+	for request, want := range map[string]string{
+		"any": "", "any,memory>=500G": "HTCondor: no worker of now can take it, and none of the last that were seen could: it waits for others to come",
+	} {
+		told := ""
+		l := spawner.Launch{Report: func(text string, _ int) { told = text }}
+		l.Spec.Resources, l.Spec.GPU = spawner.Resources{CPUs: 1, Memory: 1 << 20}, asked(t, request)
+		if b.forewarn(l, record{}); told != want {
+			t.Errorf("%s: %q, want %q", request, told, want)
+		}
+	}
+}

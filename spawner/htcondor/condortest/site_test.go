@@ -77,8 +77,10 @@ func TestServiceKey(t *testing.T) {
 	if owner := j.attribute(t, "Owner"); owner != "kay" {
 		t.Errorf("the job is %q's", owner)
 	}
-	if out, err := as("condor_qedit", j.id, "SlipwayId", `"other"`); err == nil {
-		t.Errorf("its owner changes the job's id: %s", out)
+	for _, name := range []string{"SlipwayId", "SlipwayMark", "SlipwayPoint"} {
+		if out, err := as("condor_qedit", j.id, name, `"other"`); err == nil {
+			t.Errorf("its owner changes the job's %s: %s", name, out)
+		}
 	}
 	if out, err := as("condor_qedit", j.id, "JobPrio", "3"); err != nil {
 		t.Errorf("its owner changes nothing else: %v: %s", err, out)

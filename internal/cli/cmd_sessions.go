@@ -76,8 +76,10 @@ func remark(w hubapi.Workload) string {
 	switch {
 	case w.Waiting != "":
 		return w.Waiting
-	case w.Outcome != nil && (w.Outcome.Failed || w.Outcome.Expired):
+	case w.Outcome != nil && w.Outcome.Failed:
 		return w.Outcome.Reason
+	case w.Outcome != nil && w.Outcome.Expired:
+		return w.Outcome.Reason + "; " + keptWords
 	case w.Phase == "stopped" && w.Kind != "job" && w.Up != nil:
 		return keptWords
 	default:

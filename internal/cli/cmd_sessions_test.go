@@ -22,3 +22,17 @@ func TestSessionRemark(t *testing.T) {
 		}
 	}
 }
+
+// TestRemarkOfAnEnd: why a session ended, and what has become of its changes.
+func TestRemarkOfAnEnd(t *testing.T) {
+	up := time.Unix(1, 0)
+	for want, o := range map[string]hubapi.Outcome{
+		"stopped by Slipway: not opened by anybody for 20 min; changes are kept": {Expired: true, Reason: "stopped by Slipway: not opened by anybody for 20 min"},
+		"stopped by Slipway: idle; it has not come back":                         {Expired: true, Failed: true, Reason: "stopped by Slipway: idle; it has not come back"},
+		"changes are kept": {Canceled: true, Reason: "stopped by its owner"},
+	} {
+		if got := remark(hubapi.Workload{Kind: "lab", Phase: "stopped", Up: &up, Outcome: &o}); got != want {
+			t.Errorf("%+v: %q", o, got)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func TestScanPages(t *testing.T) {
 		"scans/scan-1?state=canceled":          {200, []string{"No points are canceled now."}, 0},
 		"scans/scan-1?state=odd":               {422, []string{"running, done, failed or canceled"}, 0},
 		"scans/scan-1?leaf=x":                  {422, nil, 0},
-		"scans/scan-1/cancel":                  {200, []string{"Cancel train?", "Cancelled: 2 points that wait, 1 point that runs."}, 0},
+		"scans/scan-1/cancel":                  {200, []string{"Cancel train?", "This cancels 2 points that wait and 1 point that runs."}, 0},
 		"scans/scan-1/explode":                 {404, nil, 0},
 		"scans/scan-2":                         {404, nil, 0},
 		"scans/scan-1/why":                     {200, []string{"no slot has j-0", "Cpus &gt;= 2"}, 2},

@@ -23,13 +23,13 @@ func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (kno
 	switch verb {
 	case "cancel":
 		a.Question, a.Yes = "Cancel "+s.Title()+"?", "Cancel them all"
-		a.Text = "Cancelled: " + pointsThat(waiting, "waits", "wait") + ", " + pointsThat(running, "runs", "run") + ". What has ended stays as it is."
+		a.Text = "This cancels " + pointsThat(waiting, "waits", "wait") + " and " + pointsThat(running, "runs", "run") + ". What has ended stays as it is."
 	case "requeue":
 		a.Question, a.Yes = "Put what runs of "+s.Title()+" back in line?", "Put them back in line"
-		a.Text = "Ended, to begin anew when their turn comes: " + pointsThat(running, "runs", "run") + ". What they have not written to your home or elsewhere outside is lost."
+		a.Text = "This ends " + pointsThat(running, "runs", "run") + ", to begin anew when their turn comes. What they have not written to your home or elsewhere outside is lost."
 	case "discard":
 		a.Question, a.Yes = "Discard what has ended of "+s.Title()+"?", "Discard for good"
-		a.Text = "Removed for good, with their output and the files that they left: " + pointsThat(s.Points-waiting-running, "has ended", "have ended") + ". The others go on."
+		a.Text = "This removes the records, the output and the files of " + pointsThat(s.Points-waiting-running, "has ended", "have ended") + ". The others go on."
 	default:
 		return false, nil
 	}

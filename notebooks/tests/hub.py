@@ -8,12 +8,19 @@ from typing import Any
 import httpx
 from jupyterhub.app import JupyterHub
 from jupyterhub.proxy import Proxy
+from sqlalchemy import Engine, event
 from traitlets.config import Config
 
 from fake import TOKEN, FakeService
 from ports import free_port
 
 ADMIN = "admin-token-for-the-tests-0123456789"
+
+
+@event.listens_for(Engine, "connect")
+def leave_it_to_the_system(connection: Any, record: Any) -> None:
+    """No test cuts the power: what a Hub writes need not be on disk before it goes on."""
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 class NoProxy(Proxy):  # type: ignore[misc]

@@ -17,6 +17,9 @@ type Remote interface {
 	Judge(ctx context.Context, w Workload) error
 	// Why explains what a workload that is Queued or Held waits for.
 	Why(ctx context.Context, w Workload) (Explanation, error)
+	// Withdraw takes back a workload that has never begun to run there: what is left of it afterwards is nothing, or never runs. Who has
+	// begun, also if it is over, is left as it is, and the error is of kind errs.Conflict. Withdrawing what is not there is success.
+	Withdraw(ctx context.Context, id ID) error
 	// Remains gives what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
 	Remains(ctx context.Context, id ID) (Remains, error)
 }

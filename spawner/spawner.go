@@ -222,6 +222,8 @@ type Observation struct {
 	Tail      string // the last lines of what its first process printed; of Exited
 	Host      string // where it runs, or ran; empty: on this host, or it is not known
 	Detail    string // of Queued: what it waits for, in words; empty: nothing is known
+	// Returning says of Up that it has ended, and what it leaves is on its way back.
+	Returning bool
 	// Evicted says of Exited that a batch system took its place away: it may run again, elsewhere, and begins anew there.
 	Evicted bool
 }

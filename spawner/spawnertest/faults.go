@@ -20,13 +20,15 @@ const (
 	Stop    Op = "stop"
 	Remove  Op = "remove"
 	List    Op = "list"
-	Remains Op = "remains" // of a Pool
+	// Those of a Pool alone.
+	Remains  Op = "remains"
+	Withdraw Op = "withdraw"
 )
 
 // Step is the point within a call at which a fault strikes.
 type Step int
 
-// The steps. Check and Remains have only Before; Observe, Remove and List have no Halfway.
+// The steps. Check and Remains have only Before; Observe, Remove, Withdraw and List have no Halfway.
 const (
 	Before  Step = iota // nothing is done yet, and nothing is left
 	Halfway             // Start: it is created and does not run. Stop: it was asked to end and still runs

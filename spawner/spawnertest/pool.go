@@ -270,6 +270,21 @@ func (p *Pool) Stop(ctx context.Context, id spawner.ID, grace time.Duration) err
 	return p.trip(ctx, Stop, id, After)
 }
 
+// Withdraw takes a workload out of the queue that never ran.
+func (p *Pool) Withdraw(ctx context.Context, id spawner.ID) error {
+	p.note(Withdraw, id)
+	if err := p.trip(ctx, Withdraw, id, Before); err != nil {
+		return err
+	}
+	created := spawner.Observation{Existence: spawner.Created}
+	if p.Runs(id) > 0 {
+		return errs.New(errs.Conflict, "withdraw %s: it has begun", id)
+	}
+	p.move(id, spawner.Queued, created)
+	p.move(id, spawner.Held, created)
+	return p.trip(ctx, Withdraw, id, After)
+}
+
 // Remove removes a stopped workload, with all that came back of it.
 func (p *Pool) Remove(ctx context.Context, id spawner.ID) error {
 	if seen := p.look(id).Existence; seen == spawner.Queued || seen == spawner.Held {

@@ -26,6 +26,7 @@ func condorChecks(cfg config.Config, log *slog.Logger) []check {
 		{"HTCondor's commands", false, func(context.Context) error { return hasCondor(cfg.HTCondor.Bin) }},
 		{"HTCondor's access point", false, func(ctx context.Context) error { return accessPoint(ctx, cfg, log) }},
 		{"HTCondor's limits", true, func(ctx context.Context) error { return limitsFit(ctx, cfg.HTCondor) }},
+		{"HTCondor's shares", true, func(ctx context.Context) error { return sharesApart(ctx, cfg.HTCondor) }},
 		{"HTCondor's history", true, func(ctx context.Context) error { return historyKept(ctx, cfg.HTCondor.Bin) }},
 		{"HTCondor's encryption", true, func(ctx context.Context) error { return encrypts(ctx, cfg.HTCondor.Bin) }},
 		{"HTCondor's accounts", true, func(ctx context.Context) error { return accountsFit(ctx, cfg, accountNumbers) }},

@@ -57,11 +57,34 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 			return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.jobs_per_user)", most, name, h.JobsPerUser).
 				With("set htcondor.jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
 		}
-		if text != "" && !(err == nil && most > 1e9) { // that is none
-			shown = append(shown, name+" "+text)
+		if text == "" || err == nil && most > 1e9 { // that is none
+			continue
 		}
+		if name == "MAX_JOBS_PER_OWNER" && h.Owner != "" {
+			text += " for all users together (htcondor.owner)"
+		}
+		shown = append(shown, name+" "+text)
 	}
 	return goodWord(strings.Join(shown, ", "))
+}
+
+// sharesApart looks whether the access point tells the users apart, whose jobs one account owns: by whom they name, where that is the
+// account which it knows as the service's.
+func sharesApart(ctx context.Context, h config.HTCondor) error {
+	if h.Owner == "" {
+		return nil
+	}
+	transforms, err := knob(ctx, h.Bin, "JOB_TRANSFORM_NAMES")
+	if err != nil || !strings.Contains(transforms, "SlipwayInteractive") && !strings.Contains(transforms, "SlipwayLimits") {
+		return err
+	}
+	owner, err := knob(ctx, h.Bin, "SLIPWAY_OWNER")
+	if err == nil && owner != h.Owner {
+		return errs.New(errs.Invalid, "all jobs are %s's (htcondor.owner), and SLIPWAY_OWNER of the access point is %q: all users' sessions have one "+
+			"limit and one share together", h.Owner, owner).
+			With("set SLIPWAY_OWNER = " + h.Owner + " on this host, as deploy/htcondor/10-access-point.conf says, and run condor_reconfig")
+	}
+	return err
 }
 
 // historyKept looks whether the access point keeps what has left the queue: by that a job whose end was missed is told apart from one

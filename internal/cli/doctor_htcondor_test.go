@@ -77,6 +77,30 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
+// TestSharesApart looks whether an access point counts for each user what one account owns.
+func TestSharesApart(t *testing.T) {
+	const transforms = "case $1 in JOB_TRANSFORM_NAMES) echo Site SlipwayInteractive ;; SLIPWAY_OWNER) "
+	for name, tc := range map[string]struct{ owner, script, want string }{
+		"each her own":     {"", "exit 2", "ok: "},
+		"told":             {"slipway", transforms + "echo slipway ;; esac", "ok: "},
+		"not told":         {"slipway", transforms + "echo ;; esac", `SLIPWAY_OWNER of the access point is "": all users' sessions have one limit`},
+		"another":          {"slipway", transforms + "echo condor ;; esac", `SLIPWAY_OWNER of the access point is "condor"`},
+		"nothing is moved": {"slipway", `echo "Not defined: $1" >&2; exit 1`, "ok: "},
+		"broken":           {"slipway", "echo no configuration >&2; exit 2", "no configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := config.HTCondor{Bin: condorBin(t, "condor_config_val", tc.script), Owner: tc.owner, JobsPerUser: 2000}
+			if err := sharesApart(t.Context(), h); !says(err, tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+	h := config.HTCondor{Bin: condorBin(t, "condor_config_val", "case $1 in *OWNER) echo 9000 ;; *) exit 1 ;; esac"), Owner: "slipway", JobsPerUser: 2000}
+	if err := limitsFit(t.Context(), h); !says(err, "ok: MAX_JOBS_PER_OWNER 9000 for all users together (htcondor.owner)") {
+		t.Error(err)
+	}
+}
+
 // TestAccountsFit compares homes with the host's accounts.
 func TestAccountsFit(t *testing.T) {
 	homes := t.TempDir()

@@ -10,7 +10,7 @@ import (
 
 // uids are the users of these tests.
 var uids = map[string]int{
-	"alice": 41234, "fay": 41301, "gil": 41302, "gus": 41303, "kay": 41304, "lea": 41305, "ole": 41306, "sid": 41307, "sue": 41308,
+	"alice": 41234, "fay": 41301, "gil": 41302, "gus": 41303, "kay": 41304, "lea": 41305, "ole": 41306, "sid": 41307, "slip": 41309, "sue": 41308,
 }
 
 // job is a cluster of a user's, in a directory of her own.

@@ -13,12 +13,12 @@ import (
 var site = Shared{Options: Options{
 	CPUs: 4,
 	Config: "MEMORY = 16384\n" + siteFiles("10-access-point", "11-interactive-access-point", "12-limits-access-point", "21-interactive-manager",
-		"22-limits-manager", "31-interactive-worker") + "MAX_JOBS_PER_SUBMISSION = 20\nCLAIM_WORKLIFE = 0\n",
+		"22-limits-manager", "31-interactive-worker") + "MAX_JOBS_PER_SUBMISSION = 20\nCLAIM_WORKLIFE = 0\nSLIPWAY_OWNER = slip\n",
 	Workers: []Worker{{
 		Name: "gpus", CPUs: 12, Shared: true,
 		Config: "GPU_DISCOVERY_EXTRA = -simulate:2,1,6,1\n" + siteFiles("31-interactive-worker", "41-gpus-worker", "42-gpus-shared-worker", "43-gpus-mps-worker"),
 		Binds:  []string{siteDir() + "/libexec:/usr/local/libexec/slipway:ro", here("testdata/nvidia-cuda-mps-control") + ":/usr/local/bin/nvidia-cuda-mps-control:ro"},
-	}},
+	}, {Name: "people", CPUs: 6, Config: siteFiles("31-interactive-worker")}},
 }}
 
 func siteDir() string { return here("../../../deploy/htcondor") }
@@ -164,6 +164,37 @@ func TestLimits(t *testing.T) {
 	})
 	if n := j.running(t); n != 4 {
 		t.Errorf("%d sessions of one user run", n)
+	}
+}
+
+// TestOneOwner: where one account owns the jobs of all users, each of them has a limit and a share of her own. Nobody else counts for
+// whom she likes.
+func TestOneOwner(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	jobs, wanted := map[string]*job{}, map[string]int{"uma": 5, "una": 1}
+	for user, count := range wanted {
+		jobs[user] = newJob(t, p, "slip", "exec sleep 600")
+		jobs[user].submit(t, count, append(interactive(), "accounting_group_user = "+user, on("people"))...)
+	}
+	jobs["uma"].runs(t, 4)
+	jobs["una"].runs(t, 1)
+	Await(t, "the fifth of one user is told why", func() bool {
+		return strings.Contains(jobs["uma"].attribute(t, "LastRejMatchReason"), "concurrency limit sessions_of_user.uma")
+	})
+	Await(t, "each has a share of her own", func() bool {
+		shares := p.Admin(t, "condor_status", "-any", "-constraint", `MyType == "Accounting"`, "-af", "Name", "ResourcesUsed")
+		return strings.Contains(shares, "interactive.uma@"+Domain+" 4\n") && strings.Contains(shares, "interactive.una@"+Domain+" 1\n")
+	})
+	batch := newJob(t, p, "slip", "true")
+	batch.submit(t, 1, "accounting_group_user = una", "hold = true")
+	if got := batch.attribute(t, "AccountingGroup"); got != "una" {
+		t.Errorf("another job of hers counts for %q", got)
+	}
+	liar := newJob(t, p, "lea", "true")
+	liar.submit(t, 1, append(interactive(), "accounting_group_user = uma", "hold = true")...)
+	if got := liar.attribute(t, "AccountingGroup") + " " + liar.attribute(t, "ConcurrencyLimits"); got != "interactive.lea sessions_of_user.lea,sessions_of_source.demo_site_1" {
+		t.Errorf("a session that says it is another's counts for %q", got)
 	}
 }
 

@@ -29,6 +29,7 @@ type schedd struct {
 	order   []string
 	calls   []command
 	refuse  func(rows []string) error // a submission, before it is taken
+	before  func(c command)           // something else happens first
 	after   func(c command) error     // the answer, after it was done
 	down    bool
 }
@@ -41,6 +42,9 @@ func (s *schedd) run(_ context.Context, c command) ([]byte, error) {
 	s.calls = append(s.calls, c)
 	if s.down && c.name != "condor_token_create" {
 		return nil, errs.New(errs.Unavailable, "HTCondor's queue does not answer")
+	}
+	if s.before != nil {
+		s.before(c)
 	}
 	out, err := s.doLocked(c)
 	if err == nil && s.after != nil {
@@ -56,7 +60,14 @@ func (s *schedd) doLocked(c command) (string, error) {
 	case "condor_submit":
 		return s.submitLocked(filepath.Base(c.tokens), c.input)
 	case "condor_rm":
-		for _, name := range c.args {
+		names, unbegun := c.args, len(c.args) == 2 && c.args[0] == "-constraint"
+		if unbegun {
+			names = strings.Split(strings.Split(c.args[1], `"`)[3], ",")
+		}
+		for _, name := range names {
+			if unbegun && strings.Contains(s.jobs[name], "NumShadowStarts") {
+				continue
+			}
 			if text, ok := s.jobs[name]; ok {
 				s.past[name] = strings.Replace(text, `"JobStatus":1`, `"JobStatus":3`, 1)
 			}

@@ -37,7 +37,7 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 	if !slices.ContainsFunc(jobs, job.live) {
 		return nil
 	}
-	if err := b.expel(ctx, id, jobs, job.live); err != nil {
+	if _, err := b.expel(ctx, id, jobs, job.live, false); err != nil {
 		return err
 	}
 	b.queue.forget(id)
@@ -97,47 +97,58 @@ func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
 
 // clear takes all jobs of a workload out of the queue.
 func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []job) error {
-	return b.expel(ctx, id, jobs, func(job) bool { return true })
+	_, err := b.expel(ctx, id, jobs, func(job) bool { return true }, false)
+	return err
 }
 
-// expel removes jobs and waits until none of the workload's is left of which left says that it is.
-func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool) error {
+// expel removes jobs and waits until none of the workload's is left of which left says that it is; unbegun: only those that have not begun
+// when HTCondor comes to them. It gives the jobs that are left.
+func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool) ([]job, error) {
 	for asked := map[string]bool{}; slices.ContainsFunc(jobs, left); {
 		for _, j := range jobs {
 			if !left(j) || asked[j.name()] || j.Status == removed {
 				continue
 			}
-			if _, err := b.removals.join(ctx, removal{j.Login, j.name()}); err != nil {
-				return err
+			if _, err := b.removals.join(ctx, removal{removalKey{j.Login, unbegun}, j.name()}); err != nil {
+				return nil, err
 			}
 			asked[j.name()] = true
 		}
 		again, _, err := b.queue.of(ctx, id, time.Now())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if jobs = again; slices.ContainsFunc(jobs, left) && !pause(ctx, max(stopLook, b.queue.cost())) {
-			return errs.New(errs.Unavailable, "HTCondor has not let go of the job yet: %w", ctx.Err())
+			return nil, errs.New(errs.Unavailable, "HTCondor has not let go of the job yet: %w", ctx.Err())
 		}
 	}
-	return nil
+	return jobs, nil
 }
 
-// removal is a job to be removed, and whose it is.
-type removal struct{ login, job string }
+// removal is a job to be removed.
+type removal struct {
+	removalKey
+	job string
+}
+
+// removalKey is what removals share that one command does.
+type removalKey struct {
+	login   string // whose the jobs are
+	unbegun bool   // only those of them that have not begun
+}
 
 // mostRemoved is how many jobs one command names.
 const mostRemoved = 1000
 
 // rm removes all jobs that have gathered, those of one account by one command.
 func (b *Backend) rm(ctx context.Context, all []*wish[removal]) {
-	groups := map[string][]*wish[removal]{}
+	groups := map[removalKey][]*wish[removal]{}
 	for _, w := range all {
-		groups[w.what.login] = append(groups[w.what.login], w)
+		groups[w.what.removalKey] = append(groups[w.what.removalKey], w)
 	}
-	for login, group := range groups {
+	for key, group := range groups {
 		for some := range slices.Chunk(group, mostRemoved) {
-			err := b.rmSome(ctx, login, some)
+			err := b.rmSome(ctx, key, some)
 			for _, w := range some {
 				w.err = err
 			}
@@ -145,9 +156,9 @@ func (b *Backend) rm(ctx context.Context, all []*wish[removal]) {
 	}
 }
 
-// rmSome removes jobs of one account. That one is not there any more is no error: who waits for it sees so.
-func (b *Backend) rmSome(ctx context.Context, login string, some []*wish[removal]) error {
-	dir, err := b.tokens.of(ctx, login)
+// rmSome removes jobs of one account. That one is not there any more, or has begun, is no error: who waits for it sees so.
+func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*wish[removal]) error {
+	dir, err := b.tokens.of(ctx, key.login)
 	if err != nil {
 		return err
 	}
@@ -155,10 +166,21 @@ func (b *Backend) rmSome(ctx context.Context, login string, some []*wish[removal
 	for i, w := range some {
 		args[i] = w.what.job
 	}
+	if key.unbegun {
+		args = []string{"-constraint", unbegunOf(args)}
+	}
 	_, err = b.run(ctx, command{name: "condor_rm", args: args, tokens: dir})
-	b.tokens.refused(login, err)
-	if f, ok := asFailure(err); ok && f.Code > 0 && strings.Contains(f.Stderr, "not found") {
+	b.tokens.refused(key.login, err)
+	if f, ok := asFailure(err); ok && f.Code > 0 && (strings.Contains(f.Stderr, "not found") || key.unbegun && strings.Contains(f.Stderr, noneFits)) {
 		return nil
 	}
 	return err
+}
+
+// noneFits is what condor_rm says when there is no job that fulfils its constraint.
+const noneFits = "matching constraint"
+
+// unbegunOf asks for those of some jobs that have not begun.
+func unbegunOf(names []string) string {
+	return fmt.Sprintf(`(NumShadowStarts ?: 0) == 0 && stringListMember(strcat(ClusterId, ".", ProcId), "%s")`, strings.Join(names, ","))
 }

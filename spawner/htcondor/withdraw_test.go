@@ -1,0 +1,67 @@
+package htcondor
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// TestWithdraw: what waits is taken back; what has begun since it was last seen is not, nor what is over.
+func TestWithdraw(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	waits, runs := launch(1), launch(2)
+	for _, l := range []spawner.Launch{waits, runs} {
+		must(t, b.Start(t.Context(), l))
+	}
+	s.mu.Lock()
+	s.before = func(c command) { // between the look and the removal
+		if c.name == "condor_rm" {
+			s.jobs["2.0"] = strings.Replace(s.jobs["2.0"], `"JobStatus":1`, `"JobStatus":2,"NumShadowStarts":1`, 1)
+		}
+	}
+	s.mu.Unlock()
+	must(t, b.Withdraw(t.Context(), waits.ID))
+	must(t, b.Withdraw(t.Context(), waits.ID))
+	s.is("2.0", `"JobStatus":2,"NumShadowStarts":1`, `"JobStatus":1`)
+	for range 2 {
+		if err := b.Withdraw(t.Context(), runs.ID); !errs.Is(err, errs.Conflict) {
+			t.Errorf("what has begun: %v", err)
+		}
+	}
+	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.shelf.has(runs.ID) || b.shelf.has(waits.ID) {
+		t.Errorf("in the queue: %q", got)
+	}
+	s.vanish(never)
+	if err := b.Withdraw(t.Context(), runs.ID); !errs.Is(err, errs.Conflict) {
+		t.Errorf("what has left the queue: %v", err)
+	}
+}
+
+// TestRealWithdraw: the schedd takes back what waits and leaves what runs, also where the service takes it for waiting.
+func TestRealWithdraw(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.backend(t)
+	large := w.launch(t)
+	large.Spec.Resources.CPUs = 1000
+	runs := begin(t, b, w.launch(t))
+	must(t, b.Start(t.Context(), large))
+	await(t, b, runs.ID, spawner.Up)
+	for _, id := range []spawner.ID{large.ID, large.ID, "j-0"} {
+		must(t, b.Withdraw(t.Context(), id))
+		if o, err := b.Observe(t.Context(), id); err != nil || o.Existence != spawner.Absent {
+			t.Errorf("%s: %+v, %v", id, o, err)
+		}
+	}
+	if err := b.Withdraw(t.Context(), runs.ID); !errs.Is(err, errs.Conflict) {
+		t.Errorf("what runs: %v", err)
+	}
+	_, err := b.removals.join(t.Context(), removal{removalKey{"alice", true}, jobOf(t, b, runs.ID)}) // by a look of before it ran
+	must(t, err)
+	if o := await(t, b, runs.ID, spawner.Up, spawner.Exited); o.Existence != spawner.Up {
+		t.Errorf("what runs shows %+v", o)
+	}
+}

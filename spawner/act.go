@@ -49,6 +49,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.abortable(ctx, e, m.save)
 	case Requeue:
 		return m.requeue(ctx, e)
+	case Resume:
+		return m.resume(ctx, e)
 	case Settle:
 		return m.settle(ctx, e, o)
 	case Sweep:
@@ -83,6 +85,9 @@ const backendPatience = time.Minute
 const lookAgain = 20 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
+	if r, ok := m.backend(e.Backend).(Remote); ok && e.withdrawing() {
+		return m.withdraw(ctx, e, r)
+	}
 	if m.partsByItself(ctx, e) {
 		return nil
 	}
@@ -221,7 +226,7 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	lost := e.lostAll()
 	changed, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.started, e.status, e.secrets, e.Sealed = Stopped, false, control.Status{}, nil, nil
-		e.Slice, e.Lender, e.Moving = nil, "", false
+		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
 			out := canceled(*e)
 			out.At, e.Outcome = time.Now(), &out

@@ -289,6 +289,14 @@ func TestHeldByTheBatchSystem(t *testing.T) {
 		if w = s.reach(job.ID, spawner.Running); w.Moves != 1 {
 			t.Errorf("%d moves", w.Moves)
 		}
+		s.pool.Fill(true)
+		if _, err := s.Requeue(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if w, _ = s.Get(t.Context(), alice, job.ID); w.Phase != spawner.Starting || w.Host != "" {
+			t.Errorf("it is %s, on %q", w.Phase, w.Host)
+		}
 	})(t)
 }
 

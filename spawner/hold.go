@@ -14,10 +14,8 @@ func (m *Manager) Hold(ctx context.Context, c Caller, id ID) (Workload, error) {
 			return nil
 		case e.Phase == Pending || e.Phase == Leased:
 			return m.holdLocked(ctx, e)
-		case e.waitsElsewhere():
-			return m.moveLocked(ctx, e, "Its owner has it wait: it is taken back from "+e.Backend, func(e *entry) { e.Held = true })
 		case e.Remote && e.Phase == Starting && e.seen.Existence != Up && e.seen.Existence != Exited:
-			return errs.New(errs.Unavailable, "job %s is just being submitted to %s", id, e.Backend).With("try again in a few seconds")
+			return m.withdrawLocked(ctx, e)
 		default:
 			return errs.New(errs.Conflict, "job %s is %s: one that has begun cannot be held", id, e.Phase).
 				With("requeue it to have it begin anew later, or cancel it")
@@ -35,6 +33,43 @@ func (m *Manager) holdLocked(ctx context.Context, e *entry) error {
 	}
 	return err
 }
+
+// withdrawLocked has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since the last look, is seen
+// when that is done: as long as it may run on, it is the same run.
+func (m *Manager) withdrawLocked(ctx context.Context, e *entry) error {
+	return m.returnLocked(ctx, e, "Its owner has it wait: it is taken back from "+e.Backend, func(e *entry) { e.Held, e.Withdrawn = true, true })
+}
+
+// withdraw takes a job back from a Remote, unless it has begun there.
+func (m *Manager) withdraw(ctx context.Context, e entry, r Remote) error {
+	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	defer cancel()
+	if err := r.Withdraw(ctx, e.ID); errs.Is(err, errs.Conflict) {
+		return m.resume(ctx, e)
+	} else if err != nil {
+		return err
+	}
+	m.queue.addAfter(e.ID, lookAgain)
+	return nil
+}
+
+// resume lets a job go on that was to be taken back, and has begun.
+func (m *Manager) resume(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = Starting, false, false, false })
+	if err == nil {
+		m.noteLocked(now, Event{Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later"})
+	}
+	return err
+}
+
+// withdrawing reports whether a job is being taken back, and not ended for another reason.
+func (w Workload) withdrawing() bool { return w.Withdrawn && w.Want == WantRunning }
 
 // Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is asked for anew there.
 func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error) {

@@ -30,6 +30,7 @@ func TestHoldAndRelease(t *testing.T) {
 				if restarted {
 					s.restart()
 				}
+				s.reach(job.ID, spawner.Pending)
 				s.pool.Fill(false)
 				s.finish(first.ID)
 				time.Sleep(time.Hour)
@@ -67,7 +68,7 @@ func TestReleasedBeforeItIsBack(t *testing.T) {
 		s.pool.Fill(true)
 		job := s.submit(alice, poolJob())
 		time.Sleep(time.Minute)
-		s.pool.Inject(spawnertest.Fault{Op: spawnertest.Stop, Step: spawnertest.Before, Times: 3})
+		s.pool.Inject(spawnertest.Fault{Op: spawnertest.Withdraw, Step: spawnertest.Before, Times: 3})
 		if _, err := s.Hold(t.Context(), alice, job.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -77,6 +78,59 @@ func TestReleasedBeforeItIsBack(t *testing.T) {
 		}
 		s.pool.Fill(false)
 		s.finish(job.ID)
+	})(t)
+}
+
+// TestHoldMeetsItsStart: a job that is to be held, and has begun since the last look at it, is not ended, and so does not run twice.
+func TestHoldMeetsItsStart(t *testing.T) {
+	for name, ends := range map[string]bool{"runs": false, "has ended": true} {
+		t.Run(name, inPool(func(t *testing.T, s *distant) {
+			s.pool.Fill(true)
+			job := s.submit(alice, poolJob())
+			time.Sleep(time.Minute)
+			s.pool.Inject(spawnertest.Fault{Op: spawnertest.Withdraw, Step: spawnertest.Before, Times: 2})
+			if w, err := s.Hold(t.Context(), alice, job.ID); err != nil || !w.Held {
+				t.Fatalf("%+v, %v", w, err)
+			}
+			s.pool.Dispatch(job.ID)
+			if ends {
+				s.crew.Hand(job.ID).Exit(0)
+			} else {
+				s.finish(job.ID)
+			}
+			job = s.reach(job.ID, spawner.Stopped)
+			if job.Moves != 0 || job.Held || job.Outcome.Failed || s.pool.Count(spawnertest.Start, job.ID) != 1 {
+				t.Errorf("it was started %d times, and is %+v", s.pool.Count(spawnertest.Start, job.ID), job)
+			}
+		}))
+	}
+}
+
+// TestHoldWhileItIsSubmitted: who has a job wait need not wait for a batch system that takes it, or takes nothing.
+func TestHoldWhileItIsSubmitted(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		mend := s.pool.Inject(spawnertest.Fault{Op: spawnertest.Start, Step: spawnertest.Before, Times: spawnertest.Always})
+		down := s.submit(alice, poolJob())
+		time.Sleep(time.Hour)
+		if w, err := s.Hold(t.Context(), alice, down.ID); err != nil || !w.Held {
+			t.Fatalf("%+v, %v", w, err)
+		}
+		s.reach(down.ID, spawner.Pending)
+		mend()
+		job := s.submit(alice, poolJob())
+		time.Sleep(500 * time.Millisecond) // it takes a second
+		if _, err := s.Hold(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []spawner.ID{job.ID, down.ID} {
+			if w := s.reach(id, spawner.Pending); !w.Held || s.pool.Runs(id) > 0 {
+				t.Errorf("%+v", w)
+			}
+			if _, err := s.Release(t.Context(), alice, id); err != nil {
+				t.Fatal(err)
+			}
+			s.finish(id)
+		}
 	})(t)
 }
 

@@ -68,10 +68,18 @@ func unusable(bad []BadPart) Outcome {
 // moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later. also is what else
 // changes of it; nil: nothing.
 func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
-	err := m.changeLocked(ctx, e, func(e *entry) {
-		if e.Phase, e.Moving, e.Moves = Stopping, true, e.Moves+1; also != nil {
+	return m.returnLocked(ctx, e, message, func(e *entry) {
+		if e.Moves++; also != nil {
 			also(e)
 		}
+	})
+}
+
+// returnLocked is moveLocked of what may be the same run afterwards.
+func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Phase, e.Moving = Stopping, true
+		also(e)
 	})
 	if err != nil {
 		return err
@@ -95,7 +103,10 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 	}
 	_, err := m.vacate(ctx, e, func(e *entry) {
 		e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-		e.collecting = time.Time{}
+		e.collecting, e.Host = time.Time{}, ""
+		if e.Withdrawn {
+			e.Withdrawn, e.Moves = false, e.Moves+1
+		}
 	})
 	return err
 }

@@ -23,6 +23,7 @@ const (
 	Cede    Action = "cede"    // a batch system took its place away: have what is left cleared, to go back in line
 	Save    Action = "save"    // it has ended on another host: bring here what came back of it, a session's changes above all
 	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
+	Resume  Action = "resume"  // it was to be taken back, and has begun: back to Starting
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
 	Sweep   Action = "sweep"   // have the backend remove what is left
 	Retire  Action = "retire"  // from Stopped or Pending to Removing
@@ -57,6 +58,8 @@ type situation struct {
 	evicted bool
 	// leaves says that the agent ends with its app, by itself.
 	leaves bool
+	// withdrawing says that a job is being taken back to be held, unless it has begun.
+	withdrawing bool
 	// held says that the owner of a job has it wait.
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
@@ -131,6 +134,8 @@ func stop(s situation) Action {
 	switch {
 	case s.seen == Unknown:
 		return Wait
+	case s.withdrawing && (s.seen == Up || s.seen == Exited && !s.evicted):
+		return Resume
 	case s.seen.alive():
 		return Kill
 	case s.toSave() && s.unkept:

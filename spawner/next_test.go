@@ -32,6 +32,10 @@ func everySituation(f func(situation)) {
 							}
 							if s.remote, s.saved, s.unkept, s.evicted, s.leaves = true, on(6), on(7), on(8), on(5); !s.evicted || seen == Exited {
 								f(s)
+								if s.job && s.moving && want == WantRunning {
+									s.withdrawing = true
+									f(s)
+								}
 							}
 						}
 					}
@@ -124,7 +128,11 @@ func (w *world) obey(a Action) bool {
 			w.want = WantStopped
 		}
 	case Kill:
-		w.seen, w.app = Exited, ""
+		if w.seen, w.app = Exited, ""; w.withdrawing {
+			w.seen = Created
+		}
+	case Resume:
+		w.phase, w.moving, w.withdrawing, w.held = Starting, false, false, false
 	case Sweep:
 		if w.remote && !w.job && w.seen == Exited && !w.saved && w.want != WantGone && w.phase != Removing {
 			w.lost = true
@@ -139,6 +147,7 @@ func (w *world) obey(a Action) bool {
 	case Recall:
 		w.phase, w.moving, w.recalled = Stopping, true, false
 	case Requeue:
+		w.withdrawing = false
 		w.phase, w.moving, w.leased, w.started, w.app = Pending, false, false, false, ""
 	case Settle:
 		w.phase, w.leased, w.moving = Stopped, false, false
@@ -264,6 +273,7 @@ func TestNext(t *testing.T) {
 		{"and is fetched before the next start", with(afar, func(s *situation) { s.phase, s.seen, s.unkept = Leased, Exited, true }), Save},
 		{"nobody wants it any more", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantGone, Stopping, Exited }), Sweep},
 		{"a queued job is taken back", with(afar, func(s *situation) { s.job, s.moving, s.phase, s.seen = true, true, Stopping, Queued }), Kill},
+		{"one that has begun meanwhile is not ended", with(afar, func(s *situation) { s.job, s.moving, s.withdrawing, s.phase = true, true, true, Stopping }), Resume},
 		{"a held job waits", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, held: true}, Wait},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
@@ -285,6 +295,12 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		a := next(s)
 		if a == Requeue && (!s.moving || s.want != WantRunning || s.phase != Stopping || s.job && s.seen != Absent) {
 			t.Errorf("%+v: put back in line", s)
+		}
+		if a == Resume && (s.want != WantRunning || s.phase != Stopping || s.seen != Up && s.seen != Exited) {
+			t.Errorf("%+v: goes on", s)
+		}
+		if s.withdrawing && s.phase == Stopping && s.seen == Exited && !s.evicted && a != Resume {
+			t.Errorf("%+v: %s, and so it would run twice", s, a)
 		}
 		if a == Leave && (!s.fault || s.want != WantRunning || s.app != control.Exited || s.phase != Starting && s.phase != Booting) {
 			t.Errorf("%+v: leaves its slice", s)

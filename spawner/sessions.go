@@ -220,6 +220,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
+		e.Host = ""
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {

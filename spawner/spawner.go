@@ -118,10 +118,12 @@ type Workload struct {
 	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
 	Point int    `json:"point,omitempty"` // its number in the scan, from 0
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
+	// Jobs: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 
 	// Of what runs on other hosts.
 	Remote    bool      `json:"remote,omitempty"`    // its backend is a Remote
-	Host      string    `json:"host,omitempty"`      // where it runs, or ran last
+	Host      string    `json:"host,omitempty"`      // where this start of it runs, or ran; empty: nowhere yet
 	Asked     time.Time `json:"asked,omitzero"`      // when its agent was asked to end; zero: it was not
 	From      string    `json:"from,omitempty"`      // sessions: the environment that this run, or the last one, was started from
 	Kept      string    `json:"kept,omitempty"`      // sessions: the environment that holds what it had changed when it last ended

@@ -164,6 +164,10 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
+	if e.seen.Returning { // for as long as the batch system brings it
+		m.queue.addAfter(e.ID, m.cfg.Interval)
+		return true
+	}
 	waits := m.inPhase(e) < m.askFor(e)
 	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()

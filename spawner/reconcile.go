@@ -80,7 +80,7 @@ func (m *Manager) situate(e entry, o Observation) situation {
 		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, withdrawing: e.withdrawing(), recalled: m.recalled(e),
 	}
 	limit, ok := m.limit(e)
-	s.overdue = ok && time.Since(m.phaseBegan(e)) >= limit
+	s.overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
 	s.expired = e.Phase == Running && e.due(time.Now())
 	return s
 }

@@ -56,6 +56,8 @@ func (m *Manager) Detail(w Workload) string {
 		return e.elsewhere()
 	case e.Remote && e.Phase == Stopping:
 		return e.wayHome()
+	case e.Remote && e.Phase.Active() && e.Phase != Pending && e.seen.Returning:
+		return e.onItsWay()
 	case e.Remote && e.Kind != Job && e.Phase == Running && e.status.State == "":
 		return "it runs on " + cmp.Or(e.Host, e.Backend) + ", which does not reach the service now"
 	default:
@@ -75,11 +77,22 @@ func (e *entry) elsewhere() string {
 	return verb + e.Backend + ": " + why
 }
 
+// onItsWay says what comes back of what has ended on another host.
+func (e *entry) onItsWay() string {
+	what := "what has been changed in it"
+	if e.Kind == Job {
+		what = "what it has left"
+	}
+	return "it has ended on " + cmp.Or(e.Host, e.Backend) + ", and " + what + " is on its way back"
+}
+
 // wayHome says what there is still to do with a workload that is ended on another host; empty: nothing that lasts.
 func (e *entry) wayHome() string {
 	switch {
 	case e.Want == WantGone || e.Moving && e.Kind == Job:
 		return ""
+	case e.seen.Returning:
+		return e.onItsWay()
 	case e.seen.Existence == Up && !e.Asked.IsZero():
 		return "it ends on " + cmp.Or(e.Host, e.Backend) + ", and brings back what it has"
 	case e.seen.Existence == Up:

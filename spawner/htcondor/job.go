@@ -178,6 +178,8 @@ func (j job) observation() spawner.Observation {
 		return spawner.Observation{Existence: spawner.Queued, Detail: j.waits()}
 	case held:
 		return j.onHold()
+	case transferring:
+		o.Returning = true
 	case completed:
 		o.Existence, o.ExitCode = spawner.Exited, int(j.ExitCode)
 		if j.BySignal {

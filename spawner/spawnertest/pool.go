@@ -25,7 +25,8 @@ var _ spawner.Remote = (*Pool)(nil)
 type hall struct {
 	mu     sync.Mutex // guards the fields below
 	full   bool
-	most   int // of one user; 0: not limited
+	slow   bool // what comes back takes until Arrive
+	most   int  // of one user; 0: not limited
 	hosts  int
 	refuse error
 	left   map[spawner.ID]*left
@@ -233,7 +234,27 @@ func (p *Pool) Evict(id spawner.ID, why string, kindly bool) {
 func (p *Pool) Exit(id spawner.ID, code int) {
 	host := p.look(id).Host
 	p.bring(id)
-	p.Die(id, spawner.Observation{ExitCode: code, Host: host})
+	p.hall.mu.Lock()
+	slow := p.slow
+	p.hall.mu.Unlock()
+	if !slow {
+		p.Die(id, spawner.Observation{ExitCode: code, Host: host})
+	} else if p.move(id, spawner.Up, spawner.Observation{Existence: spawner.Up, Host: host, Returning: true}) {
+		p.cfg.Ended(id)
+	}
+}
+
+// Linger has what is left by whoever ends from now on be on its way until Arrive. Whoever is stopped meanwhile loses it.
+func (p *Pool) Linger() {
+	p.hall.mu.Lock()
+	defer p.hall.mu.Unlock()
+	p.slow = true
+}
+
+// Arrive has what a workload has left be there, which has ended well.
+func (p *Pool) Arrive(id spawner.ID) {
+	o := p.look(id)
+	p.move(id, spawner.Up, spawner.Observation{Existence: spawner.Exited, Host: o.Host})
 }
 
 // bring has what an agent leaves come back.
@@ -257,7 +278,11 @@ func (p *Pool) Tear(id spawner.ID) {
 // Stop takes a workload out of the queue, or ends it where it runs: nothing comes back then.
 func (p *Pool) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
 	created := spawner.Observation{Existence: spawner.Created}
-	seen := p.look(id).Existence
+	o := p.look(id)
+	seen := o.Existence
+	if o.Returning {
+		p.drop(id)
+	}
 	if seen != spawner.Queued && seen != spawner.Held {
 		return p.Fake.Stop(ctx, id, grace)
 	}

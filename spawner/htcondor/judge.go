@@ -3,7 +3,6 @@ package htcondor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 
 	"slipway/internal/errs"
@@ -45,23 +44,18 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 // inLine adds to an explanation what only the queue knows of a job that machines could take: a limit of the site, or that it is not its
 // turn. What cannot be asked for is left out.
 func (b *Backend) inLine(ctx context.Context, rec record, e spawner.Explanation) spawner.Explanation {
-	name, reason, err := b.lastRefusal(ctx, rec)
-	if err != nil {
-		b.log.Warn("why a job waits is not known in full", "id", rec.ID, "error", err)
+	waiting := b.cfg.Pool.places.answered(ctx)
+	if waiting.err != nil {
 		return e
 	}
+	name, reason := waiting.value.of(rec.Job)
 	if limit, is := strings.CutPrefix(reason, "concurrency limit "); is {
 		limit = strings.TrimSuffix(limit, " reached")
 		e.Summary = limitWords(limit) + "; without that, " + e.Summary
 		e.Remedy = "wait until others of these have ended, or end one of yours"
 		return e
 	}
-	all, err := b.cfg.Pool.standings(ctx)
-	if err != nil {
-		b.log.Warn("where a job is in line is not known", "id", rec.ID, "error", err)
-		return e
-	}
-	if turn := all.turn(name); turn != "" {
+	if turn := b.cfg.Pool.standings.answered(ctx).value.turn(name); turn != "" {
 		e.Summary += "; " + turn
 	}
 	return e
@@ -77,41 +71,6 @@ func limitWords(limit string) string {
 	default:
 		return "a limit of the site is reached (" + limit + ")"
 	}
-}
-
-// lastRefusal gives for whom a job counts, and why no machine was found for it the last time. HTCondor says that of one of those jobs
-// that are alike.
-func (b *Backend) lastRefusal(ctx context.Context, rec record) (submitter, reason string, err error) {
-	const attributes = "User,AccountingGroup,AutoClusterId,LastRejMatchReason"
-	ask := func(which ...string) ([]*ad, error) {
-		out, err := b.run(ctx, command{name: "condor_q", args: append([]string{"-allusers", "-json", "-attributes", attributes}, which...)})
-		if err != nil {
-			return nil, err
-		}
-		return parseAds(out)
-	}
-	if rec.Job == "" { // it is not known by its number yet
-		return "", "", nil
-	}
-	ads, err := ask(rec.Job)
-	if err != nil || len(ads) == 0 {
-		return "", "", err
-	}
-	own := ads[0]
-	submitter = own.text("User")
-	if group := own.text("AccountingGroup"); group != "" {
-		_, domain, _ := strings.Cut(submitter, "@")
-		submitter = group + "@" + domain
-	}
-	if alike, ok := own.number("AutoClusterId"); ok && own.text("LastRejMatchReason") == "" {
-		if ads, err = ask("-limit", "1", "-constraint", fmt.Sprintf("AutoClusterId == %.0f && JobStatus == 1 && LastRejMatchReason isnt undefined", alike)); err != nil {
-			return "", "", err
-		}
-	}
-	if len(ads) > 0 {
-		reason = ads[0].text("LastRejMatchReason")
-	}
-	return submitter, clean(reason, mostReason), nil
 }
 
 // forewarn tells a user that what she has asked for waits for machines which are not there now.

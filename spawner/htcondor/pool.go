@@ -35,18 +35,26 @@ type Pool struct {
 	run runner
 	log *slog.Logger
 
-	asking chan struct{} // holds one who guards what follows: one question to the collector at a time, for which nobody waits for ever
-	slots  []slot
-	asked  time.Time // when they were asked for
-	failed error     // why they are not known since then; nil: they are
+	slots     question[[]slot]
+	standings question[standings]
+	places    question[places]
 
-	book   *history
-	memory *memory
+	book      *history
+	sightings *sightings
 
-	warning  sync.Mutex        // guards what follows
-	warned   time.Time         // the answer that it is made from
-	warnings map[string]string // of a demand, by its text: the points of a scan ask alike
+	weighing   sync.Mutex           // guards what follows
+	weighed    time.Time            // the answer by which it was judged
+	judgements map[string]judgement // of a demand, by its text: the points of a scan ask alike
 }
+
+// judgement is how the pool's slots stand to a demand.
+type judgement struct {
+	spawner.Explanation
+	can bool // it can be taken
+}
+
+// mostJudgements is how many judgements are kept.
+const mostJudgements = 1000
 
 // NewPool makes a Pool and reads its history. It asks nothing of HTCondor.
 func NewPool(cfg PoolConfig) (*Pool, error) {
@@ -66,20 +74,38 @@ func newPool(cfg PoolConfig, run runner) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the history of the pool's GPUs: %w", err)
 	}
-	past, err := openMemory(cfg.Seen, cfg.Keep)
+	past, err := openSightings(cfg.Seen, cfg.Keep)
 	if err != nil {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
-	return &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, memory: past, asking: make(chan struct{}, 1)}, nil
+	p := &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, sightings: past}
+	p.slots = question[[]slot]{ask: p.askSlots, fresh: cfg.Fresh, tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for")}
+	p.standings = question[standings]{ask: p.askStandings, fresh: cfg.Fresh, tell: p.teller("the standing of the pool's users", "nobody is told who goes before her")}
+	p.places = question[places]{ask: p.askPlaces, fresh: cfg.Fresh, tell: p.teller("the jobs that wait", "nobody is told which limit she waits for")}
+	return p, nil
+}
+
+// teller tells the administrator when something cannot be asked for, and when it can be again: once each.
+func (p *Pool) teller(what, effect string) func(error) {
+	return func(err error) {
+		if err != nil {
+			p.log.Warn("HTCondor does not tell "+what+": "+effect, "error", err)
+		} else {
+			p.log.Info("HTCondor tells " + what + " again")
+		}
+	}
 }
 
 // Run scans the pool again and again until ctx ends.
 func (p *Pool) Run(ctx context.Context) error {
+	defer p.places.finish()
+	defer p.standings.finish()
+	defer p.slots.finish()
 	tick := time.NewTicker(p.cfg.Every)
 	defer tick.Stop()
 	for {
-		if err := p.scan(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn("the pool's GPUs could not be listed", "err", err)
+		if err := p.scan(ctx); err != nil {
+			p.log.Warn("what the pool has had is not saved", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -89,53 +115,28 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 }
 
-// scan notes what there is now.
+// scan notes what there is now. That it is not known is told where it is asked.
 func (p *Pool) scan(ctx context.Context) error {
-	slots, taken, err := p.all(ctx)
-	if err != nil {
-		return err
+	now := p.slots.answered(ctx)
+	if now.err != nil {
+		return nil
 	}
-	return errors.Join(p.book.add(p.catalogue(slots, taken)), p.memory.add(slots, taken))
-}
-
-// known gives the slots as they were found last, without waiting; none when the last question was in vain, or one is being asked.
-func (p *Pool) known() ([]slot, time.Time) {
-	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
-	default:
-		return nil, time.Time{}
-	}
-	if p.failed != nil {
-		return nil, p.asked
-	}
-	return p.slots, p.asked
+	return errors.Join(p.book.add(p.catalogue(now.value, now.begun)), p.sightings.add(now.value, now.begun))
 }
 
 // all gives the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
 func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
-	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
-	case <-ctx.Done():
-		return nil, time.Now(), fmt.Errorf("ask the pool for its machines: %w", ctx.Err())
+	now := p.slots.answered(ctx)
+	if now.err != nil {
+		return nil, now.begun, fmt.Errorf("ask the pool for its machines: %w", now.err)
 	}
-	if !p.asked.IsZero() && time.Since(p.asked) < p.cfg.Fresh {
-		return p.slots, p.asked, p.failed
-	}
-	asked := time.Now()
-	slots, err := p.ask(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil, asked, err // that says nothing of the pool
-	}
-	p.slots, p.asked, p.failed = slots, asked, err
-	return slots, asked, err
+	return now.value, now.begun, nil
 }
 
-func (p *Pool) ask(ctx context.Context) ([]slot, error) {
+func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
 	out, err := p.run(ctx, command{name: "condor_status", args: []string{"-json", "-constraint", notDynamic}})
 	if err != nil {
-		return nil, fmt.Errorf("ask the pool for its machines: %w", err)
+		return nil, err
 	}
 	ads, err := parseAds(out)
 	if err != nil {
@@ -153,48 +154,54 @@ func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, erro
 	if err != nil {
 		return spawner.Explanation{}, err
 	}
-	e, _ := p.weigh(d, slots, asked)
-	return e, nil
+	return p.weigh(d, slots, asked).Explanation, nil
 }
 
-// weigh explains how the pool's slots stand to a demand, of now and of before. It reports whether the demand can be taken: also when no
-// slot of now could ever have it, but one that was there could.
-func (p *Pool) weigh(d demand, slots []slot, now time.Time) (e spawner.Explanation, can bool) {
-	e = explanation(d, slots)
-	if e.Slots == 0 || e.Fit > 0 {
-		return e, true
+// weigh explains how the pool's slots stand to a demand, as they were found at a time.
+func (p *Pool) weigh(d demand, slots []slot, asked time.Time) judgement {
+	key := fmt.Sprint(d)
+	p.weighing.Lock()
+	defer p.weighing.Unlock()
+	v, known := p.judgements[key]
+	if known && p.weighed.Equal(asked) {
+		return v
 	}
-	if before := earlier(d, p.memory.gone(slots, now), now); before != "" {
+	if !p.weighed.Equal(asked) || len(p.judgements) >= mostJudgements {
+		p.weighed, p.judgements = asked, map[string]judgement{}
+	}
+	v = p.judgement(d, slots, asked)
+	p.judgements[key] = v
+	return v
+}
+
+// judgement looks at the slots of now and of before. A demand can be taken also when no slot of now could ever have it, but one that was
+// there could.
+func (p *Pool) judgement(d demand, slots []slot, now time.Time) judgement {
+	e := explanation(d, slots)
+	if e.Slots == 0 || e.Fit > 0 {
+		return judgement{e, true}
+	}
+	if before := earlier(d, p.sightings.gone(slots, now), now); before != "" {
 		e.Summary = "no worker of now can take it; " + before
-		return e, true
+		return judgement{e, true}
 	}
 	if p.cfg.Elastic {
 		e.Summary = "no worker of now can take it, and none of the last that were seen could: it waits for others to come"
 	}
-	return e, p.cfg.Elastic
+	return judgement{e, p.cfg.Elastic}
 }
 
 // forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without asking; empty:
 // nothing is known against it.
 func (p *Pool) forewarning(d demand) string {
-	slots, asked := p.known()
-	if len(slots) == 0 {
+	last := p.slots.known()
+	if last.err != nil || len(last.value) == 0 {
 		return ""
 	}
-	key := fmt.Sprint(d)
-	p.warning.Lock()
-	defer p.warning.Unlock()
-	if !p.warned.Equal(asked) {
-		p.warned, p.warnings = asked, map[string]string{}
+	if v := p.weigh(d, last.value, last.begun); v.Fit == 0 {
+		return v.Summary
 	}
-	text, known := p.warnings[key]
-	if !known {
-		if e, _ := p.weigh(d, slots, asked); e.Fit == 0 {
-			text = e.Summary
-		}
-		p.warnings[key] = text
-	}
-	return text
+	return ""
 }
 
 // judgePatience is how long a user who submits waits for a collector that does not answer.
@@ -210,12 +217,11 @@ func (p *Pool) judge(ctx context.Context, d demand) error {
 	defer cancel()
 	slots, asked, err := p.all(ctx)
 	if err != nil {
-		p.log.Warn("a job is taken though it is not known whether the pool has what it asks for", "err", err)
 		return nil
 	}
-	e, can := p.weigh(d, slots, asked)
-	if can {
+	v := p.weigh(d, slots, asked)
+	if v.can {
 		return nil
 	}
-	return refusal(e)
+	return refusal(v.Explanation)
 }

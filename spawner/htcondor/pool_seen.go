@@ -122,8 +122,8 @@ type seen struct {
 // mostKinds is how many kinds are remembered, those that were seen last.
 const mostKinds = 1000
 
-// memory has the kinds of slots that a pool has had within a time, in a file. It is safe for concurrent use.
-type memory struct {
+// sightings are the kinds of slots that a pool has had within a time, in a file. They are safe for concurrent use.
+type sightings struct {
 	path string // empty: in memory alone
 	keep time.Duration
 
@@ -131,9 +131,9 @@ type memory struct {
 	kinds map[string]seen
 }
 
-// openMemory reads a file. One that cannot be read as what it should be is begun anew: it holds nothing but hints.
-func openMemory(path string, keep time.Duration) (*memory, error) {
-	m := &memory{path: path, keep: keep, kinds: map[string]seen{}}
+// openSightings reads a file. One that cannot be read as what it should be is begun anew: it holds nothing but hints.
+func openSightings(path string, keep time.Duration) (*sightings, error) {
+	m := &sightings{path: path, keep: keep, kinds: map[string]seen{}}
 	if path == "" {
 		return m, nil
 	}
@@ -156,7 +156,7 @@ func openMemory(path string, keep time.Duration) (*memory, error) {
 }
 
 // add notes what slots there are, and saves it.
-func (m *memory) add(slots []slot, now time.Time) error {
+func (m *sightings) add(slots []slot, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for kind, k := range kindsOf(slots) {
@@ -175,7 +175,7 @@ func (m *memory) add(slots []slot, now time.Time) error {
 }
 
 // latestLocked gives what is not forgotten, the latest first.
-func (m *memory) latestLocked(now time.Time) []seen {
+func (m *sightings) latestLocked(now time.Time) []seen {
 	var all []seen
 	for _, s := range m.kinds {
 		if now.Sub(s.Last) <= m.keep {
@@ -187,7 +187,7 @@ func (m *memory) latestLocked(now time.Time) []seen {
 }
 
 // gone gives the kinds of slots of which none is among those of now, the latest first.
-func (m *memory) gone(slots []slot, now time.Time) []seen {
+func (m *sightings) gone(slots []slot, now time.Time) []seen {
 	there := kindsOf(slots)
 	m.mu.Lock()
 	defer m.mu.Unlock()

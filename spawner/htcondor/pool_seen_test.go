@@ -117,14 +117,14 @@ func TestSeenFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`[{"arch": "X86`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := openMemory(path, time.Hour)
+	m, err := openSightings(path, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.add(captured(t, "busy"), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	m, err = openMemory(path, time.Hour)
+	m, err = openSightings(path, time.Hour)
 	if err != nil || len(m.kinds) != 1 || len(m.gone(captured(t, "idle"), time.Now())) != 0 {
 		t.Errorf("a busy machine is another than when it is idle: %v, %v", m, err)
 	}
@@ -133,7 +133,7 @@ func TestSeenFile(t *testing.T) {
 	if len(m.gone(fuller, time.Now())) != 0 {
 		t.Error("a machine whose disk has filled is another")
 	}
-	if _, err := openMemory(t.TempDir(), time.Hour); err == nil {
+	if _, err := openSightings(t.TempDir(), time.Hour); err == nil {
 		t.Error("a directory is taken for a file")
 	}
 }

@@ -26,8 +26,8 @@ type standings struct {
 // noGroup is how the negotiator calls those of no group.
 const noGroup = "<none>"
 
-// standings asks the collector how users stand to one another.
-func (p *Pool) standings(ctx context.Context) (standings, error) {
+// askStandings asks the collector how users stand to one another.
+func (p *Pool) askStandings(ctx context.Context) (standings, error) {
 	out, err := p.run(ctx, command{name: "condor_status", args: []string{
 		"-any", "-json", "-constraint", `MyType == "Accounting" || MyType == "Submitter"`,
 		"-attributes", "MyType,Name,Priority,IsAccountingGroup,AccountingGroup,GroupSortKey,RunningJobs,IdleJobs",

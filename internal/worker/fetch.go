@@ -94,7 +94,7 @@ func (d *download) into(ctx context.Context, f *os.File) error {
 		if done && err == nil || err != nil && !errs.Is(err, errs.Unavailable) {
 			return err
 		}
-		if now, err := size(f); err == nil && now > before {
+		if now, err := size(f); done || err == nil && now > before { // all came, though it was not what was asked for
 			pause, heard = d.pause, time.Now()
 		}
 		if time.Since(heard) >= d.patience {

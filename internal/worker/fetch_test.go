@@ -239,6 +239,24 @@ func TestFetchRefused(t *testing.T) {
 	}
 }
 
+// TestAllOfAnotherState: what an earlier run had begun to fetch may be of another state of the image. That the rest of it took longer than
+// a silence may is none.
+func TestAllOfAnotherState(t *testing.T) {
+	image := fakeImage(1000, 'x')
+	patience := 500 * time.Millisecond
+	var s *shop
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		<-time.After(patience)
+		s.serve(w, r)
+	}
+	s = newShop(t, image, slow)
+	d, f := s.download(t), target(t, fakeImage(999, 'y'))
+	d.patience = patience
+	if err := d.into(t.Context(), f); err != nil || !bytes.Equal(content(t, f), image) || s.count() != 2 {
+		t.Errorf("%v, %d bytes after %d requests", err, len(content(t, f)), s.count())
+	}
+}
+
 // TestEndedWhileVerifying: who is asked to end does not wait for a check sum either.
 func TestEndedWhileVerifying(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -78,7 +78,7 @@ func newPool(cfg PoolConfig, run runner) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
-	p := &Pool{cfg: cfg, run: run, log: cfg.Logger, book: book, sightings: past}
+	p := &Pool{cfg: cfg, run: run, log: sparing(cfg.Logger), book: book, sightings: past}
 	p.slots = question[[]slot]{ask: p.askSlots, fresh: cfg.Fresh, tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for")}
 	p.standings = question[standings]{ask: p.askStandings, fresh: cfg.Fresh, tell: p.teller("the standing of the pool's users", "nobody is told who goes before her")}
 	p.places = question[places]{ask: p.askPlaces, fresh: cfg.Fresh, tell: p.teller("the jobs that wait", "nobody is told which limit she waits for")}

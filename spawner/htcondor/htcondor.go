@@ -119,7 +119,7 @@ func passable(dir string) error {
 
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
-	b := &Backend{cfg: cfg, log: cfg.Logger, run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	rest := min(lookRest, cfg.PollEvery)

@@ -26,13 +26,27 @@ type route struct{ hub, prefix string }
 type ticket struct {
 	turn int64
 	id   ID
-	of   owner
 }
 
-func (w Workload) ticket() ticket { return ticket{w.Turn, w.ID, w.owner()} }
+func (w Workload) ticket() ticket { return ticket{w.Turn, w.ID} }
 
 func (t ticket) compare(o ticket) int {
 	return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id))
+}
+
+// row are places in line, in order.
+type row []ticket
+
+func (r row) with(t ticket) row {
+	at, _ := slices.BinarySearchFunc(r, t, ticket.compare)
+	return slices.Insert(r, at, t)
+}
+
+func (r row) without(t ticket) row {
+	if at, ok := slices.BinarySearchFunc(r, t, ticket.compare); ok {
+		return slices.Delete(r, at, at+1)
+	}
+	return r
 }
 
 // line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits for a GPU does
@@ -40,10 +54,11 @@ func (t ticket) compare(o ticket) int {
 type line struct {
 	backend string
 	mode    gpu.Mode // empty: no GPU is wanted
+	jobs    bool     // of a Remote: its jobs, in a line beside that of its sessions
 }
 
 // line gives the line in which w stands when it waits.
-func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode} }
+func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode, w.Remote && w.Kind == Job} }
 
 // gpuHere is what w asks of the GPUs that the service leases. Those of a Remote are the batch system's.
 func (w Workload) gpuHere() gpu.Request {
@@ -60,11 +75,12 @@ type index struct {
 	launches map[launch]ID // of sessions, the current ones; their hub gives each a name of its own
 	routes   map[route]ID  // of active sessions
 	longest  int           // of their prefixes so far
-	lines    map[line][]ticket
+	lines    map[line]row
+	shares   map[line]map[client]row // the lines again, of each client apart: whoever may have no more now is passed by at once
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line][]ticket{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]row{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -85,9 +101,11 @@ func (x *index) put(before Workload, e *entry) {
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
 	if e.waits() {
-		l, t := x.lines[e.line()], e.ticket()
-		at, _ := slices.BinarySearchFunc(l, t, ticket.compare)
-		x.lines[e.line()] = slices.Insert(l, at, t)
+		l, c, t := e.line(), e.client(), e.ticket()
+		if x.shares[l] == nil {
+			x.shares[l] = map[client]row{}
+		}
+		x.lines[l], x.shares[l][c] = x.lines[l].with(t), x.shares[l][c].with(t)
 	}
 }
 
@@ -104,8 +122,12 @@ func (x *index) drop(w Workload) {
 	if r := (route{w.Hub, w.Spec.Prefix}); x.routes[r] == w.ID {
 		delete(x.routes, r)
 	}
-	if at, ok := x.find(w); ok {
-		x.lines[w.line()] = slices.Delete(x.lines[w.line()], at, at+1)
+	if w.waits() {
+		l, c, t := w.line(), w.client(), w.ticket()
+		x.lines[l], x.shares[l][c] = x.lines[l].without(t), x.shares[l][c].without(t)
+		if len(x.shares[l][c]) == 0 {
+			delete(x.shares[l], c)
+		}
 	}
 }
 

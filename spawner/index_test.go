@@ -115,15 +115,23 @@ func (r *registry) disagreement() string {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		}
 		if e.Phase == Pending && e.Want == WantRunning {
-			want.lines[e.line()] = append(want.lines[e.line()], e.ticket())
+			l, c := e.line(), e.client()
+			if want.shares[l] == nil {
+				want.shares[l] = map[client]row{}
+			}
+			want.lines[l], want.shares[l][c] = append(want.lines[l], e.ticket()), append(want.shares[l][c], e.ticket())
 		}
 	}
-	for _, line := range want.lines {
-		slices.SortFunc(line, ticket.compare)
+	for l, all := range want.lines {
+		slices.SortFunc(all, ticket.compare)
+		for _, own := range want.shares[l] {
+			slices.SortFunc(own, ticket.compare)
+		}
 	}
-	maps.DeleteFunc(r.index.lines, func(_ line, line []ticket) bool { return len(line) == 0 })
+	maps.DeleteFunc(r.index.lines, func(_ line, all row) bool { return len(all) == 0 })
+	maps.DeleteFunc(r.index.shares, func(_ line, all map[client]row) bool { return len(all) == 0 })
 	same := cmp.Comparer(func(a, b *entry) bool { return a == b })
-	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, launch{}, route{}, ticket{})); diff != "" {
+	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, client{}, launch{}, route{}, ticket{})); diff != "" {
 		return diff
 	}
 	return r.misrouted()

@@ -11,7 +11,7 @@ type Capacity struct {
 	CPUs    float64
 	Memory  int64 // bytes
 	Count   int   // workloads at once
-	PerUser int   // the same, of one user
+	PerUser int   // jobs at once, of one user: they keep nobody from her sessions
 }
 
 // ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
@@ -21,7 +21,7 @@ type ledger struct {
 	capacity map[string]Capacity
 	held     map[string]map[ID]Resources // by backend
 	sum      map[string]Capacity         // of held
-	of       map[string]map[owner]int    // how many of held are whose
+	of       map[string]map[owner]int    // how many jobs of held are whose
 }
 
 func newLedger(capacity map[string]Capacity) ledger {
@@ -36,7 +36,9 @@ func (l ledger) enter(w Workload) {
 	}
 	l.held[w.Backend][w.ID] = w.Spec.Resources
 	l.sum[w.Backend] = l.sum[w.Backend].with(w.Spec.Resources, 1)
-	l.of[w.Backend][w.owner()]++
+	if w.Kind == Job {
+		l.of[w.Backend][w.owner()]++
+	}
 }
 
 // strike notes that w holds nothing any more.
@@ -48,7 +50,10 @@ func (l ledger) strike(w Workload) {
 	}
 	delete(l.held[backend], w.ID)
 	l.sum[backend] = l.sum[backend].with(r, -1)
-	if l.of[backend][w.owner()]--; l.of[backend][w.owner()] == 0 {
+	if w.Kind == Job {
+		l.of[backend][w.owner()]--
+	}
+	if l.of[backend][w.owner()] == 0 {
 		delete(l.of[backend], w.owner())
 	}
 	if len(l.held[backend]) == 0 {
@@ -69,18 +74,18 @@ func (l ledger) lacks(backend string, r Resources) string {
 	return shortage(l.capacity[backend], l.use(backend), r)
 }
 
-// full reports whether a user may have no more on backend now.
-func (l ledger) full(backend string, o owner) bool {
-	most := l.capacity[backend].PerUser
-	return most > 0 && l.of[backend][o] >= most
+// full reports whether a user may have no more of a kind on a backend now.
+func (l ledger) full(c client) bool {
+	most := l.capacity[c.backend].PerUser
+	return most > 0 && c.jobs && l.of[c.backend][c.of] >= most
 }
 
-// lacksOwn says in words why a user may have no more on backend now; empty when she may.
-func (l ledger) lacksOwn(backend string, o owner) string {
-	if !l.full(backend, o) {
+// lacksOwn says in words why a user may have no more of a kind on a backend now; empty when she may.
+func (l ledger) lacksOwn(c client) string {
+	if !l.full(c) {
 		return ""
 	}
-	return fmt.Sprintf("%d of the %d that one user may have there at once are yours", l.of[backend][o], l.capacity[backend].PerUser)
+	return fmt.Sprintf("%d of the %d jobs that one user may have there at once are yours", l.of[c.backend][c.of], l.capacity[c.backend].PerUser)
 }
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.

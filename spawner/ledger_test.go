@@ -37,22 +37,24 @@ func TestLedger(t *testing.T) {
 func TestLedgerOfOneUser(t *testing.T) {
 	l := newLedger(map[string]Capacity{"pool": {PerUser: 2}})
 	alice, bob := owner{"hub", "alice"}, owner{"hub", "bob"}
-	first, second := Workload{ID: "1", Hub: "hub", Owner: "alice", Backend: "pool"}, Workload{ID: "2", Hub: "hub", Owner: "alice", Backend: "pool"}
+	lacks := func(backend string, o owner, jobs bool) string { return l.lacksOwn(client{backend, o, jobs}) }
+	first, second := Workload{ID: "1", Kind: Job, Hub: "hub", Owner: "alice", Backend: "pool"}, Workload{ID: "2", Kind: Job, Hub: "hub", Owner: "alice", Backend: "pool"}
+	l.enter(Workload{ID: "3", Kind: Lab, Hub: "hub", Owner: "alice", Backend: "pool"}) // counts for nothing
 	l.enter(first)
 	l.enter(first) // twice is once
-	if got := l.lacksOwn("pool", alice); got != "" {
+	if got := lacks("pool", alice, true); got != "" {
 		t.Errorf("the second does not fit: %s", got)
 	}
 	l.enter(second)
-	if got, want := l.lacksOwn("pool", alice), "2 of the 2 that one user may have there at once are yours"; got != want {
+	if got, want := lacks("pool", alice, true), "2 of the 2 jobs that one user may have there at once are yours"; got != want {
 		t.Errorf("lacksOwn = %q, want %q", got, want)
 	}
-	if got := l.lacksOwn("pool", bob) + l.lacksOwn("elsewhere", alice); got != "" {
-		t.Errorf("another user, and another backend: %s", got)
+	if got := lacks("pool", bob, true) + lacks("elsewhere", alice, true) + lacks("pool", alice, false); got != "" {
+		t.Errorf("another user, another backend, and her sessions: %s", got)
 	}
 	l.strike(first)
 	l.strike(second)
-	if got := l.lacksOwn("pool", alice); got != "" || len(l.of["pool"]) > 0 {
+	if got := lacks("pool", alice, true); got != "" || len(l.of["pool"]) > 0 {
 		t.Errorf("given back, yet %s, %v", got, l.of)
 	}
 }

@@ -23,13 +23,14 @@ const freely = 64
 // of them is sent from time to time to see. They are lost with the service, which costs a repetition. The Manager's lock guards them.
 type rebuffs map[client]*rebuff
 
-// client is a user of a backend.
+// client is a user of a backend, with her jobs or with her sessions: the one do not count where the others are limited.
 type client struct {
 	backend string
 	of      owner
+	jobs    bool
 }
 
-func (w Workload) client() client { return client{w.Backend, w.owner()} }
+func (w Workload) client() client { return client{w.Backend, w.owner(), w.Kind == Job} }
 
 type rebuff struct {
 	why   string
@@ -129,7 +130,7 @@ func brief(err error) string {
 
 // barredLocked reports whether a user may have no more on a backend now, whatever room there is.
 func (m *Manager) barredLocked(c client) bool {
-	return m.ledger.full(c.backend, c.of) || m.rebuffs.shut(c, time.Now())
+	return m.ledger.full(c) || m.rebuffs.shut(c, time.Now())
 }
 
 // whyBarredLocked says so in words.
@@ -137,5 +138,5 @@ func (m *Manager) whyBarredLocked(c client) string {
 	if m.rebuffs.shut(c, time.Now()) {
 		return m.rebuffs[c].why
 	}
-	return m.ledger.lacksOwn(c.backend, c.of)
+	return m.ledger.lacksOwn(c)
 }

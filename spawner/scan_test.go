@@ -191,12 +191,13 @@ func TestOneUserDoesNotTakeAll(t *testing.T) {
 		}
 		other := s.submit(bob, poolJob())
 		s.reach(other.ID, spawner.Running)
+		s.stop(s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running).ID) // her own sessions neither
 		time.Sleep(time.Minute)
 		if got := len(s.pool.Held()); got != 4 {
 			t.Errorf("%d in the pool", got)
 		}
 		w, _ := s.Get(t.Context(), alice, jobs[3].ID)
-		want := "Waiting for room, next in line: 3 of the 3 that one user may have there at once are yours"
+		want := "Waiting for room, next in line: 3 of the 3 jobs that one user may have there at once are yours"
 		if got := s.Detail(w); got != want || w.Phase != spawner.Pending {
 			t.Errorf("%s: %q, want %q", w.Phase, got, want)
 		}

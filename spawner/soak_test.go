@@ -123,6 +123,9 @@ func (s *watched) judge(before, w spawner.Workload) {
 	}
 	if before.Phase == spawner.Pending && w.Phase == spawner.Leased {
 		for _, other := range s.work {
+			if w.Remote && w.Kind != spawner.Job && other.Kind == spawner.Job {
+				continue // a session there goes before jobs
+			}
 			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}

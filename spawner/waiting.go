@@ -90,21 +90,32 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 // headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
 // out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
 func (m *Manager) headLocked(l line) *entry {
+	var head *entry
 	stuck := map[gpu.Request]bool{}
-	for _, t := range m.index.lines[l] {
-		if m.barredLocked(client{l.backend, t.of}) {
+	for c, r := range m.index.shares[l] {
+		if m.barredLocked(c) {
 			continue
 		}
-		e := m.work[t.id]
-		r := e.gpuHere()
-		if _, known := stuck[r]; !known {
-			stuck[r] = m.stuckLocked(r)
+		if e := m.firstLocked(r, stuck); e != nil && (head == nil || e.ticket().compare(head.ticket()) < 0) {
+			head = e
 		}
-		if !stuck[r] {
+	}
+	return cmp.Or(head, m.work[m.index.head(l)])
+}
+
+// firstLocked gives the first of one client's in a line that anything that is given back could serve; nil: none.
+func (m *Manager) firstLocked(r row, stuck map[gpu.Request]bool) *entry {
+	for _, t := range r {
+		e := m.work[t.id]
+		asks := e.gpuHere()
+		if _, known := stuck[asks]; !known {
+			stuck[asks] = m.stuckLocked(asks)
+		}
+		if !stuck[asks] {
 			return e
 		}
 	}
-	return m.work[m.index.head(l)]
+	return nil
 }
 
 // stuckLocked reports whether nothing of what r asks for could be had now, though all were given back.
@@ -122,12 +133,14 @@ func (m *Manager) stuckLocked(r gpu.Request) bool {
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
 		older := m.headLocked(l)
-		if older == nil || l == w.line() || older.Turn >= w.Turn || m.stuckLocked(older.gpuHere()) || m.barredLocked(older.client()) {
+		if older == nil || l == w.line() || !older.precedes(w) || m.stuckLocked(older.gpuHere()) || m.barredLocked(older.client()) {
 			continue
 		}
 		noRoom := m.ledger.lacks(l.backend, older.Spec.Resources) != ""
 		noPart := !older.gpuHere().None() && m.cfg.GPUs != nil && m.partLacksLocked(older)
 		switch {
+		case l.backend == w.Backend && l.jobs != w.line().jobs:
+			return "a session goes first"
 		case !noPart && l.backend == w.Backend:
 			return "others asked before for processors and memory"
 		case !noRoom && l.mode != "" && l.mode == w.Spec.GPU.Mode && g.wouldDo(older.Spec.GPU):
@@ -135,6 +148,15 @@ func (m *Manager) yieldsLocked(w Workload, g grant) string {
 		}
 	}
 	return ""
+}
+
+// precedes reports whether w, in its line, goes before one of another line: it asked before. Of a Remote a session, for which somebody
+// waits, goes before jobs.
+func (w Workload) precedes(o Workload) bool {
+	if jobs := w.line().jobs; w.Remote && w.Backend == o.Backend && jobs != o.line().jobs {
+		return !jobs
+	}
+	return w.Turn < o.Turn
 }
 
 // wouldDo reports whether who asks for r waits for that of which a grant is a part. What is borrowed nobody waits for.
@@ -160,7 +182,7 @@ func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {
 	if m.remote(backend) {
 		g = gpu.Request{}
 	}
-	l := line{backend, g.Mode}
+	l := line{backend: backend, mode: g.Mode}
 	room := Room{
 		Most: fits(m.ledger.capacity[l.backend], Capacity{}, r), Free: fits(m.ledger.capacity[l.backend], m.ledger.use(l.backend), r),
 		Waiting: len(m.index.lines[l]), Lacks: m.ledger.lacks(l.backend, r), Estimate: -1,
@@ -172,7 +194,7 @@ func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {
 		room.Lacks = "others wait in line"
 	}
 	if room.Lacks == "" {
-		room.Lacks = m.yieldsLocked(Workload{Backend: l.backend, Spec: Spec{Resources: r, GPU: g}, Turn: m.turn + 1}, grant{})
+		room.Lacks = m.yieldsLocked(Workload{Backend: l.backend, Remote: m.remote(backend), Spec: Spec{Resources: r, GPU: g}, Turn: m.turn + 1}, grant{})
 	}
 	if room.Lacks != "" {
 		room.Estimate = m.estimateLocked(l, room.Waiting+1)

@@ -1,0 +1,59 @@
+package spawner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// crowded is a Manager with many jobs of users who have as many on a Remote as they may.
+func crowded(users, each int) *Manager {
+	m := &Manager{
+		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
+		rebuffs: rebuffs{}, releases: map[line]releases{},
+	}
+	for n := range users * each {
+		w := Workload{ID: ID(fmt.Sprint("j-", n)), Kind: Job, Hub: "hub", Owner: User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
+			Want: WantRunning, Phase: Pending, Turn: int64(n)}
+		if n < users {
+			w.Phase = Running
+		}
+		m.admitLocked(w)
+	}
+	return m
+}
+
+// TestManyAtTheirLimit: what a look at one costs does not grow with how many wait.
+func TestManyAtTheirLimit(t *testing.T) {
+	m := crowded(2, 10_000)
+	begun := time.Now()
+	for n := range 2000 {
+		if q := m.Queue(m.work[ID(fmt.Sprint("j-", 18_000+n))].Workload); q.Place < 17_000 || q.Lacks == "" {
+			t.Fatalf("%+v", q)
+		}
+		if e := m.headLocked(line{backend: "pool", jobs: true}); e == nil || e.Turn != 2 {
+			t.Fatalf("the head is %+v", e)
+		}
+	}
+	if took := time.Since(begun); took > 1500*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestSessionsGoFirst: a session at a Remote does not wait for the jobs that wait there, and they do for it.
+func TestSessionsGoFirst(t *testing.T) {
+	m := crowded(1, 1000)
+	m.ledger.capacity["pool"] = Capacity{Count: 1}
+	session := m.admitLocked(Workload{ID: "s-1", Kind: Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: WantRunning, Phase: Pending, Turn: 5000})
+	job := m.work["j-1"]
+	if q := m.queueLocked(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
+		t.Errorf("%+v", q)
+	}
+	m.ledger.strike(m.work["j-0"].Workload)
+	if q := m.queueLocked(session); q.Place != 0 {
+		t.Errorf("there is room, and it waits: %+v", q)
+	}
+	if q := m.queueLocked(job); q.Place != 1 || q.Lacks != "a session goes first" {
+		t.Errorf("a job goes before it: %+v", q)
+	}
+}

@@ -9,7 +9,8 @@ import (
 // batcher joins calls that come at about the same time to one: who comes first does it for all. There is one at a time, and who comes
 // meanwhile is in the next.
 type batcher[T any] struct {
-	do func(ctx context.Context, all []*wish[T])
+	do   func(ctx context.Context, all []*wish[T])
+	pick func(all []*wish[T]) (now, later []*wish[T]) // of what has gathered what is done next, one at least; nil: all
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*wish[T]
@@ -92,12 +93,15 @@ func (b *batcher[T]) leave(w *wish[T]) bool {
 	return true
 }
 
-// conduct does all that has gathered, and gives the turn to who came meanwhile.
+// conduct does what has gathered, and gives the turn to who is left or came meanwhile.
 func (b *batcher[T]) conduct(ctx context.Context) {
 	b.gather()
 	b.mu.Lock()
-	all := b.waiting
-	b.waiting = nil
+	all, later := b.waiting, []*wish[T](nil)
+	if b.pick != nil {
+		all, later = b.pick(all)
+	}
+	b.waiting = later
 	for _, w := range all {
 		w.taken = true
 	}

@@ -1,6 +1,7 @@
 package htcondor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,12 +143,12 @@ func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
 		}
 	}
 	for name, v := range files {
-		if err := writeJSON(filepath.Join(part, name), v); err != nil {
+		if err := b.writeJSON(filepath.Join(part, name), v); err != nil {
 			return err
 		}
 	}
 	for _, name := range l.Spec.Inputs {
-		if err := copyFile(filepath.Join(l.Dir, "inputs", name), filepath.Join(part, worker.Inputs, name)); err != nil {
+		if err := b.copyFile(filepath.Join(l.Dir, "inputs", name), filepath.Join(part, worker.Inputs, name)); err != nil {
 			return fmt.Errorf("copy the input file %s: %w", name, err)
 		}
 	}
@@ -157,26 +158,32 @@ func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
 	return os.Rename(part, filepath.Join(place, boxDir))
 }
 
-func writeJSON(name string, v any) error {
+func (b *Backend) writeJSON(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
 	}
-	return os.WriteFile(name, data, 0o600)
+	return b.writeFile(name, bytes.NewReader(data))
 }
 
-func copyFile(from, to string) error {
+func (b *Backend) copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return b.writeFile(to, in)
+}
+
+// writeFile makes a file of a sandbox. It is on the disk then: a job may be in the queue when the host comes up after a power cut. Its name
+// is there too when the record is, which is written after it.
+func (b *Backend) writeFile(name string, from io.Reader) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	_, err = io.Copy(f, from)
+	return errors.Join(err, b.sync(f), f.Close())
 }
 
 // give makes a tree an account's. The tree's own directory comes last: until then nobody else gets into it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,9 @@ type command struct {
 	args   []string
 	tokens string // the directory with the token to show; empty: the service's own identity
 	input  string
+	// holds is open in the command for as long as it runs, which is ended when this process is killed; what it has started in its turn may
+	// go on. nil: it is nothing to wait for, and goes on by itself.
+	holds *os.File
 }
 
 // runner runs a command and gives what it printed. It is a field so that tests can do without HTCondor.
@@ -74,6 +78,11 @@ func (p program) run(ctx context.Context, c command) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, c.args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = "/", environ(os.Environ(), c.tokens), strings.NewReader(c.input)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the service's group is not for it
+	if c.holds != nil {
+		runtime.LockOSThread() // it would be killed when the thread ends that began it
+		defer runtime.UnlockOSThread()
+		cmd.ExtraFiles, cmd.SysProcAttr.Pdeathsig = []*os.File{c.holds}, syscall.SIGKILL
+	}
 	cmd.WaitDelay = commandDelay
 	out, complaint := bounded{most: mostOutput}, bounded{most: mostOutput}
 	cmd.Stdout, cmd.Stderr = &out, &complaint
@@ -144,6 +153,9 @@ func explain(ctx context.Context, name string, err error, complaint []byte) erro
 	if f.Code < 0 {
 		return errs.New(errs.Unavailable, "it was ended from outside: %w", f)
 	}
+	if _, reason, found := strings.Cut(strings.ToLower(f.Stderr), uncommitted); found && !strings.Contains(reason, ";") {
+		return errs.New(errs.Unavailable, "HTCondor's queue has not taken it: %w", f).With(askAdmin)
+	}
 	for _, row := range complaints() {
 		if strings.Contains(strings.ToLower(f.Stderr), row.text) {
 			return errs.New(row.kind, "%s: %w", row.words, f).With(row.remedy)
@@ -166,6 +178,10 @@ const tooManyAtOnce = "max_jobs_per_submission"
 // unknownFace is what is complained of when HTCondor does not know who asks.
 const unknownFace = "authenticate"
 
+// uncommitted is what is complained of when the schedd does not take a submission in the end. The reason that a rule of the site gives
+// follows; without one it is the schedd's own trouble.
+const uncommitted = "failed to commit job submission"
+
 const askAdmin = "tell your administrator: `slipway doctor` says more"
 
 func complaints() []complaint {
@@ -173,7 +189,7 @@ func complaints() []complaint {
 		{"exceed max_jobs_per_owner", errs.NoCapacity, "you have as many jobs in HTCondor's queue as one user may", "wait until some have ended, or remove some"},
 		{"exceed max_jobs_submitted", errs.NoCapacity, "HTCondor's queue is full", "wait until some jobs have ended"},
 		{tooManyAtOnce, errs.NoCapacity, "these are more jobs than may be submitted at once", askAdmin},
-		{"failed to commit job submission", errs.Forbidden, "the site does not take this job", "ask for what it allows, or tell your administrator"},
+		{uncommitted, errs.Forbidden, "the site does not take this job", "ask for what it allows, or tell your administrator"},
 		{"owner is disabled", errs.Forbidden, "the site has barred you from its queue", "tell your administrator"},
 		{"failed to connect", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
 		{"can't find address", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},

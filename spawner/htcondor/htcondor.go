@@ -20,7 +20,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"slipway/internal/errs"
@@ -73,6 +72,7 @@ type Backend struct {
 	cfg      Config
 	log      *slog.Logger
 	run      runner
+	sync     func(*os.File) error // has a file on the disk; a field so that a test can see of which
 	born     time.Time
 	shelf    *shelf
 	accounts *accounts
@@ -83,7 +83,9 @@ type Backend struct {
 
 	submits  *batcher[*submission]
 	removals *batcher[removal]
-	most     atomic.Int64 // how many jobs one submission may have; zero: none was too large
+	guard    guard
+	most     int       // how many jobs one submission may have; zero: none was too large. Who submits alone uses it, and refused
+	refused  time.Time // when one was too large last
 
 	asking sync.Mutex // guards asked
 	asked  string     // the pool's UID_DOMAIN, once it is known
@@ -119,12 +121,14 @@ func passable(dir string) error {
 
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
-	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	rest := min(lookRest, cfg.PollEvery)
 	b.queue, b.past = newQueue(b.ask, rest), newQueue(b.askPast, rest)
 	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
+	b.submits.pick = sessionsFirst
+	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	return b
 }
 

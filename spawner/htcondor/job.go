@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"slipway/spawner"
@@ -22,7 +21,6 @@ const (
 	completed    status = 4
 	held         status = 5
 	transferring status = 6 // its output comes back
-	suspended    status = 7
 )
 
 // job is one job of the queue or of the history, as condor_q and condor_history print it with -json.
@@ -251,9 +249,3 @@ func submitted(name string, id spawner.ID, launch, login string) (job, error) {
 	}
 	return job{Cluster: integer(c), Proc: integer(p), Status: idle, ID: id, Launch: launch, Login: login}, nil
 }
-
-// historyLimit is how many jobs that have left the queue are looked through for one, the latest first.
-const historyLimit = "20000"
-
-// since gives when a duration ago was.
-func since(d time.Duration) time.Time { return time.Now().Add(-d) }

@@ -102,7 +102,7 @@ func TestStates(t *testing.T) {
 		"idle again":                 {job{Status: idle, Shadows: 1}, spawner.Exited, false},
 		"running":                    {job{Status: running, Shadows: 1}, spawner.Up, true},
 		"output comes back":          {job{Status: transferring, Shadows: 1}, spawner.Up, true},
-		"suspended":                  {job{Status: suspended, Shadows: 1}, spawner.Up, true},
+		"suspended":                  {job{Status: 7, Shadows: 1}, spawner.Up, true},
 		"completed":                  {job{Status: completed, Shadows: 1}, spawner.Exited, false},
 		"being removed":              {job{Status: removed, Shadows: 1, RemoteHost: "slot1@a"}, spawner.Up, true},
 		"removed":                    {job{Status: removed}, spawner.Exited, false},

@@ -19,6 +19,9 @@ func (b *Backend) ask(ctx context.Context) ([]job, error) {
 	return parseJobs(out, b.cfg.signet())
 }
 
+// historyLimit is how many jobs that have left the queue are looked through for one, the latest first.
+const historyLimit = "20000"
+
 // askPast looks at the jobs that have left the queue, the latest first.
 func (b *Backend) askPast(ctx context.Context) ([]job, error) {
 	out, err := b.run(ctx, command{name: "condor_history", args: []string{
@@ -56,6 +59,7 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 		return spawner.Observation{}, err
 	}
 	if j, ok := current(rec, jobs); ok {
+		b.removeDoubles(ctx, id, j, jobs)
 		o := j.observation()
 		if known && o.Existence == spawner.Exited && !o.Evicted {
 			b.box(rec).recount(&o)
@@ -71,7 +75,7 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 // recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is, the next may begin at
 // once: nobody waits for longer than a look takes.
 func (b *Backend) recently() time.Time {
-	return since(max(b.cfg.PollEvery, (lookFactor+2)*b.queue.cost()))
+	return time.Now().Add(-max(b.cfg.PollEvery, (lookFactor+2)*b.queue.cost()))
 }
 
 // current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the first.
@@ -97,6 +101,25 @@ func current(rec record, jobs []job) (job, bool) {
 		}
 		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc))
 	}), true
+}
+
+// removeDoubles removes what else of a workload lives in the queue than the job of its record: what a command has submitted of which it
+// was concluded that it had not.
+func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, jobs []job) {
+	if len(jobs) < 2 {
+		return
+	}
+	rec, known, err := b.shelf.get(id) // as it is since the look: that shows the next run's job too where one was submitted meanwhile
+	if err != nil || !known || rec.Job != own.name() {
+		return
+	}
+	for _, j := range jobs {
+		if j.name() == rec.Job || !j.live() || j.Status == removed {
+			continue
+		}
+		_, err := b.removals.join(ctx, removal{removalKey{login: j.Login}, j.name()})
+		b.log.Warn("a second job of a workload is removed", "id", id, "job", rec.Job, "second", j.name(), "error", err)
+	}
 }
 
 // rests tells what is left of a workload that is not in the queue.

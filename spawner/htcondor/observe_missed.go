@@ -21,7 +21,7 @@ func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spaw
 	if begun.Before(second) {
 		return a.doubtful(rec, errors.New("it is looked for again"))
 	}
-	past, _, err := b.past.of(ctx, rec.ID, latest(second, since(pastEvery)))
+	past, _, err := b.past.of(ctx, rec.ID, latest(second, time.Now().Add(-pastEvery)))
 	if ctx.Err() != nil {
 		return a.doubtful(rec, ctx.Err())
 	}
@@ -63,7 +63,8 @@ func endOf(rec record, past []job) (end, bool) {
 	return end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
 }
 
-// seek gives the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look.
+// seek gives the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look, when
+// nothing can submit it any more.
 func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	jobs, _, err := b.queue.of(ctx, id, time.Now())
 	if err != nil || len(jobs) > 0 {
@@ -71,6 +72,9 @@ func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	}
 	rec, known, err := b.shelf.get(id)
 	if err != nil || !known || rec.End != nil {
+		return nil, err
+	}
+	if err := b.guard.await(ctx); err != nil {
 		return nil, err
 	}
 	if !pause(ctx, b.cfg.PollEvery) {

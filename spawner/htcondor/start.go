@@ -31,12 +31,12 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	arrived := b.submits.announce()
-	defer arrived()
 	there, err := b.adopt(ctx, l)
 	if err != nil || there {
 		return err
 	}
+	arrived := b.submits.announce() // not before: who looks closely at what there is takes long, and all others would wait
+	defer arrived()
 	s, err := b.prepare(l)
 	if err != nil {
 		return errors.Join(noRoom(err), b.shelf.drop(l.ID))
@@ -196,138 +196,6 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 		return nil, err
 	}
 	return &submission{rec: rec, head: head(lines), row: b.cfg.signet().rowOf(rec, l.Workload)}, b.shelf.put(rec)
-}
-
-// submit submits what has gathered: what is of one account and shares all lines goes in one transaction.
-func (b *Backend) submit(ctx context.Context, all []*wish[*submission]) {
-	type key struct{ login, head string }
-	groups := map[key][]*wish[*submission]{}
-	var order []key
-	for _, w := range all {
-		k := key{w.what.rec.Login, w.what.head}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], w)
-	}
-	for _, k := range order {
-		group := groups[k]
-		for len(group) > 0 {
-			n := min(len(group), b.atOnce())
-			b.submitGroup(ctx, group[:n])
-			group = group[n:]
-		}
-	}
-}
-
-// atOnce is how many jobs one submission may have, as far as the schedd's refusals have told.
-func (b *Backend) atOnce() int {
-	if most := b.most.Load(); most > 0 {
-		return int(most)
-	}
-	return mostAtOnce
-}
-
-// mostAtOnce is how many jobs are submitted in one transaction: the schedd does nothing else meanwhile.
-const mostAtOnce = 5000
-
-// submitGroup submits jobs that share all lines. When they are refused, one is tried alone: if it is taken, it is their number that is
-// too large, or another's fault, and the rest is tried in halves; if not, none would be taken.
-func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
-	if len(group) == 0 {
-		return
-	}
-	err := b.submitOnce(ctx, group)
-	if err == nil {
-		return
-	}
-	var left []*wish[*submission]
-	for _, w := range group {
-		if w.what.job == "" {
-			w.err = err
-			left = append(left, w)
-		}
-	}
-	if len(left) > 1 && !left[0].what.uncertain && complained(err, tooManyAtOnce) {
-		b.most.Store(int64(len(left) / 2))
-		b.submitHalves(ctx, left)
-		return
-	}
-	if len(left) < 2 || left[0].what.uncertain || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		return
-	}
-	left[0].err = nil
-	if b.submitGroup(ctx, left[:1]); left[0].err != nil {
-		return
-	}
-	b.submitHalves(ctx, left[1:])
-}
-
-func (b *Backend) submitHalves(ctx context.Context, group []*wish[*submission]) {
-	for _, w := range group {
-		w.err = nil
-	}
-	b.submitGroup(ctx, group[:len(group)/2])
-	b.submitGroup(ctx, group[len(group)/2:])
-}
-
-// submitOnce submits a group in one transaction. After any error it looks into the queue for what is there all the same.
-func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) error {
-	rows := make([]row, len(group))
-	for i, w := range group {
-		rows[i] = w.what.row
-	}
-	dir, err := b.tokens.of(ctx, group[0].what.rec.Login)
-	if err != nil {
-		return err
-	}
-	out, err := b.run(ctx, command{name: "condor_submit", args: []string{"-terse", "-disable", "-"}, tokens: dir, input: description(group[0].what.head, rows)})
-	if err == nil {
-		var names []string
-		if names, err = parseSubmitted(string(out), len(group)); err == nil {
-			for i, w := range group {
-				b.settled(w.what, names[i])
-			}
-			return nil
-		}
-	}
-	b.tokens.refused(group[0].what.rec.Login, err)
-	b.log.Warn("a submission to HTCondor went wrong", "jobs", len(group), "first", group[0].what.rec.ID, "error", err)
-	b.findSubmitted(ctx, group, err)
-	return err
-}
-
-// lateCommit is what the schedd is given to end the transaction of a command that was killed.
-const lateCommit = time.Second
-
-// findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer may have taken
-// them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
-func (b *Backend) findSubmitted(ctx context.Context, group []*wish[*submission], cause error) {
-	f, ok := asFailure(cause)
-	killed := ok && f.Code < 0
-	if killed {
-		pause(ctx, lateCommit)
-	}
-	snap, err := b.queue.since(ctx, time.Now())
-	for _, w := range group {
-		w.what.uncertain = err != nil || killed
-		if err != nil {
-			continue
-		}
-		for _, j := range snap.jobs[w.what.rec.ID] {
-			if j.Launch == encode(w.what.rec.Run) {
-				b.settled(w.what, j.name())
-			}
-		}
-	}
-}
-
-// settled notes that a submission is in the queue.
-func (b *Backend) settled(s *submission, name string) {
-	s.job, s.uncertain = name, false
-	if j, err := submitted(name, s.rec.ID, encode(s.rec.Run), s.rec.Login); err == nil {
-		b.queue.tell(j)
-	}
 }
 
 // pause waits. It reports false when ctx ends before.

@@ -32,7 +32,7 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 		return err
 	}
 	if len(jobs) == 0 {
-		return b.settle(id)
+		return b.endMissed(id)
 	}
 	if !slices.ContainsFunc(jobs, job.live) {
 		return nil
@@ -47,8 +47,8 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 	return b.ended(id, end{Code: 143, Reason: "it was ended"})
 }
 
-// settle has a workload ended of which there is no job: nobody asks any more what became of it.
-func (b *Backend) settle(id spawner.ID) error {
+// endMissed has a workload ended of which there is no job: nobody asks any more what became of it.
+func (b *Backend) endMissed(id spawner.ID) error {
 	rec, known, err := b.shelf.get(id)
 	if err != nil || !known || !rec.lives() {
 		return err

@@ -116,6 +116,7 @@ func TestFailedLooks(t *testing.T) {
 			return nil, down
 		}, 0)
 		const every = 5 * time.Second
+		since := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 		look := func(t0 time.Time, want error, wantLooks int) {
 			t.Helper()
 			if _, err := q.since(t.Context(), t0); !errors.Is(err, want) || looks != wantLooks {
@@ -287,6 +288,7 @@ func TestComplaints(t *testing.T) {
 		"ERROR: Can't find address of local schedd":                                                    "HTCondor's queue does not answer",
 		"ERROR: Failed to create proc\nNumber of submitted jobs would exceed MAX_JOBS_PER_OWNER":       "you have as many jobs",
 		"ERROR: Failed to commit job submission into the queue.\nERROR: no more than 10 sessions each": "the site does not take this job",
+		"ERROR: Failed to commit job submission into the queue.":                                       "HTCondor's queue has not taken it",
 		"something else": "condor_submit: something else",
 	} {
 		err := explain(t.Context(), "condor_submit", exit, []byte("Submitting job(s).\n"+text))

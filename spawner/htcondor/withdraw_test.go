@@ -61,7 +61,8 @@ func TestRealWithdraw(t *testing.T) {
 	}
 	_, err := b.removals.join(t.Context(), removal{removalKey{"alice", true}, jobOf(t, b, runs.ID)}) // by a look of before it ran
 	must(t, err)
-	if o := await(t, b, runs.ID, spawner.Up, spawner.Exited); o.Existence != spawner.Up {
-		t.Errorf("what runs shows %+v", o)
+	jobs, err := b.seek(t.Context(), runs.ID)
+	if err != nil || len(jobs) != 1 || jobs[0].Status != running {
+		t.Errorf("of what runs there is %+v, %v", jobs, err)
 	}
 }

@@ -1,0 +1,114 @@
+package htcondor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// orphanDir names where a service is to be that this program becomes, to be killed.
+const orphanDir = "SLIPWAY_TEST_ORPHAN"
+
+// slowly submitting commands of HTCondor: what condor_submit has started goes on when it is killed, and submits then.
+var slowCommands = map[string]string{
+	"condor_token_create": "echo a.b.c",
+	"condor_q":            "cat DIR/queue 2>/dev/null || echo '[]'",
+	"condor_history":      "echo '[]'",
+	"condor_submit": "cat > /dev/null; echo submits >> DIR/log\n" +
+		"(while [ ! -e DIR/go ]; do sleep 0.1; done; mv DIR/job DIR/queue; echo 1.0 - 1.0) & wait",
+}
+
+// orphaned gives a service over the slow commands, and a launch, the same in each process.
+func orphaned(t *testing.T, dir string) (*Backend, spawner.Launch) {
+	t.Helper()
+	uid, gid := testIDs()
+	b, err := New(Config{
+		Dir: filepath.Join(dir, "jobs"), Bin: filepath.Join(dir, "bin"), Instance: "t1", MarkKey: []byte(testKey), Domain: "slipway.test", PollEvery: time.Millisecond,
+		Lookup: func(string) (int, int, error) { return uid, gid, nil }, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	must(t, err)
+	return b, spawner.Launch{
+		Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Owner: "alice", Launch: "l-1", Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}},
+		Account:  spawner.Account{UID: uid, GID: gid, Login: "alice", Home: "/home/alice"},
+		Dir:      filepath.Join(dir, "work"), AgentDir: dir, Report: func(string, int) {},
+	}
+}
+
+// TestOrphan: a service that is killed while it submits, and started again, does not submit what the orphaned command submits yet.
+func TestOrphan(t *testing.T) {
+	if dir := os.Getenv(orphanDir); dir != "" {
+		b, l := orphaned(t, dir)
+		t.Fatal("it is not killed:", b.Start(t.Context(), l))
+	}
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	for name, text := range slowCommands {
+		must(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte("#!/bin/sh\n"+strings.ReplaceAll(text, "DIR", dir)+"\n"), 0o755))
+	}
+	b, l := orphaned(t, dir)
+	mark := b.cfg.signet().mark("alice", string(l.ID), encode(l.Run()))
+	must(t, os.WriteFile(filepath.Join(dir, "job"), fmt.Appendf(nil,
+		`[{"ClusterId":1,"ProcId":0,"JobStatus":1,"Owner":"alice","SlipwayInstance":"t1","SlipwayId":"j-1","SlipwayLaunch":"%s","SlipwayMark":"%s"}]`, encode(l.Run()), mark), 0o644))
+	submissions := func() int {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		return strings.Count(string(log), "submits")
+	}
+	killed := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOrphan$")
+	killed.Env = append(os.Environ(), orphanDir+"="+dir)
+	must(t, killed.Start())
+	until(t, "it submits", func() bool { return submissions() == 1 })
+	must(t, killed.Process.Kill())
+	if err := killed.Wait(); err == nil {
+		t.Error("it ended by itself")
+	}
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := b.Start(soon, l); !errs.Is(err, errs.Unavailable) || submissions() != 1 {
+		t.Errorf("while the orphan runs: %v after %d submissions", err, submissions())
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	must(t, b.Start(t.Context(), l))
+	if o, err := b.Observe(t.Context(), l.ID); err != nil || o.Existence != spawner.Queued || submissions() != 1 || jobOf(t, b, l.ID) != "1.0" {
+		t.Errorf("%+v, %v after %d submissions", o, err, submissions())
+	}
+}
+
+// TestDoubles: of two jobs of a workload the one that is not its record's is removed when it is seen, and none that is the next run's.
+func TestDoubles(t *testing.T) {
+	for name, state := range map[string]string{"waits": `"JobStatus":1`, "runs": `"JobStatus":2,"NumShadowStarts":1`, "has ended": `"JobStatus":4,"NumShadowStarts":1`} {
+		s := newSchedd()
+		b, launch := played(t, s)
+		l := launch(1)
+		must(t, b.Start(t.Context(), l))
+		_, err := s.run(t.Context(), s.calls[len(s.calls)-1]) // as an orphan does
+		must(t, err)
+		s.is("1.0", `"JobStatus":1`, state)
+		until(t, "the double is removed", func() bool {
+			o, err := b.Observe(t.Context(), l.ID)
+			must(t, err)
+			return len(s.names()) == 1 && o.Existence != ""
+		})
+		if got := s.names(); got[0] != "1.0" || jobOf(t, b, l.ID) != "1.0" {
+			t.Errorf("it %s, and %q is left", name, got)
+		}
+		rec, _, err := b.shelf.get(l.ID)
+		must(t, err)
+		own, next := job{Cluster: 1, Status: idle, Login: "alice"}, job{Cluster: 7, Status: idle, Login: "alice"}
+		rec.Run, rec.Job = "l-1.1", "" // the next run is being submitted since
+		must(t, b.shelf.put(rec))
+		before := s.count("condor_rm")
+		b.removeDoubles(t.Context(), l.ID, own, []job{own, next})
+		if n := s.count("condor_rm"); n != before {
+			t.Error("the next run's job is removed")
+		}
+	}
+}

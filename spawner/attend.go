@@ -113,7 +113,7 @@ func (m *Manager) followLog(ctx context.Context, id ID) {
 func (m *Manager) logFile(id ID) string { return filepath.Join(m.dir(id), "log") }
 
 // pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost; one writer
-// at a time, so nothing is doubled.
+// at a time, so nothing is doubled. Of an agent that tells without end no more is kept than a sound one has.
 func (m *Manager) pullLog(ctx context.Context, id ID, from source, follow bool) error {
 	e, ok := m.snapshot(id)
 	if !ok {
@@ -131,7 +131,7 @@ func (m *Manager) pullLog(ctx context.Context, id ID, from source, follow bool) 
 	}
 	defer f.Close()
 	at, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
+	if err != nil || at >= control.LogLimit {
 		return err
 	}
 	r, err := from.Log(ctx, at, follow)
@@ -139,7 +139,7 @@ func (m *Manager) pullLog(ctx context.Context, id ID, from source, follow bool) 
 		return err
 	}
 	defer r.Close()
-	_, err = io.Copy(announcer{f, m, id}, r)
+	_, err = io.Copy(announcer{f, m, id}, io.LimitReader(r, control.LogLimit-at))
 	return err
 }
 
@@ -201,8 +201,11 @@ const (
 // collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
 func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	deadline := m.collectUntil(e)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
+	if !cameBack(e, o) { // that stays
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	from, status, err := m.source(ctx, e, o)
 	switch {
 	case errs.Is(err, errs.NotFound):
@@ -215,14 +218,18 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	out := m.verdict(e, o)
 	if e.Kind == Job {
 		lost, err := m.collectJob(ctx, e, from)
-		if err != nil && time.Now().Before(deadline) {
+		switch {
+		case err != nil && (e.Remote || full(err) && e.Want == WantRunning):
+			m.hinder(e, err)
+			return nil
+		case err != nil && time.Now().Before(deadline):
 			return err
-		}
-		if err != nil {
+		case err != nil:
 			lost = append(lost, err.Error())
 		}
 		out.lack(lost)
 	}
+	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.
 	out.Tail, _ = m.tailOf(ctx, e, from)
 	return m.end(ctx, e, out)
@@ -272,17 +279,20 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 
 // collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.
 func (m *Manager) collectJob(ctx context.Context, e entry, from source) (lost []string, err error) {
-	if err := m.pullLog(ctx, e.ID, from, false); hopeless(err) {
+	if err := m.pullLog(ctx, e.ID, from, false); hopeless(err) && !full(err) {
 		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))
 	} else if err != nil {
 		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
+	left := m.cfg.Output
 	for _, f := range e.status.Files {
-		if err := m.fetch(ctx, e.ID, from, f.Name); hopeless(err) {
+		size, err := m.fetch(ctx, e.ID, from, f.Name, left)
+		if hopeless(err) && !full(err) {
 			lost = append(lost, fmt.Sprintf("file %s: %v", f.Name, err))
 		} else if err != nil {
 			return nil, fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)
 		}
+		left -= size
 	}
 	return lost, nil
 }

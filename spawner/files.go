@@ -15,7 +15,15 @@ import (
 	"slipway/internal/errs"
 )
 
-var errTooLarge = fmt.Errorf("the file is larger than %s", FormatSize(control.FileLimit))
+var (
+	errTooLarge = fmt.Errorf("the file is larger than %s", FormatSize(control.FileLimit))
+	errFull     = errs.New(errs.NoSpace, "the service's disk is full")
+)
+
+// full reports whether an error is that of the service's own disk, which does not stay full.
+func full(err error) bool {
+	return errors.Is(err, errFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // tailLines is how many last lines of its output an outcome keeps; tailBytes bounds them.
 const (
@@ -23,24 +31,73 @@ const (
 	tailBytes = 64 << 10
 )
 
-// fetch brings one output file here; it appears whole or not at all.
-func (m *Manager) fetch(ctx context.Context, id ID, from source, name string) error {
+// fetch brings one output file here, of at most so many bytes as are left to its job, and gives its size; it appears whole or not at
+// all. It is copied: the file that came back is the user's, who could write to it as long as it is there.
+func (m *Manager) fetch(ctx context.Context, id ID, from source, name string, left int64) (int64, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
-		return errs.Bad("file", name, "a name without directories")
+		return 0, errs.Bad("file", name, "a name without directories")
 	}
 	dir := filepath.Join(m.dir(id), "files")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return 0, err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-		return nil // from an earlier try; the app has exited, so it is the same
+	if info, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		return info.Size(), nil // from an earlier try; the app has exited, so it is the same
 	}
-	r, _, err := from.File(ctx, name)
+	r, size, err := from.File(ctx, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
-	return writeFile(filepath.Join(dir, name), r)
+	if err := m.fits(dir, size, left); err != nil {
+		return 0, err
+	}
+	return size, writeFile(filepath.Join(dir, name), io.LimitReader(heeding{ctx, r}, size))
+}
+
+// fits refuses a file that is too large, for its job or for the disk.
+func (m *Manager) fits(dir string, size, left int64) error {
+	switch room, err := m.cfg.Room(dir); {
+	case err != nil:
+		return err
+	case size > control.FileLimit:
+		return errTooLarge
+	case size > left:
+		return errs.New(errs.Invalid, "a job's output files have at most %s in all", FormatSize(m.cfg.Output))
+	case size > room:
+		return errFull
+	default:
+		return nil
+	}
+}
+
+// What stays free of a disk: the service's records need it as well.
+const (
+	leastFree = 2 << 30
+	freePart  = 50 // or one part in so many of the disk, if that is less
+)
+
+// roomIn gives how many bytes of output a directory's disk may take.
+func roomIn(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("look at the room in %s: %w", dir, err)
+	}
+	return int64(st.Bavail)*st.Bsize - min(leastFree, int64(st.Blocks)*st.Bsize/freePart), nil
+}
+
+// heeding reads until ctx ends.
+type heeding struct {
+	ctx context.Context // of the one copy that reads
+	r   io.Reader
+}
+
+// Read reads.
+func (h heeding) Read(p []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.r.Read(p)
 }
 
 func writeFile(path string, r io.Reader) error {

@@ -118,6 +118,9 @@ type Config struct {
 	Sessions string              // the backend of sessions
 	Jobs     string              // the backend of jobs whose submitter names none
 	Limits   Limits
+	Output   int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
+	// Room gives how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
+	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
 	Workers  int           // workloads worked on at once. Zero: 64
 	Afar     int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
@@ -169,6 +172,7 @@ type entry struct {
 	quit       time.Time      // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string         // the run whose agent, on another host, has said that it ends
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not
+	hindrance  string         // what keeps what a job has left from being kept here, in words; empty: nothing
 	keeping    attempts       // at keeping what came back of a run; zero: there was none
 	status     control.Status // the agent's last word; zero while the link is down
 	pulse      pulse          // what is known of what goes on in it
@@ -217,6 +221,12 @@ func (c *Config) fill() {
 	orElse(&c.Limits.Pack, 15*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
 	orElse(&c.Interval, 15*time.Second)
+	if c.Output == 0 {
+		c.Output = 20 << 30
+	}
+	if c.Room == nil {
+		c.Room = roomIn
+	}
 	if c.Workers == 0 {
 		c.Workers = 64
 	}

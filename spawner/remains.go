@@ -27,7 +27,7 @@ func (r remains) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, er
 
 // source gives where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
 func (m *Manager) source(ctx context.Context, e entry, o Observation) (source, control.Status, error) {
-	if !e.Remote || o.Existence != Exited {
+	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
 	}
 	r, err := m.remainsOf(ctx, e)
@@ -37,11 +37,16 @@ func (m *Manager) source(ctx context.Context, e entry, o Observation) (source, c
 	return remains{r}, r.Status(), nil
 }
 
+// cameBack reports whether what e has left is to be had from its backend, where it stays until it is removed.
+func cameBack(e entry, o Observation) bool { return e.Remote && o.Existence == Exited }
+
 func (m *Manager) remainsOf(ctx context.Context, e entry) (Remains, error) {
 	backend, ok := m.backend(e.Backend).(Remote)
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
 	}
+	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	defer cancel()
 	return backend.Remains(ctx, e.ID)
 }
 
@@ -77,8 +82,9 @@ func (m *Manager) save(ctx context.Context, e entry) error {
 	case err != nil:
 		return err
 	case e.Kind == Job:
-		if err := m.saveJob(ctx, e, r); err != nil && time.Since(since) < keepPatience {
-			return err
+		if err := m.saveJob(ctx, e, r); err != nil {
+			m.hinder(e, err)
+			return nil
 		}
 		return m.noteSaved(ctx, e, "", "")
 	default:
@@ -115,7 +121,7 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r Remains, since tim
 
 // saveJob brings a job's output here, unless that is done, or it begins anew.
 func (m *Manager) saveJob(ctx context.Context, e entry, r Remains) error {
-	if !e.collecting.IsZero() || e.Moving && e.Want == WantRunning {
+	if !e.collecting.IsZero() && e.hindrance == "" || e.Moving && e.Want == WantRunning {
 		return nil
 	}
 	e.status = r.Status()
@@ -124,6 +130,40 @@ func (m *Manager) saveJob(ctx context.Context, e entry, r Remains) error {
 		m.log.Warn("not all output of a job that was ended could be kept", "id", e.ID, "lost", lost)
 	}
 	return err
+}
+
+// hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the next try: it
+// stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its agent.
+func (m *Manager) hinder(e entry, why error) {
+	m.queue.addAfter(e.ID, m.cfg.Interval)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return
+	}
+	text := "your files cannot be copied now: they"
+	if full(why) {
+		text = "the service's disk is full: your files"
+	}
+	if full(why) && !now.collecting.IsZero() {
+		now.collecting = time.Now()
+	}
+	text += " wait on " + e.Backend + " and are kept; nothing is lost"
+	if now.hindrance != text {
+		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
+		now.hindrance = text
+		m.noteLocked(now, Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
+	}
+}
+
+// relieve notes that nothing keeps what a job has left from being kept any more.
+func (m *Manager) relieve(id ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.hindrance = ""
+	}
 }
 
 // attempts are those at keeping what came back of a run.
@@ -176,6 +216,7 @@ func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
 func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) error {
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
+		e.hindrance = ""
 		if lost != "" && e.Outcome != nil {
 			out := e.Outcome.without(lost)
 			e.Outcome = &out

@@ -13,6 +13,9 @@ func (m *Manager) Why(ctx context.Context, c Caller, id ID) (Explanation, error)
 		return Explanation{}, err
 	}
 	e, _ := m.snapshot(id)
+	if e.hindrance != "" {
+		return Explanation{Summary: e.hindrance, Remedy: "tell your administrator; `slipway jobs rm` gives the files up"}, nil
+	}
 	if remote, ok := m.backend(w.Backend).(Remote); ok && (e.waitsElsewhere() || e.heldElsewhere()) {
 		return remote.Why(ctx, w)
 	}
@@ -50,6 +53,8 @@ func (m *Manager) Detail(w Workload) string {
 	switch {
 	case !ok:
 		return ""
+	case e.hindrance != "":
+		return e.hindrance
 	case e.Held:
 		return "its owner has it wait"
 	case e.waitsElsewhere() || e.heldElsewhere():

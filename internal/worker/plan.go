@@ -7,7 +7,11 @@
 // The package must not know the batch system, nor what the agent runs.
 package worker
 
-import "time"
+import (
+	"time"
+
+	"slipway/internal/agent/control"
+)
 
 // The sandbox that a batch system sends and brings back; paths are relative to it.
 const (
@@ -30,7 +34,7 @@ const (
 // How many bytes of them are brought back at most. All of it may be anything: it is the user's.
 const (
 	MaxStatus = 4 << 20
-	MaxLog    = 257 << 20 // more than an agent keeps
+	MaxLog    = control.LogLimit
 )
 
 // Plan is all that the worker needs to know. It holds no secret.

@@ -34,6 +34,7 @@ const (
 	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
 	IDEnv      = "SLIPWAY_ID"              // the workload's id
 	FileLimit  = int64(1) << 30            // most bytes of one input or output file
+	LogLimit   = int64(257) << 20          // most bytes of a job's output: more than an agent keeps
 	ReadyEvery = 20 * time.Millisecond     // how often the agent asks the app whether it answers
 )
 

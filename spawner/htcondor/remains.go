@@ -142,7 +142,10 @@ func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, 
 		return nil, errs.New(errs.NotFound, "nothing of %s has come back", id)
 	}
 	r := remains{box: b.box(rec), id: id}
-	if r.status, err = r.lastWord(); err != nil {
+	switch r.status, err = r.lastWord(); {
+	case momentary(err):
+		return nil, fmt.Errorf("look at what %s has left: %w", id, err)
+	case err != nil:
 		return nil, errs.New(errs.NotFound, "nothing of %s has come back: %w", id, err)
 	}
 	return r, nil
@@ -212,8 +215,22 @@ func (r remains) Changes(context.Context) (io.ReadCloser, error) {
 }
 
 func (r remains) lacks(what string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return errs.New(errs.NotFound, "no %s of %s has come back", what, r.id)
+	case momentary(err):
+		return fmt.Errorf("open the %s of %s: %w", what, r.id, err)
+	default:
+		return errs.New(errs.NotFound, "the %s of %s cannot be read: %w", what, r.id, err)
 	}
-	return errs.New(errs.NotFound, "the %s of %s cannot be read: %w", what, r.id, err)
+}
+
+// momentary reports whether an error says something of this host and nothing of what came back, which may yet be read.
+func momentary(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ESTALE, syscall.ETIMEDOUT} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,9 +2,11 @@ package htcondor
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"slipway/internal/errs"
@@ -34,5 +36,20 @@ func TestCutOffChanges(t *testing.T) {
 	defer changes.Close()
 	if n, err := io.Copy(io.Discard, changes); n != 3072 || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// TestHostThatCannotRead: what this host cannot read for the moment has come back all the same.
+func TestHostThatCannotRead(t *testing.T) {
+	r := remains{id: "j-1"}
+	for _, err := range []error{syscall.EMFILE, syscall.EIO} {
+		if err := r.lacks("file x", &fs.PathError{Op: "open", Path: "x", Err: err}); errs.Is(err, errs.NotFound) {
+			t.Errorf("%v is told of as lost", err)
+		}
+	}
+	for _, err := range []error{fs.ErrNotExist, syscall.ELOOP} {
+		if err := r.lacks("file x", err); !errs.Is(err, errs.NotFound) {
+			t.Errorf("%v is waited for", err)
+		}
 	}
 }

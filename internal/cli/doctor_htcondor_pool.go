@@ -53,12 +53,13 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 			return err
 		}
 		most, err := strconv.Atoi(text)
-		if name == "MAX_JOBS_PER_OWNER" && err == nil && most < h.JobsPerUser {
-			return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.jobs_per_user)", most, name, h.JobsPerUser).
-				With("set htcondor.jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
-		}
 		if text == "" || err == nil && most > 1e9 { // that is none
 			continue
+		}
+		if err == nil {
+			if err := limitFits(name, most, h); err != nil {
+				return err
+			}
 		}
 		if name == "MAX_JOBS_PER_OWNER" && h.Owner != "" {
 			text += " for all users together (htcondor.owner)"
@@ -66,6 +67,19 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 		shown = append(shown, name+" "+text)
 	}
 	return goodWord(strings.Join(shown, ", "))
+}
+
+// limitFits judges one limit of the access point.
+func limitFits(name string, most int, h config.HTCondor) error {
+	switch {
+	case name == "MAX_JOBS_PER_OWNER" && most < h.JobsPerUser:
+		return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.jobs_per_user)", most, name, h.JobsPerUser).
+			With("set htcondor.jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
+	case name == "MAX_JOBS_SUBMITTED" && most == 0:
+		return errs.New(errs.Unavailable, "the access point takes no jobs (%s = 0): all that is new waits in the service", name).
+			With("take that line away on this host when its maintenance is over, and run condor_reconfig")
+	}
+	return nil
 }
 
 // sharesApart looks whether the access point tells the users apart, whose jobs one account owns: by whom they name, where that is the

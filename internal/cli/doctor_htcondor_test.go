@@ -60,7 +60,10 @@ func TestKnobs(t *testing.T) {
 		},
 		"nothing set": {"case $1 in " + none, "ok: ", "keeps no history", `SEC_DEFAULT_ENCRYPTION is ""`},
 		"weaker":      {"case $1 in SEC_*) echo OPTIONAL ;; *) echo 100 ;; esac", "takes 100 jobs of one owner", "ok: ", `SEC_CLIENT_ENCRYPTION is "OPTIONAL"`},
-		"broken":      {"echo no configuration >&2; exit 2", "no configuration", "no configuration", "no configuration"},
+		"closed": {
+			"case $1 in MAX_JOBS_SUBMITTED) echo 0 ;; " + none, "takes no jobs (MAX_JOBS_SUBMITTED = 0)", "keeps no history", `SEC_DEFAULT_ENCRYPTION is ""`,
+		},
+		"broken": {"echo no configuration >&2; exit 2", "no configuration", "no configuration", "no configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bin := condorBin(t, "condor_config_val", tc.script)

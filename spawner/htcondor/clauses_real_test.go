@@ -2,6 +2,7 @@ package htcondor
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,7 +70,7 @@ func demandOf(t *testing.T, request string, with func(*demand)) demand {
 func TestRealMatches(t *testing.T) {
 	pool := shared.Pool(t)
 	pool.AddUser(t, "alice", aliceUID)
-	known, err := NewPool(PoolConfig{Bin: pool.Bin, Fresh: time.Nanosecond})
+	known, err := NewPool(PoolConfig{Bin: pool.Bin, Fresh: time.Nanosecond, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	dir := pool.TempDir(t)
 	must(t, os.Chmod(dir, 0o777))

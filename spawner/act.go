@@ -173,14 +173,18 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
 	if err == nil {
 		m.rebuffs.send(now.client(), now.ID)
-		m.noteLocked(now, Event{Percent: 10, Message: "Leased " + now.leased()})
+		m.noteLocked(now, Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
 }
 
-// leased says in words what a workload holds.
-func (w Workload) leased() string {
+// leased says in words what a workload holds now, or asks for.
+func (m *Manager) leased(w Workload) string {
 	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), FormatSize(w.Spec.Resources.Memory))
+	if w.Remote {
+		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
+	}
+	words = "Leased " + words
 	if w.Slice != nil {
 		words += ", and " + w.Slice.String()
 	}

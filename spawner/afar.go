@@ -77,7 +77,7 @@ func (m *Manager) tellSeenLocked(e *entry) {
 	if !e.seen.Existence.alive() || e.seen.Existence == Up || e.Phase == Stopping {
 		return
 	}
-	if text := e.elsewhere(); e.journal.latest().Message != text {
+	if text := m.elsewhere(e); e.journal.latest().Message != text {
 		m.noteLocked(e, Event{Percent: 25, Message: text})
 	}
 }
@@ -88,7 +88,7 @@ func (m *Manager) findBase(ctx context.Context, e entry) error {
 	from := cmp.Or(e.Kept, e.Spec.Environment)
 	if from == "" {
 		var err error
-		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent) })
+		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -137,7 +137,7 @@ func (m *Manager) cede(ctx context.Context, e entry, o Observation) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	host := cmp.Or(o.Host, e.Host, e.Backend)
+	host := cmp.Or(o.Host, m.hostOf(e))
 	if now.Evictions >= mostEvictions {
 		return m.endLocked(ctx, now, Outcome{
 			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),

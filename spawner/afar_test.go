@@ -120,7 +120,7 @@ func TestSessionAfar(t *testing.T) {
 			t.Errorf("launched with %+v", l)
 		}
 		want := []string{
-			"Asked for a session", "Leased 1 CPU and 1 GiB of memory", "Unpacking the image", "Submitting it to pool",
+			"Asked for a session", "It is its turn: it asks pool for 1 CPU and 1 GiB of memory", "Unpacking the image", "Submitting it to pool",
 			"Queued at pool: no slot is free", "Runs on node1", "Starting JupyterLab", "JupyterLab is ready (10800.0 s)",
 		}
 		if got := messages(s.events(w.ID, "one")); !slices.Equal(got, want) {

@@ -22,14 +22,23 @@ const eventLimit = 200
 
 // journal keeps the events of one workload's current launch. The Manager's lock guards it.
 type journal struct {
-	events []Event
-	last   int64
+	events  []Event
+	last    int64
+	launch  string // that the next is of
+	percent int    // of the way that this launch has come
 }
 
 func (j *journal) note(e Event) {
 	// Milliseconds make the numbers grow over a restart too, so that a reader who resumes gets no old event again.
 	j.last = max(j.last+1, e.Time.UnixMilli())
 	e.Seq = j.last
+	if e.Launch != j.launch {
+		j.launch, j.percent = e.Launch, 0
+	}
+	if e.Percent >= 0 { // who waits sees no step back: what is done once more, or after another try, takes less
+		e.Percent = max(e.Percent, j.percent)
+		j.percent = e.Percent
+	}
 	j.events = append(j.events, e)
 	if len(j.events) > eventLimit {
 		j.events = j.events[len(j.events)-eventLimit:]
@@ -40,6 +49,9 @@ func (j *journal) note(e Event) {
 func (j *journal) reopen() {
 	for i := range j.events {
 		j.events[i].Final = false
+	}
+	if j.percent == 100 {
+		j.percent = 0
 	}
 }
 

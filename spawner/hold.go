@@ -37,7 +37,7 @@ func (m *Manager) holdLocked(ctx context.Context, e *entry) error {
 // withdrawLocked has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since the last look, is seen
 // when that is done: as long as it may run on, it is the same run.
 func (m *Manager) withdrawLocked(ctx context.Context, e *entry) error {
-	return m.returnLocked(ctx, e, "Its owner has it wait: it is taken back from "+e.Backend, func(e *entry) { e.Held, e.Withdrawn = true, true })
+	return m.returnLocked(ctx, e, "Its owner has it wait: it is taken back from "+m.at(e.Backend), func(e *entry) { e.Held, e.Withdrawn = true, true })
 }
 
 // withdraw takes a job back from a Remote, unless it has begun there.
@@ -82,7 +82,7 @@ func (m *Manager) Release(ctx context.Context, c Caller, id ID) (Workload, error
 			}
 			return err
 		case e.heldElsewhere():
-			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+e.Backend, nil)
+			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+m.at(e.Backend), nil)
 		default:
 			return errs.New(errs.Conflict, "job %s is not held", id).With("`slipway jobs why` tells what it waits for")
 		}

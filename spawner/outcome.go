@@ -51,7 +51,7 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	}
 	switch s := m.situate(e, o); {
 	case o.Existence == Held:
-		out.Reason = fmt.Sprintf("%s holds it: %s", e.Backend, o.Reason)
+		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
 	case o.Existence == Exited && o.Reason != "":
 		out.Reason, out.Tail = o.Reason, o.Tail
 	case o.Existence == Exited:
@@ -59,7 +59,7 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	case !s.armed && e.Phase != Running && (e.Phase != Booting || s.app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case e.Remote && (o.Existence == Absent || o.Existence == Created):
-		out.Reason = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", e.Backend)
+		out.Reason = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend))
 	case o.Existence == Absent || o.Existence == Created:
 		out.Reason = "its container is gone: it was removed outside Slipway"
 	case s.app == control.Idle && e.Phase == Running:

@@ -102,7 +102,7 @@ func (m *Manager) rebuffed(ctx context.Context, e entry, err error) error {
 		return nil
 	}
 	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
-	why := e.Backend + " takes no more now: " + brief(err)
+	why := m.at(e.Backend) + " takes no more now: " + brief(err)
 	again := m.rebuffs.add(e.client(), e.ID, why, time.Now())
 	m.queue.addAfter(e.ID, again)
 	return m.moveLocked(ctx, now, why, nil)

@@ -65,7 +65,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 			again = max(again, m.cfg.Interval)
 		}
 		m.queue.addAfter(w.ID, again)
-		m.relay(w.ID, "The backend "+w.Backend+" does not answer; trying again. If this lasts, tell your administrator", 0)
+		m.relay(w.ID, "The backend "+m.at(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
 		return Observation{Existence: Unknown}
 	}
 	return o

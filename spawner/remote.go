@@ -13,6 +13,8 @@ import (
 // workload waits in line, and its owner reads the error's message.
 type Remote interface {
 	Backend
+	// Title is the backend's name as people write it.
+	Title() string
 	// Judge refuses a workload that could never start there, with the reason and the remedy: before it is saved.
 	Judge(ctx context.Context, w Workload) error
 	// Why explains what a workload that is Queued or Held waits for.
@@ -22,6 +24,14 @@ type Remote interface {
 	Withdraw(ctx context.Context, id ID) error
 	// Remains gives what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
 	Remains(ctx context.Context, id ID) (Remains, error)
+}
+
+// at names a backend to people.
+func (m *Manager) at(backend string) string {
+	if r, ok := m.backends[backend].(Remote); ok {
+		return r.Title()
+	}
+	return backend
 }
 
 // Remains are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.

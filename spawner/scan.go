@@ -211,7 +211,7 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 		e := newEntry(w)
 		m.enteredLocked(Workload{}, e)
 		m.askedLocked(e)
-		m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + w.Backend})
+		m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + m.at(w.Backend)})
 	}
 	return slices.Clone(jobs), nil
 }

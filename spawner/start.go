@@ -19,7 +19,7 @@ import (
 func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Phase == Leased {
 		if e.Unkept != "" {
-			m.relay(e.ID, "What could not be kept when it last ended is gone from "+e.Backend+": it starts from what it had kept before", 0)
+			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.at(e.Backend)+": it starts from what it had kept before", 0)
 		}
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 			e.Phase, e.From, e.Saved, e.Unkept, e.Asked = Starting, "", false, "", time.Time{}
@@ -30,9 +30,10 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Remote && e.Kind != Job && e.From == "" {
 		return m.findBase(ctx, e)
 	}
-	m.relay(e.ID, opening(e), 0)
+	m.relay(e.ID, m.opening(e), 0)
 	l, err := m.launch(ctx, e)
-	if err == nil {
+	ready := err == nil
+	if ready {
 		err = m.backend(e.Backend).Start(ctx, l)
 	}
 	switch {
@@ -42,7 +43,11 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Remote && errs.Is(err, errs.Unavailable):
-		m.relay(e.ID, "The backend "+e.Backend+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
+		why := "What it needs is not at hand now (" + brief(err) + ")"
+		if ready {
+			why = m.at(e.Backend) + " takes nothing now"
+		}
+		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
 		return m.rebuffed(ctx, e, err)
@@ -84,9 +89,9 @@ func vessel(e entry) string {
 }
 
 // opening says that the backend is asked to start a workload.
-func opening(e entry) string {
+func (m *Manager) opening(e entry) string {
 	if e.Remote {
-		return "Submitting it to " + e.Backend
+		return "Submitting it to " + m.at(e.Backend)
 	}
 	return "Starting the " + vessel(e)
 }

@@ -28,7 +28,7 @@ func (m *Manager) explain(w Workload) Explanation {
 	case w.Held:
 		return Explanation{Summary: "its owner has it wait", Remedy: "release it"}
 	case w.Phase == Pending && w.Want == WantRunning:
-		return Explanation{Summary: "it waits on " + w.Backend + ": " + m.waitingFor(w)}
+		return Explanation{Summary: "it waits on " + m.at(w.Backend) + ": " + m.waitingFor(w)}
 	case w.Phase == Running && w.Host != "":
 		return Explanation{Summary: "it runs on " + w.Host}
 	default:
@@ -58,55 +58,74 @@ func (m *Manager) Detail(w Workload) string {
 	case e.Held:
 		return "its owner has it wait"
 	case e.waitsElsewhere() || e.heldElsewhere():
-		return e.elsewhere()
+		return m.elsewhere(&e)
 	case e.Remote && e.Phase == Stopping:
-		return e.wayHome()
+		return m.wayHome(e)
 	case e.Remote && e.Phase.Active() && e.Phase != Pending && e.seen.Returning:
-		return e.onItsWay()
+		return m.onItsWay(e)
 	case e.Remote && e.Kind != Job && e.Phase == Running && e.status.State == "":
-		return "it runs on " + cmp.Or(e.Host, e.Backend) + ", which does not reach the service now"
+		return "it runs on " + m.hostOf(e) + ", which does not reach the service now"
 	default:
 		return m.Queue(w).String()
 	}
 }
 
 // elsewhere says how a batch system has a workload in its queue.
-func (e *entry) elsewhere() string {
+func (m *Manager) elsewhere(e *entry) string {
 	verb, why := "Queued at ", e.seen.Detail
 	if e.seen.Existence == Held {
 		verb, why = "Held at ", e.seen.Reason
 	}
 	if why == "" {
-		return verb + e.Backend
+		return verb + m.at(e.Backend)
 	}
-	return verb + e.Backend + ": " + why
+	return verb + m.at(e.Backend) + ": " + why
 }
 
 // onItsWay says what comes back of what has ended on another host.
-func (e *entry) onItsWay() string {
+func (m *Manager) onItsWay(e entry) string {
 	what := "what has been changed in it"
 	if e.Kind == Job {
 		what = "what it has left"
 	}
-	return "it has ended on " + cmp.Or(e.Host, e.Backend) + ", and " + what + " is on its way back"
+	return "it has ended on " + m.hostOf(e) + ", and " + what + " is on its way back"
 }
 
 // wayHome says what there is still to do with a workload that is ended on another host; empty: nothing that lasts.
-func (e *entry) wayHome() string {
+func (m *Manager) wayHome(e entry) string {
 	switch {
-	case e.Want == WantGone || e.Moving && e.Kind == Job:
+	case e.Want == WantGone:
 		return ""
+	case e.Moving && e.Kind == Job && e.seen.Existence == Exited:
+		return "what is left of it at " + m.at(e.Backend) + " is being removed"
 	case e.seen.Returning:
-		return e.onItsWay()
+		return m.onItsWay(e)
+	case e.seen.Existence == Up && m.resists(e):
+		return "it is being ended on " + m.hostOf(e) + ", which " + m.at(e.Backend) + " does not reach now: it is given up when its lease there is over"
 	case e.seen.Existence == Up && !e.Asked.IsZero():
-		return "it ends on " + cmp.Or(e.Host, e.Backend) + ", and brings back what it has"
+		return "it ends on " + m.hostOf(e) + ", and brings back what it has"
 	case e.seen.Existence == Up:
-		return "it is being ended on " + cmp.Or(e.Host, e.Backend)
+		return "it is being ended on " + m.hostOf(e)
 	case e.seen.Existence == Exited && !e.Saved && e.Kind != Job:
 		return "its changes are being kept"
 	case e.seen.Existence == Exited:
-		return "what is left of it at " + e.Backend + " is being removed"
+		return "what is left of it at " + m.at(e.Backend) + " is being removed"
 	default:
 		return ""
 	}
 }
+
+// resists reports whether a workload on another host runs on though its backend was asked to end it.
+func (m *Manager) resists(e entry) bool {
+	patience := m.cfg.Limits.Grace + backendPatience
+	switch {
+	case !e.Asked.IsZero():
+		patience += m.wayBack(e)
+	case !e.Moving || e.Kind != Job:
+		patience += m.askFor(e)
+	}
+	return m.inPhase(e) > patience
+}
+
+// hostOf names where a workload runs, as far as that is known.
+func (m *Manager) hostOf(e entry) string { return cmp.Or(e.Host, m.at(e.Backend)) }

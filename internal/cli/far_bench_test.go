@@ -157,7 +157,7 @@ func (s *farSite) spawned(launch int) spawn {
 			continue
 		}
 		switch e.Message {
-		case "Submitting it to htcondor":
+		case "Submitting it to HTCondor":
 			p.told = e.Time.Sub(began)
 		case "Starting JupyterLab":
 			p.up = e.Time.Sub(began)

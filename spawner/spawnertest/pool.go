@@ -102,6 +102,9 @@ func (p *Pool) Lost() []spawner.ID {
 	return slices.Clone(p.lost)
 }
 
+// Title is the name once more.
+func (p *Pool) Title() string { return p.Name() }
+
 // Judge refuses what Refuse has said.
 func (p *Pool) Judge(context.Context, spawner.Workload) error {
 	p.hall.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/errs"
 )
 
 // act carries out one action. An error means that it is to be repeated.
@@ -38,6 +39,9 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case End:
 		return m.end(ctx, e, canceled(e))
 	case Kill:
+		if o.Existence == Unknown {
+			return m.killUnseen(ctx, e)
+		}
 		return m.kill(ctx, e)
 	case Leave:
 		return m.leaveSlice(ctx, e, e.status.Fault, true)
@@ -99,6 +103,21 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 		return err
 	}
 	return m.backend(e.Backend).Stop(ctx, e.ID, grace)
+}
+
+// killUnseen has ended what is not seen. That its backend cannot be asked for that either is told by who looks.
+func (m *Manager) killUnseen(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	if now := m.work[e.ID]; now != nil {
+		now.blindly = time.Now()
+	}
+	m.mu.Unlock()
+	err := m.kill(ctx, e)
+	if errs.Is(err, errs.Unavailable) {
+		m.log.Debug("cannot end a workload that is not seen", "id", e.ID, "err", err)
+		return nil
+	}
+	return err
 }
 
 // grace gives how long a workload has between being told to end and being killed. A slice that is called back is to be back by its

@@ -169,6 +169,7 @@ type entry struct {
 	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
 	fetched    fetched        // how much of its image a Remote has
 	seen       Observation    // by the last look at what a Remote has of it
+	blindly    time.Time      // when a Remote was last asked to end it though it was not seen
 	quit       time.Time      // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string         // the run whose agent, on another host, has said that it ends
 	collecting time.Time      // since when what its app left is being fetched; zero: it is not

@@ -60,6 +60,8 @@ type situation struct {
 	leaves bool
 	// withdrawing says that a job is being taken back to be held, unless it has begun.
 	withdrawing bool
+	// unseen says that what is being ended for good, and leaves nothing that anybody wants, has not been seen for a while.
+	unseen bool
 	// held says that the owner of a job has it wait.
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
@@ -132,6 +134,8 @@ func remove(seen Existence) Action {
 // leaves nothing there that is not here.
 func stop(s situation) Action {
 	switch {
+	case s.seen == Unknown && s.unseen:
+		return Kill // ending what has ended is success, and whether it has is seen then
 	case s.seen == Unknown:
 		return Wait
 	case s.withdrawing && (s.seen == Up || s.seen == Exited && !s.evicted):

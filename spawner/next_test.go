@@ -32,6 +32,11 @@ func everySituation(f func(situation)) {
 							}
 							if s.remote, s.saved, s.unkept, s.evicted, s.leaves = true, on(6), on(7), on(8), on(5); !s.evicted || seen == Exited {
 								f(s)
+								if seen == Unknown && (want == WantGone || s.job && want == WantStopped) {
+									blind := s
+									blind.unseen = true
+									f(blind)
+								}
 								if s.job && s.moving && want == WantRunning {
 									s.withdrawing = true
 									f(s)
@@ -54,6 +59,10 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 		case Settle, Requeue, Sweep, Forget, Welcome, Expire, Save, Cede:
 			if s.phase != Pending {
 				t.Errorf("%+v: %s, though nothing is known", s, a)
+			}
+		case Kill:
+			if !s.unseen {
+				t.Errorf("%+v: ended though it may run, and be wanted", s)
 			}
 		case Fail:
 			if s.armed {

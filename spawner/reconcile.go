@@ -81,8 +81,19 @@ func (m *Manager) situate(e entry, o Observation) situation {
 	}
 	limit, ok := m.limit(e)
 	s.overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
+	s.unseen = o.Existence == Unknown && m.unseen(e)
 	s.expired = e.Phase == Running && e.due(time.Now())
 	return s
+}
+
+// unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two tries.
+const unseenPatience = time.Minute
+
+// unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a session has changed
+// could be lost by that: it is looked for until its backend tells what has become of it.
+func (m *Manager) unseen(e entry) bool {
+	given := e.Want == WantGone || e.Kind == Job && e.Want == WantStopped
+	return e.Remote && e.Phase == Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
 }
 
 // phaseBegan gives the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's

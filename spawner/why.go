@@ -98,6 +98,8 @@ func (m *Manager) wayHome(e entry) string {
 		return ""
 	case e.Moving && e.Kind == Job && e.seen.Existence == Exited:
 		return "what is left of it at " + m.at(e.Backend) + " is being removed"
+	case e.seen.Existence == "":
+		return m.at(e.Backend) + " does not tell now what has become of it"
 	case e.seen.Returning:
 		return m.onItsWay(e)
 	case e.seen.Existence == Up && m.resists(e):

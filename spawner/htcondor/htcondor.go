@@ -121,14 +121,15 @@ func passable(dir string) error {
 
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
-	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1), shelf: &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}}
+	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
+	b.shelf = &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}
+	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	rest := min(lookRest, cfg.PollEvery)
 	b.queue, b.past = newQueue(b.ask, rest), newQueue(b.askPast, rest)
 	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
 	b.submits.pick = sessionsFirst
-	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	return b
 }
 

@@ -541,7 +541,9 @@ func (s *soak) accident() {
 	case 1:
 		f.OutOfMemory(w.ID)
 	default:
-		f.Vanish(w.ID)
+		if f.Vanish(w.ID); w.Remote {
+			s.pool.Vanish(w.ID) // with what came back of it
+		}
 	}
 }
 

@@ -278,6 +278,14 @@ func (p *Pool) Tear(id spawner.ID) {
 	p.torn[id] = true
 }
 
+// Vanish takes a workload away with all that came back of it.
+func (p *Pool) Vanish(id spawner.ID) {
+	p.hall.mu.Lock()
+	delete(p.left, id)
+	p.hall.mu.Unlock()
+	p.Fake.Vanish(id)
+}
+
 // Stop takes a workload out of the queue, or ends it where it runs: nothing comes back then.
 func (p *Pool) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
 	created := spawner.Observation{Existence: spawner.Created}

@@ -84,7 +84,7 @@ func (c Config) checkHTCondor(p *problems) {
 		}
 	}
 	if h.JobsPerUser < 0 {
-		p.add("htcondor.jobs_per_user", h.JobsPerUser, "0 for no limit, or the most jobs and sessions that one user has in the queue")
+		p.add("htcondor.jobs_per_user", h.JobsPerUser, "0 for no limit, or the most jobs that one user has in the queue")
 	}
 	for field, text := range map[string]string{"requirements": h.Requirements, "rank": h.Rank} {
 		checkLine("htcondor."+field, text, p)

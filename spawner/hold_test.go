@@ -106,6 +106,27 @@ func TestHoldMeetsItsStart(t *testing.T) {
 	}
 }
 
+// TestHoldOnAnOldLook: nor is one that has begun since the look on which it is taken back.
+func TestHoldOnAnOldLook(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.pool.Fill(true)
+		job := s.submit(alice, poolJob())
+		time.Sleep(time.Minute + time.Second) // between two looks
+		shown := make(chan struct{})
+		s.pool.Inject(spawnertest.Fault{Op: spawnertest.Observe, ID: job.ID, Step: spawnertest.After, Hold: shown})
+		if _, err := s.Hold(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.pool.Dispatch(job.ID)
+		close(shown)
+		s.finish(job.ID)
+		if job, _ = s.Get(t.Context(), alice, job.ID); job.Moves != 0 || job.Held || s.pool.Count(spawnertest.Withdraw, job.ID) != 1 {
+			t.Errorf("%+v", job)
+		}
+	})(t)
+}
+
 // TestHoldWhileItIsSubmitted: who has a job wait need not wait for a batch system that takes it, or takes nothing.
 func TestHoldWhileItIsSubmitted(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {

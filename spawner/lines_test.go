@@ -27,15 +27,15 @@ func crowded(users, each int) *Manager {
 func TestManyAtTheirLimit(t *testing.T) {
 	m := crowded(2, 10_000)
 	begun := time.Now()
-	for n := range 2000 {
-		if q := m.Queue(m.work[ID(fmt.Sprint("j-", 18_000+n))].Workload); q.Place < 17_000 || q.Lacks == "" {
+	for n := range 19_998 {
+		if q := m.Queue(m.work[ID(fmt.Sprint("j-", 2+n))].Workload); q.Place != 1+n || q.Lacks == "" {
 			t.Fatalf("%+v", q)
 		}
 		if e := m.headLocked(line{backend: "pool", jobs: true}); e == nil || e.Turn != 2 {
 			t.Fatalf("the head is %+v", e)
 		}
 	}
-	if took := time.Since(begun); took > 1500*time.Millisecond {
+	if took := time.Since(begun); took > 3*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

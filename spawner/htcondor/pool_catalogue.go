@@ -114,6 +114,9 @@ func kindOf(s slot, g *ad, site string, all []*ad) GPUKind {
 		Site: cmp.Or(s.text("SlipwaySite"), s.text("GLIDEIN_CMSSite"), s.text("GLIDEIN_Site"), site), Model: g.text("DeviceName"), Driver: g.text("NvidiaDriver"),
 		Sharing: SharedNot, Runtimes: []string{},
 	}
+	if s.get("SlipwaySimulated") == true {
+		k.Model = strings.TrimSpace(k.Model + " (simulated)") // no such hardware exists
+	}
 	if mib, ok := g.number("GlobalMemoryMb"); ok {
 		k.Memory = int64(mib) << 20
 	}

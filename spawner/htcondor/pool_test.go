@@ -86,6 +86,21 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
+// TestSimulatedGPUs: a machine that says so has no such hardware, and the models say it too, a nameless one's also.
+func TestSimulatedGPUs(t *testing.T) {
+	slots := captured(t, "busy")
+	for _, s := range slots {
+		s.set("SlipwaySimulated", true)
+	}
+	var models []string
+	for _, k := range catalogueOf(slots, "here").Kinds {
+		models = append(models, k.Model)
+	}
+	if diff := cmp.Diff([]string{"(simulated)", "Tesla V100-PCIE-16GB (simulated)"}, models); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestClassAdsOfACatalogue has them read back.
 func TestClassAdsOfACatalogue(t *testing.T) {
 	c := catalogueOf(captured(t, "later"), "")

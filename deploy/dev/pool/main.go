@@ -57,11 +57,17 @@ func run(ctx context.Context, g given) error {
 	return errors.Join(err, pool.Close())
 }
 
-// simulated has HTCondor find GPUs that are not there: a whole V100, and seven parts of another card.
-const simulated = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n"
+// memoryFile has a worker in a container see to it that nobody uses more memory than she has asked for.
+const memoryFile = "deploy/htcondor/32-memory-worker.conf"
 
 func (g given) options() (condortest.Options, error) {
-	o := condortest.Options{CPUs: -1, Outward: true, Workers: []condortest.Worker{{Name: "node1"}, {Name: "node2", Config: simulated}}}
+	memory, err := os.ReadFile(memoryFile)
+	if err != nil {
+		return condortest.Options{}, err
+	}
+	o := condortest.Options{CPUs: -1, Outward: true, Workers: []condortest.Worker{
+		{Name: "node1", Config: string(memory)}, {Name: "node2", Config: string(memory) + condortest.SimulatedGPUs},
+	}}
 	if g.share != "" {
 		o.Share = []string{g.share}
 	}

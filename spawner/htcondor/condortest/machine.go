@@ -97,7 +97,7 @@ func (p *Pool) startMachines(o Options) error {
 	if cpus > 0 {
 		daemons += ", STARTD"
 	}
-	own := "DAEMON_LIST = " + daemons + "\n" + room(max(cpus, 1)) + simulatedGPUs + o.Config
+	own := "DAEMON_LIST = " + daemons + "\n" + room(max(cpus, 1)) + SimulatedGPUs + o.Config
 	access := Worker{Name: Main, Config: own, Shared: true}
 	for _, dir := range o.Share {
 		access.Binds = append(access.Binds, dir+":"+dir)
@@ -118,8 +118,9 @@ func room(cpus int) string {
 	return fmt.Sprintf("NUM_CPUS = %d\nMEMORY = %d\n", cpus, cpus*1024)
 }
 
-// simulatedGPUs are HTCondor's own: a whole V100, and seven parts of another card.
-const simulatedGPUs = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n"
+// SimulatedGPUs has HTCondor find GPUs that are not there, a whole V100 and seven parts of another card, and the machine say so.
+const SimulatedGPUs = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n" +
+	"SlipwaySimulated = True\nSTARTD_ATTRS = $(STARTD_ATTRS) SlipwaySimulated\n"
 
 // startWorker starts a machine whose daemons are reached only through connections that they opened themselves.
 func (p *Pool) startWorker(w Worker) error {

@@ -18,7 +18,7 @@ var site = Shared{Options: Options{
 		Name: "gpus", CPUs: 12, Shared: true,
 		Config: "GPU_DISCOVERY_EXTRA = -simulate:2,1,6,1\n" + siteFiles("31-interactive-worker", "41-gpus-worker", "42-gpus-shared-worker", "43-gpus-mps-worker"),
 		Binds:  []string{siteDir() + "/libexec:/usr/local/libexec/slipway:ro", here("testdata/nvidia-cuda-mps-control") + ":/usr/local/bin/nvidia-cuda-mps-control:ro"},
-	}, {Name: "people", CPUs: 6, Config: siteFiles("31-interactive-worker")}},
+	}, {Name: "people", CPUs: 6, Config: siteFiles("31-interactive-worker", "32-memory-worker")}},
 }}
 
 func siteDir() string { return here("../../../deploy/htcondor") }
@@ -311,4 +311,16 @@ func glob(t *testing.T, pattern string) []string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// TestMemoryIsHeld: where there are no control groups, a job that uses more memory than it has asked for is held, and its reason says so.
+func TestMemoryIsHeld(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	j := newJob(t, p, "ole", "x=$(head -c 300000000 /dev/zero | tr '\\0' a); sleep 600")
+	j.submit(t, 1, on("people"))
+	Await(t, "the job is held", func() bool { return j.attribute(t, "JobStatus") == "5" })
+	if why := j.attribute(t, "HoldReason"); !strings.Contains(why, "memory usage exceeded request_memory") {
+		t.Errorf("held for %q", why)
+	}
 }

@@ -107,6 +107,11 @@ func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
 }
 
+// CheckJob has the service refuse what it would refuse when it is submitted. The environment need not be there yet.
+func (c *Client) CheckJob(ctx context.Context, r JobRequest) error {
+	return c.call(ctx, http.MethodPost, "/jobs/check", r, nil)
+}
+
 // Submit submits a job.
 func (c *Client) Submit(ctx context.Context, r JobRequest) (Job, error) {
 	return fetch[Job](ctx, c, http.MethodPost, "/jobs", r)

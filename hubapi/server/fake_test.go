@@ -131,6 +131,13 @@ func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.Jo
 	return w, nil
 }
 
+func (f *fakeEngine) CheckJob(_ context.Context, _ spawner.Caller, r spawner.JobRequest) error {
+	if r.Backend == "slurm" {
+		return errs.Bad("backend", r.Backend, "leave it out, or name one of local")
+	}
+	return nil
+}
+
 func (f *fakeEngine) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	w, _, err := f.peek(c, id)
 	return w, err

@@ -31,6 +31,15 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	return s.wireJobs(all), err
 }
 
+// checkJob refuses what submit would, whatever the environment: it may have to be made first, which takes a while.
+func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (none, error) {
+	job, err := s.jobRequest(r, req)
+	if err == nil {
+		err = s.cfg.Engine.CheckJob(r.Context(), callerOf(r.Context()), job)
+	}
+	return none{}, err
+}
+
 // jobRequest makes the engine's request of the API's.
 func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
 	total := 0

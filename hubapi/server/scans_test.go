@@ -93,6 +93,27 @@ func TestScanIsRefused(t *testing.T) {
 	}
 }
 
+func TestJobIsCheckedBeforehand(t *testing.T) {
+	h := start(t, newFake(), nil)
+	c := h.client(t, "alice-token")
+	for name, tc := range map[string]struct {
+		r     hubapi.JobRequest
+		field string // empty: it is taken
+	}{
+		"a plain one":        {hubapi.JobRequest{Argv: []string{"sh"}}, ""},
+		"no such backend":    {hubapi.JobRequest{Argv: []string{"sh"}, Backend: "slurm"}, "backend"},
+		"more than is given": {hubapi.JobRequest{Argv: []string{"sh"}, Memory: "5T"}, "memory"},
+	} {
+		err := c.CheckJob(t.Context(), tc.r)
+		if tc.field == "" && err != nil || tc.field != "" && (!errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tc.field)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(h.engine.jobs) > 0 {
+		t.Errorf("submitted: %+v", h.engine.jobs)
+	}
+}
+
 func TestScanIsShown(t *testing.T) {
 	h := start(t, aScan(), nil)
 	c := h.client(t, "alice-token")

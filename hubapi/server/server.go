@@ -34,6 +34,7 @@ type Engine interface {
 	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
 	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
 	SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error)
+	CheckJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) error
 	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)

@@ -69,6 +69,9 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	if err != nil {
 		return err
 	}
+	if err := client.CheckJob(ctx, withoutLoad(r)); err != nil {
+		return err
+	}
 	if r.Environment, err = environmentFor(ctx, env, client, o.env); err != nil {
 		return err
 	}
@@ -139,6 +142,12 @@ func commandFor(file, text string) []string {
 	default:
 		return []string{"sh", file}
 	}
+}
+
+// withoutLoad is the request as far as it is checked beforehand: files and points are checked with the submission.
+func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
+	r.Files, r.Points = nil, nil
+	return r
 }
 
 // environmentFor gives the environment that was asked for, or freezes the session that this runs in.

@@ -124,6 +124,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine("DELETE "+api+"/sessions/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	mine("POST "+api+"/sessions/{id}/freeze", f.environments.freeze)
 	mine("POST "+api+"/jobs", f.submit)
+	mine("POST "+api+"/jobs/check", f.check)
 	mine("GET "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
 	mine("GET "+api+"/jobs/{id}/log", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from the job") })
 	mine("GET "+api+"/jobs/{id}/events", func(w http.ResponseWriter, _ *http.Request) {
@@ -164,10 +165,6 @@ func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 422, "invalid", fmt.Sprintf("not what was expected: %v", err), "")
 		return
 	}
-	if req.Memory == "9G" {
-		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
-		return
-	}
 	w.WriteHeader(http.StatusAccepted)
 	if len(req.Points) > 0 {
 		answer(w, f.scans.submitted(req))
@@ -176,6 +173,20 @@ func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 	job := f.job
 	job.Argv, job.Name = req.Argv, req.Name
 	answer(w, job)
+}
+
+// check refuses what the scripts ask too much of.
+func (f *stubService) check(w http.ResponseWriter, r *http.Request) {
+	var req hubapi.JobRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Files) > 0 {
+		refuse(w, 422, "invalid", fmt.Sprintf("not what was expected: %v", err), "")
+		return
+	}
+	if req.Memory == "9G" {
+		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func answer(w io.Writer, v any) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"slipway/hubapi"
 	"slipway/images"
@@ -49,6 +50,7 @@ func (f *freezer) Freeze(
 	}
 	defer done()
 	source.Idle = !w.Phase.Active()
+	begun := time.Now()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
@@ -58,6 +60,7 @@ func (f *freezer) Freeze(
 		return hubapi.Environment{}, err
 	}
 	out := f.wire(e, e.Owner)
+	out.Unchanged = e.Unchanged || e.Created.Before(begun) // it was looked through anew, and came to what had been frozen before
 	if !e.Unchanged {
 		out.Secrets = e.Manifest.Allowed
 	}

@@ -90,6 +90,7 @@ class FakeService:
         self.jobs: dict[str, Job] = {}
         self.requests: dict[str, str] = {}
         self.changes: list[tuple[str, str]] = []
+        self.checked: list[Doc] = []
         self.sessions: dict[str, Doc] = {}
         self.session_events: dict[tuple[str, str], list[Doc]] = {}
         self.environments: list[Doc] = []
@@ -528,6 +529,12 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.01)
 
     def post_jobs(self, id: str = "", what: str = "") -> None:
+        if id == "check":
+            self.fake.checked.append(self.body)
+            if self.body.get("backend") == "slurm":
+                raise Fault("invalid", 422, "backend slurm: leave it out, or name one of local", field="backend")
+            self._bytes(b"", "application/json", 204)
+            return
         if id:
             job = self._job(id)
             self._change(job, what)

@@ -87,6 +87,13 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert sorted(asked["files"]) == ["cell.py", "runner.py"]
 
 
+def test_what_is_refused_is_not_frozen_for(notebook: Notebook, service: FakeService) -> None:
+    notebook.grid("--to slurm", "pass")
+    assert [job["backend"] for job in service.checked] == ["slurm"]
+    assert not service.jobs
+    assert not [path for _, path in service.asked if path.endswith("/freeze")]
+
+
 def test_a_slice_of_a_gpu(notebook: Notebook, service: FakeService) -> None:
     out = notebook.grid("--gpu 1g.18gb --preemptible", "pass")
     assert "submitted: 1g.18gb of a GPU, " in out

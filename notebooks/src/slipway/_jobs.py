@@ -79,6 +79,10 @@ class JobCalls:
         )
         return Job.from_json(self._http.json("POST", "/jobs", body=body))
 
+    def check_job(self, **job: Unpack[JobRequest]) -> None:
+        """Have the service refuse what it would refuse when it is submitted; the environment need not be there yet."""
+        self._http.call("POST", "/jobs/check", body={**_request(**job), "files": {}})
+
     def submit_scan(self, points: Sequence[Mapping[str, str]], **job: Unpack[JobRequest]) -> list[Job]:
         """Submit a job for each point, all or none. A point's parameters are environment variables of its job.
 

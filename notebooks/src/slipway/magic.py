@@ -101,10 +101,9 @@ class GridMagics(Magics):
     def _submit(
         self, client: Client, options: Options, files: dict[str, bytes], screen: Screen
     ) -> JobHandle | ScanHandle:
-        environment = choose_environment(client, options, screen)
         request = JobRequest(
             name=options.name,
-            environment=environment.digest,
+            environment="",
             argv=[sys.executable, "runner.py"],
             env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
             files=files,
@@ -116,6 +115,8 @@ class GridMagics(Magics):
             backend=options.backend,
             request_id=str(uuid.uuid4()),
         )
+        client.check_job(**request)  # before a freeze that would be for nothing
+        request["environment"] = choose_environment(client, options, screen).digest
         jobs = client.submit_scan(options.points, **request) if options.points else [client.submit(**request)]
         record = jobs[0]
         size = amount(sum(map(len, files.values())))

@@ -71,3 +71,21 @@ func TestCarried(t *testing.T) {
 		t.Errorf("in the place of the first: %v", err)
 	}
 }
+
+// TestCarriedHome: a home that was part of a session's tree goes on to its next start, and to nobody else.
+func TestCarriedHome(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	l := newLibrary(t)
+	must(t, os.MkdirAll(f.upper+"/home/alice", 0o755), os.WriteFile(f.upper+"/home/alice/thesis", []byte("draft\n"), 0o600))
+	for key, carried := range map[string]bool{"next start": true, "freeze": false} {
+		e := freeze(t, l, f, func(r *Request) { r.Key, r.Carried = key, carried })
+		b, done, err := l.Beneath(t.Context(), e.Digest)
+		must(t, err)
+		upper := filepath.Join(f.dir, key)
+		must(t, os.Mkdir(upper, 0o700), b.Fill(t.Context(), upper))
+		done()
+		if _, err := os.Stat(upper + "/home/alice/thesis"); (err == nil) != carried {
+			t.Errorf("%s: the home's file: %v", key, err)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func (l *Library) bearable(ctx context.Context, req Request, files int64) error 
 
 // crowded is the error of too many files. It names where most of them are.
 func (l *Library) crowded(ctx context.Context, req Request, files int64) error {
-	crowds, err := graft.Crowds(ctx, req.Source.Upper, l.strip)
+	crowds, err := graft.Crowds(ctx, req.Source.Upper, l.stripOf(req))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"slipway/images/secrets"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -36,7 +37,7 @@ type Request struct {
 	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
 	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else: what looks like a
-	// secret stays in it, and nothing is stated of where it comes from.
+	// secret stays in it, as does a home that was not mounted, and nothing is stated of where it comes from.
 	Carried bool
 	Instead string // digest of an environment of the owner's whose place it takes, which does not count against his quotas; empty: of none
 
@@ -85,10 +86,18 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	return e, nil
 }
 
+// stripOf gives what does not travel.
+func (l *Library) stripOf(req Request) *tree.Strip {
+	if req.Carried {
+		return l.carried
+	}
+	return l.strip
+}
+
 func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, error) {
 	m.at(Scanning, 0, 0, 0)
 	start := time.Now()
-	state, files, bytes, err := graft.Scan(ctx, req.Source.Upper, l.strip)
+	state, files, bytes, err := graft.Scan(ctx, req.Source.Upper, l.stripOf(req))
 	if err != nil {
 		return frozen{}, err
 	}
@@ -185,7 +194,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	}()
 	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+base.Part.Cut)))
 	made, err := graft.Graft(ctx, graft.Config{
-		Base: b.image, Upper: req.Source.Upper, Strip: l.strip, Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
+		Base: b.image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
 		Progress: func(s graft.Stage, files, bytes int64) {
 			m.at(stageOf(s), files, bytes, 0)
 			if l.tooMany(files) {
@@ -205,7 +214,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	if looked != nil {
 		return nil, looked
 	}
-	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req.Source)}
+	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req)}
 	d.document.Base = &base.Part
 	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), base.Losses.plus(made.Losses)
 	own := texts(made.Changed)

@@ -65,6 +65,7 @@ type Library struct {
 	cfg        Config
 	log        *slog.Logger
 	strip      *tree.Strip
+	carried    *tree.Strip // for what is carried
 	mksquashfs string
 	lock       *os.File
 
@@ -90,6 +91,10 @@ func Open(cfg Config) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	carried, err := tree.CarriedStrip(cfg.Strip)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil || cfg.Dir == "" {
 		return nil, errs.Bad("dir", cfg.Dir, "name the directory that is to hold the environments")
@@ -101,8 +106,8 @@ func Open(cfg Config) (*Library, error) {
 		cfg.Now = time.Now
 	}
 	l := &Library{
-		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, mksquashfs: cfg.Mksquashfs, pending: make(chan string, maxPending),
-		untried: make(chan trialKey, maxPending),
+		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, carried: carried, mksquashfs: cfg.Mksquashfs,
+		pending: make(chan string, maxPending), untried: make(chan trialKey, maxPending),
 	}
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)

@@ -62,12 +62,13 @@ func decodeManifest(data []byte) (Manifest, error) {
 	return m, nil
 }
 
-// manifestOf is the part that follows from the source alone.
-func (l *Library) manifestOf(src Source) Manifest {
+// manifestOf is the part that follows from the request alone.
+func (l *Library) manifestOf(req Request) Manifest {
+	src := req.Source
 	return Manifest{
 		Format: manifestFormat, Base: src.Base, Architecture: src.architecture(), Env: src.Config.Env,
 		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
-		Strip: l.strip.Rules(), Mounts: texts(src.Mounts), Unexported: squash.Unexported(src.Config.Env),
+		Strip: l.stripOf(req).Rules(), Mounts: texts(src.Mounts), Unexported: squash.Unexported(src.Config.Env),
 	}
 }
 

@@ -187,7 +187,7 @@ func (l *Library) outgrown(ctx context.Context, req Request) error {
 	if !ok {
 		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", size(req.room)).With("freeze again")))
 	}
-	files, err := graft.Largest(ctx, req.Source.Upper, l.strip)
+	files, err := graft.Largest(ctx, req.Source.Upper, l.stripOf(req))
 	if err != nil || len(files) == 0 {
 		return full
 	}

@@ -19,7 +19,7 @@ import (
 // repack is the way out for changes that cannot be grafted: a snapshot of them, and the whole merged tree packed anew. It costs a
 // copy of the changes and the time of a base, and its environment shares no byte with others.
 func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
-	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req.Source)}
+	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
 	pause := func(ctx context.Context) error {
 		if req.Source.Pause != nil {
 			if err := req.Source.Pause(ctx); err != nil {
@@ -27,11 +27,11 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 			}
 		}
 		var err error
-		d.state, _, _, err = graft.Scan(ctx, req.Source.Upper, l.strip)
+		d.state, _, _, err = graft.Scan(ctx, req.Source.Upper, l.stripOf(req))
 		return err
 	}
 	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
-		Layers: req.Source.Layers, Upper: req.Source.Upper, Image: req.Source.labelled(), Strip: l.strip, Work: work, Out: file.Name(),
+		Layers: req.Source.Layers, Upper: req.Source.Upper, Image: req.Source.labelled(), Strip: l.stripOf(req), Work: work, Out: file.Name(),
 		Offset: sif.PartitionOffset, Pause: pause, Resume: req.Source.Resume,
 		Progress: func(s squash.Stage, files, bytes, total int64) { m.at(Stage(s), files, bytes, total) },
 	})

@@ -19,6 +19,16 @@ func NewStrip(extra []string) (*Strip, error) {
 	return ExactStrip(append(DefaultStrip(), extra...))
 }
 
+// CarriedStrip is like NewStrip for a tree that nobody gets but the user whose session it was: where her home was not mounted, it was part
+// of that tree, and comes along.
+func CarriedStrip(extra []string) (*Strip, error) {
+	s, err := NewStrip(extra)
+	if err != nil {
+		return nil, err
+	}
+	return ExactStrip(slices.DeleteFunc(s.Rules(), func(rule string) bool { return rule == homes && !slices.Contains(extra, homes) }))
+}
+
 // ExactStrip makes a Strip of these rules alone, such as those that an older freeze went by.
 func ExactStrip(rules []string) (*Strip, error) {
 	s := &Strip{rules: slices.Clone(rules)}

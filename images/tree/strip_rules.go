@@ -21,6 +21,9 @@ const (
 	whyIdentity = "this host's identity"
 )
 
+// homes is where users' homes are.
+const homes = "/home/*"
+
 // DefaultRules is what never travels in an environment: what only interactive work needs, what only this host needs, and where
 // secrets are kept. A pattern is a path from the root, with the wildcards of path.Match in each of its parts; a match on a
 // directory takes all below it. A site adds its own; none can be taken away.
@@ -28,7 +31,7 @@ const (
 // Secrets in other places are found by their content (package secrets), and stop the freeze.
 func DefaultRules() []Rule {
 	return slices.Concat(
-		rulesFor(whyMounted, "/home/*"),
+		rulesFor(whyMounted, homes),
 		homeRules("/root"),
 		rulesFor(whyRuntime, "/run/*"),
 		rulesFor("temporary files: proxies, tickets and tokens among them", "/tmp/*", "/var/tmp/*"),

@@ -16,7 +16,7 @@ func (s *farSite) aSession() {
 	if who := s.in("alice", "id -u; whoami; hostname"); !strings.HasPrefix(who, "20000\nalice\nnode") {
 		s.t.Errorf("the session runs as\n%s", who)
 	}
-	s.in("alice", "echo 'print(\"from the change\")' > /opt/env/bin/mine.py && rm -r /opt/env/share/man; true")
+	s.in("alice", "echo 'print(\"from the change\")' > /opt/env/bin/mine.py && rm -r /opt/env/share/man; echo draft > ~/thesis; true")
 	if listed := s.in("alice", "slipway sessions --json"); !strings.Contains(listed, id) {
 		s.t.Errorf("inside, without a token: %s", listed)
 	}
@@ -35,6 +35,9 @@ func (s *farSite) aSession() {
 	}
 	if second := s.session("alice", "two"); second != id {
 		s.t.Errorf("started again as %s, want %s", second, id)
+	}
+	if got := s.in("alice", "cat ~/thesis; touch ~/more"); got != "draft" {
+		s.t.Errorf("of the home, which no worker has, came back %q", got)
 	}
 	if got := s.in("alice", "python3 /opt/env/bin/mine.py"); got != "from the change" {
 		s.t.Errorf("after stop and start: %q", got)

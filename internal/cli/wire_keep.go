@@ -161,10 +161,11 @@ func (s *service) afar(ctx context.Context, w spawner.Workload, environment stri
 	if err != nil {
 		return afar{}, err
 	}
-	return afar{
-		environment: environment, owner: &pack.Owner{UID: uint32(account.UID), GID: uint32(account.GID)},
-		mounts: append([]string{"/tmp", "/var/tmp", account.Home}, s.cfg.HTCondor.Binds...),
-	}, nil
+	mounts := append([]string{"/tmp", "/var/tmp"}, s.cfg.HTCondor.Binds...)
+	if s.cfg.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
+		mounts = append(mounts, account.Home)
+	}
+	return afar{environment: environment, owner: &pack.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
 }
 
 // captureFar gives the file tree of a far session: through its agent while it runs, and as it was kept when it does not.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -60,8 +61,11 @@ func (w *worker) argv(program, image string) []string {
 		"--userns", // never a program with root's rights, even where one is installed
 		"--pid", "--ipc", "--cleanenv",
 		"--no-eval", // values are not shell text
-		"--home", w.box.home(w.plan) + ":" + w.plan.Home,
+		"--home", cmp.Or(w.plan.nodeHome(), w.box.path(homeDir)) + ":" + w.plan.Home,
 	}, w.contained())
+	if w.plan.keepsHome() {
+		args = append(args, "--no-home") // nothing is mounted there, and HOME and the user's entry in /etc/passwd say the same
+	}
 	if w.plan.GPU {
 		args = append(args, "--nv")
 	}

@@ -96,8 +96,8 @@ func TestSessionFromAfar(t *testing.T) {
 	dir := t.TempDir()
 	upper, err := pack.Unpack(t.Context(), f, pack.Target{Dir: dir, Owner: &pack.Owner{UID: 1000, GID: 1000}, Layers: []string{filepath.Join(shared(), "tree")}})
 	must(t, err)
-	for name, want := range map[string]string{"new": "n\n", "old/kept": "k\n"} {
-		if b, err := os.ReadFile(filepath.Join(upper, "opt", name)); string(b) != want {
+	for name, want := range map[string]string{"opt/new": "n\n", "opt/old/kept": "k\n", "home/alice/h": "h\n"} { // the node has no home of hers
+		if b, err := os.ReadFile(filepath.Join(upper, name)); string(b) != want {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}

@@ -50,7 +50,7 @@ type Plan struct {
 	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 20 GiB
 	Login     string            `json:"login"`                // of the user, inside
 	Home      string            `json:"home"`                 // inside
-	HomeDir   string            `json:"home_dir,omitempty"`   // on the node; where it is not there or another's, home is empty and lasts as long as the run
+	HomeDir   string            `json:"home_dir,omitempty"`   // on the node; where it is not there or another's, home begins empty and lasts as long as the run
 	Binds     []string          `json:"binds,omitempty"`      // of the node, such as /cvmfs: bound where they are there
 	Env       map[string]string `json:"env,omitempty"`        // public
 	GPU       bool              `json:"gpu,omitempty"`        // make the node's NVIDIA driver usable inside

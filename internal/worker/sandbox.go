@@ -19,11 +19,12 @@ import (
 const (
 	runDir     = "run"     // bound on control.RunDir
 	binDir     = "bin"     // bound on control.BinDir; holds the agent's program
-	homeDir    = "home"    // where the node has none
+	homeDir    = "home"    // a job's, where the node has none
 	scratchDir = "scratch" // /tmp and /var/tmp inside, in directories that Apptainer too calls so
 	tmpDir     = "tmp"
 	varTmpDir  = "var_tmp"
 	overlayDir = "overlay" // a session's changes
+	upperDir   = "upper"   // in it, as Apptainer has it
 	imageFile  = "image"   // what was fetched, where there is no cache
 	reserved   = "reserve" // room for the last word, on a disk that the run has filled
 )
@@ -138,13 +139,18 @@ func (p Plan) check(dir string) error {
 }
 
 // furnish makes the directories of the run, and puts its files in place.
-func (s sandbox) furnish(program string) error {
+func (s sandbox) furnish(program string, p Plan) error {
 	for _, dir := range []string{
 		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"), filepath.Join(runDir, "overlay"),
 		filepath.Join(scratchDir, tmpDir), filepath.Join(scratchDir, varTmpDir), binDir, homeDir, overlayDir, LinkDir, Inputs,
 	} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return fmt.Errorf("furnish the sandbox: %w", err)
+		}
+	}
+	if p.keepsHome() {
+		if err := s.makeHome(p); err != nil {
+			return err
 		}
 	}
 	if err := s.keepToOneself(LinkDir); err != nil {
@@ -212,12 +218,28 @@ func (s sandbox) takeInputs() (names map[string]bool, err error) {
 	return names, nil
 }
 
-// home gives the node's directory that is to be the home: the user's, if the node has it, or an empty one.
-func (s sandbox) home(p Plan) string {
+// nodeHome gives the user's home on the node; empty: she has none there.
+func (p Plan) nodeHome() string {
 	if st, err := os.Stat(p.HomeDir); p.HomeDir != "" && err == nil && st.IsDir() && ownerOf(st) == os.Getuid() {
 		return p.HomeDir
 	}
-	return s.path(homeDir)
+	return ""
+}
+
+// keepsHome says whether the home is among what the run changes of its tree, and comes back with it. On a node where the user has no home a
+// job's is empty, and goes with the job; a session's is where its notebooks are.
+func (p Plan) keepsHome() bool { return p.Session && p.nodeHome() == "" }
+
+// makeHome makes such a home. Whoever starts from what was kept finds in it what the last session had there.
+func (s sandbox) makeHome(p Plan) error {
+	at := s.path(overlayDir, upperDir)
+	for _, part := range append([]string{"."}, strings.Split(p.Home[1:], "/")...) {
+		at = filepath.Join(at, part)
+		if err := errors.Join(os.MkdirAll(at, 0o755), os.Chmod(at, 0o755)); err != nil { // as images have them, whatever the umask
+			return fmt.Errorf("make the home: %w", err)
+		}
+	}
+	return os.Chmod(at, 0o700)
 }
 
 // ownerOf gives a file's owner; -1: it is not known.

@@ -43,6 +43,14 @@ func troubles() []trouble {
 // noContainerCode is the exit code by which Apptainer says that it could not make the container.
 const noContainerCode = 255
 
+// whatStays says what there is still when a session's changes are lost.
+func (w *worker) whatStays() string {
+	if w.plan.keepsHome() {
+		return "start it again: it goes on from what was kept before"
+	}
+	return "what is in its home is there still"
+}
+
 // account is the end of a run that had begun.
 func (w *worker) account(h how, left remains, memory string) End {
 	e := w.end(h.code, "", "")
@@ -58,7 +66,7 @@ func (w *worker) account(h how, left remains, memory string) End {
 	case e.ExitCode != 0 && w.box.full():
 		e.Reason, e.Remedy = fullDisk, moreDisk
 	case left.status && w.plan.Session && left.pack == 0:
-		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", "what is in its home is there still"
+		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", w.whatStays()
 	case left.status:
 	case h.code > 128 && h.code < noContainerCode:
 		e.Reason, e.Remedy = fmt.Sprintf("its container was killed on the worker node by signal %d (%s)", h.code-128, unix.Signal(h.code-128)), "start it again"

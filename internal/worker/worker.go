@@ -131,7 +131,7 @@ func (w *worker) prepare(ctx context.Context) (c command, release func(), err er
 	if w.daemon, err = w.shared(); err != nil {
 		return command{}, nil, err
 	}
-	if err := w.box.furnish(w.cfg.Program); err != nil {
+	if err := w.box.furnish(w.cfg.Program, w.plan); err != nil {
 		return command{}, nil, noRoom(err)
 	}
 	if w.inputs, err = w.box.takeInputs(); err != nil {

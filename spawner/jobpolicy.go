@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +16,23 @@ type JobPolicy struct {
 	DefaultCPUs, MaxCPUs     float64
 	DefaultMemory, MaxMemory int64 // bytes
 	DefaultTime, MaxTime     time.Duration
-	Pids                     int64    // zero: 4096
-	GPUs                     []string // the requests that a job may make, with any needs beside; "*" is any. Empty: none
+	Pids                     int64              // zero: 4096
+	GPUs                     []string           // the requests that a job may make, with any needs beside; "*" is any. Empty: none
+	Backend                  string             // of jobs that name none
+	Most                     map[string]JobMost // by backend, where it is not MaxCPUs and MaxMemory
+}
+
+// JobMost is the most that one job of a backend may have. Zero: as on the others.
+type JobMost struct {
+	CPUs   float64
+	Memory int64 // bytes
+}
+
+// On gives what users may ask for in a job on a backend; empty is the one of jobs that name none.
+func (p JobPolicy) On(backend string) JobPolicy {
+	most := p.Most[cmp.Or(backend, p.Backend)]
+	p.MaxCPUs, p.MaxMemory = cmp.Or(most.CPUs, p.MaxCPUs), cmp.Or(most.Memory, p.MaxMemory)
+	return p
 }
 
 // GPU reads what a job asks of a GPU: a string, nil or empty for none. What the policy does not name is refused.

@@ -21,3 +21,24 @@ func TestGPUsThatJobsMayAskFor(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsOfABackend(t *testing.T) {
+	p := JobPolicy{
+		DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 2 << 30, Backend: "local",
+		Most: map[string]JobMost{"htcondor": {CPUs: 8}},
+	}
+	for _, tc := range []struct {
+		backend, fallback, cpus, memory, bad string
+	}{
+		{"", "local", "2", "2G", ""}, {"", "local", "3", "", "cpus"}, {"local", "htcondor", "3", "", "cpus"},
+		{"htcondor", "local", "8", "2G", ""}, {"", "htcondor", "8", "", ""}, {"htcondor", "local", "9", "", "cpus"}, {"htcondor", "local", "", "3G", "memory"},
+	} {
+		p.Backend = tc.fallback
+		switch _, _, err := p.On(tc.backend).Resolve(tc.cpus, tc.memory, nil); {
+		case tc.bad != "":
+			wantBad(t, err, tc.bad, "")
+		case err != nil:
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}

@@ -55,6 +55,8 @@ htcondor:
   bin: $POOL/bin # a site's own are on PATH
   owner: $POOL_OWNER # who logs in here has no account
   every: 1s
+  max_cpus: 4
+  max_memory: 4G
 END
 }
 

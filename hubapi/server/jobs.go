@@ -49,7 +49,7 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 	if total > jobFilesLimit {
 		return spawner.JobRequest{}, errs.Bad("files", fmt.Sprintf("%d bytes", total), "at most 64 MiB in all; put more into your home and read it from there")
 	}
-	res, limit, err := s.cfg.Jobs.Resolve(req.CPUs, req.Memory, req.TimeLimit)
+	res, limit, err := s.cfg.Jobs.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
 		return spawner.JobRequest{}, err
 	}

@@ -226,7 +226,7 @@ func (s *service) makeServer(context.Context) error {
 		return err
 	}
 	s.server = server.New(server.Config{
-		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg.Jobs), Hubs: serverHubs(s.hubs), Link: s.link,
+		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial:         agents{s.links}.dialApp,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(),

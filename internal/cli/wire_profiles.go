@@ -44,9 +44,11 @@ func backendOf(p config.Profile) string {
 	return p.Backend
 }
 
-func jobPolicyOf(c config.Jobs) spawner.JobPolicy {
+func jobPolicyOf(cfg config.Config) spawner.JobPolicy {
+	c, far := cfg.Jobs, cfg.HTCondor
 	return spawner.JobPolicy{
 		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory), MaxMemory: int64(c.MaxMemory),
 		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime), GPUs: c.GPUs,
+		Backend: c.Backend, Most: map[string]spawner.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
 	}
 }

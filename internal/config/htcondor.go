@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"slipway/internal/memsize"
 )
 
 // HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
@@ -29,6 +31,8 @@ type HTCondor struct {
 	Apptainer    string            `yaml:"apptainer"`     // on the workers; empty: on PATH
 	Lease        Duration          `yaml:"lease"`         // how long a job outlives the connection to its worker
 	Every        Duration          `yaml:"every"`         // the queue is asked
+	MaxCPUs      float64           `yaml:"max_cpus"`      // of one job; 0: as jobs.max_cpus
+	MaxMemory    Size              `yaml:"max_memory"`    // of one job; 0: as jobs.max_memory
 	JobsPerUser  int               `yaml:"jobs_per_user"` // in the queue at once; 0: no limit
 	Elastic      bool              `yaml:"elastic"`       // workers come as they are needed: nothing is refused for those that are there
 }
@@ -82,6 +86,12 @@ func (c Config) checkHTCondor(p *problems) {
 		if d < Duration(time.Second) {
 			p.add("htcondor."+field, time.Duration(d), "1s or more")
 		}
+	}
+	if h.MaxCPUs != 0 && !(h.MaxCPUs >= c.Jobs.DefaultCPUs) {
+		p.add("htcondor.max_cpus", h.MaxCPUs, "at least jobs.default_cpus; or leave it out, and jobs.max_cpus counts in the pool too")
+	}
+	if h.MaxMemory != 0 && h.MaxMemory < c.Jobs.DefaultMemory {
+		p.add("htcondor.max_memory", memsize.Format(int64(h.MaxMemory)), "at least jobs.default_memory; or leave it out, and jobs.max_memory counts in the pool too")
 	}
 	if h.JobsPerUser < 0 {
 		p.add("htcondor.jobs_per_user", h.JobsPerUser, "0 for no limit, or the most jobs that one user has in the queue")

@@ -146,9 +146,13 @@ func submitAll(t *testing.T, as *exec.Cmd, all [][]line) {
 }
 
 type matched struct {
-	ran  bool
-	gpus int
+	ran             bool
+	gpus            int
+	status, refused int // JobStatus, and the second in which it was refused last
 }
+
+// freed is how many seconds it takes at most until the pool counts a part of a machine as free that a job had.
+const freed = 3
 
 // settled waits until every job has run, or was refused when nobody had a part of the machine any more: what is refused while it is
 // given to another says nothing.
@@ -161,14 +165,17 @@ func settled(t *testing.T, pool *condortest.Pool, mark string, want int) map[str
 			quiet = int(time.Now().Unix())
 		}
 		jobs, open := map[string]matched{}, 0
-		for row := range strings.Lines(pool.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0")) {
+		for row := range strings.Lines(pool.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0", "CompletionDate ?: 0")) {
 			var name string
-			var status, gpus, rejected int
-			if _, err := fmt.Sscan(row, &name, &status, &gpus, &rejected); err != nil {
+			var status, gpus, refused, done int
+			if _, err := fmt.Sscan(row, &name, &status, &gpus, &refused, &done); err != nil {
 				t.Fatalf("%q: %v", row, err)
 			}
-			jobs[name] = matched{ran: status == 4, gpus: gpus}
-			if status != 4 && (status != 1 || rejected <= quiet+1) {
+			jobs[name] = matched{ran: status == 4, gpus: gpus, status: status, refused: refused}
+			quiet = max(quiet, done) // a job may come and go between two looks
+		}
+		for _, j := range jobs {
+			if j.status != 4 && (j.status != 1 || j.refused <= quiet+freed) {
 				open++
 			}
 		}

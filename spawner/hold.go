@@ -116,11 +116,19 @@ func (m *Manager) reorderLocked(c Caller, id ID, do func(*entry) error) (Workloa
 		return Workload{}, errs.New(errs.Invalid, "%s is a session: it does not wait in line as jobs do", id).With("stop it, and start it again")
 	case e.Want != WantRunning || !e.Phase.Active():
 		return Workload{}, errs.New(errs.Conflict, "job %s has ended, or is about to", id).With("submit it again")
+	case e.heldElsewhere() && e.seen.HeldBy != "":
+		return Workload{}, m.forbidden(e)
 	case e.Phase == Stopping && !(e.Held && e.Moving): // what is taken back may be released meanwhile
 		return Workload{}, errs.New(errs.Conflict, "job %s is on its way back in line", id).With("try again in a few seconds")
 	}
 	err = do(e)
 	return e.Workload, err
+}
+
+// forbidden is the error of what somebody else holds than its owner: asked for anew, it would run all the same.
+func (m *Manager) forbidden(e *entry) error {
+	return errs.New(errs.Forbidden, "job %s is held at %s by %s: %s", e.ID, m.at(e.Backend), e.seen.HeldBy, e.seen.Reason).
+		With("ask there to have it released: it goes on by itself then; or cancel it")
 }
 
 // waitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.

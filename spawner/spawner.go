@@ -228,6 +228,8 @@ type Observation struct {
 	Returning bool
 	// Evicted says of Exited that a batch system took its place away: it may run again, elsewhere, and begins anew there.
 	Evicted bool
+	// HeldBy names of Held who alone lifts it in the batch system; empty: its owner may.
+	HeldBy string
 }
 
 // Backend is where workloads run. It finds what it made by the workload's ID alone, so nothing needs to be remembered for it.

@@ -1,6 +1,7 @@
 package htcondor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -33,7 +34,7 @@ func holds() []hold {
 		{34, 0, "it used more than it had asked for", "ask for more memory: --mem", true},
 		{46, 0, "time limit reached", "ask for more time: --time", true},
 		{47, 0, "time limit reached", "ask for more time: --time", true},
-		{1, 0, "an administrator holds it", askRelease, false},
+		{byHand, 0, "an administrator holds it", askRelease, false},
 		{3, 0, "a rule of the site holds it", askRelease, false},
 		{5, 0, "a rule of the site holds it, which cannot be judged", tellAdmin, false},
 		{26, 0, "a rule of the site holds it", askRelease, false},
@@ -77,10 +78,31 @@ func (j job) onHold() spawner.Observation {
 		o.Reason = fmt.Sprintf("%s (limit %d MiB, of which %d are for what runs it)", h.reason, j.MemoryMB, ownMemory>>20)
 		return o
 	}
+	if j.HoldCode == byHand && !j.heldByOwner() {
+		o.HeldBy = cmp.Or(clean(j.holder(), mostName), "an administrator")
+	}
 	if said := clean(j.HoldReason, mostReason); said != "" {
 		o.Reason += ": " + said
 	}
 	return o
+}
+
+// byHand is the code of what somebody holds with condor_hold.
+const byHand = 1
+
+// holder gives who holds a job by hand: the schedd has added that to what was given as reason.
+func (j job) holder() string {
+	const before = " (by user "
+	who, ok := strings.CutSuffix(j.HoldReason, ")")
+	if i := strings.LastIndex(who, before); ok && i >= 0 {
+		return who[i+len(before):]
+	}
+	return ""
+}
+
+func (j job) heldByOwner() bool {
+	name, _, _ := strings.Cut(j.holder(), "@")
+	return name != "" && name == j.Login
 }
 
 // hold finds what holds a job. Policies of sites that watch over memory have no code of their own, but say so.
@@ -89,6 +111,9 @@ func (j job) hold() hold {
 		if j.ran() && strings.Contains(said, "memory") {
 			return hold{reason: "out of memory", remedy: moreMemory, over: true}
 		}
+	}
+	if j.HoldCode == byHand && j.heldByOwner() {
+		return hold{reason: "its owner holds it", remedy: "release it: `slipway jobs release`"}
 	}
 	for _, h := range holds() {
 		if h.code == j.HoldCode && (h.sub == 0 || h.sub == j.HoldSub) {

@@ -210,8 +210,11 @@ func (p *Pool) Dispatch(id spawner.ID) {
 }
 
 // Hold has the batch system hold what is queued or runs.
-func (p *Pool) Hold(id spawner.ID, reason string) {
-	held := spawner.Observation{Existence: spawner.Held, Reason: reason}
+func (p *Pool) Hold(id spawner.ID, reason string) { p.HoldBy(id, "", reason) }
+
+// HoldBy is Hold by somebody who alone lifts it.
+func (p *Pool) HoldBy(id spawner.ID, who, reason string) {
+	held := spawner.Observation{Existence: spawner.Held, Reason: reason, HeldBy: who}
 	if !p.move(id, spawner.Queued, held) && p.move(id, spawner.Up, held) {
 		p.cfg.Ended(id)
 	}

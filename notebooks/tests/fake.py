@@ -532,7 +532,7 @@ class _Handler(BaseHTTPRequestHandler):
         if id == "check":
             self.fake.checked.append(self.body)
             if self.body.get("backend") == "slurm":
-                raise Fault("invalid", 422, "backend slurm: leave it out, or name one of local", field="backend")
+                raise Fault("invalid", 422, "backend slurm", field="backend", remedy="name one of local")
             self._bytes(b"", "application/json", 204)
             return
         if id:

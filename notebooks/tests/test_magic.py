@@ -88,7 +88,8 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
 
 
 def test_what_is_refused_is_not_frozen_for(notebook: Notebook, service: FakeService) -> None:
-    notebook.grid("--to slurm", "pass")
+    error = notebook.refused("--to slurm", "pass")
+    assert error._render_traceback_() == ["InvalidError: backend slurm", "  -> name one of local"]
     assert [job["backend"] for job in service.checked] == ["slurm"]
     assert not service.jobs
     assert not [path for _, path in service.asked if path.endswith("/freeze")]
@@ -206,7 +207,8 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     assert "1g, mps:25%/20G, shared" in out
     assert "slipway.gpus() lists" in out
     assert "values of the notebook to take along" in out
-    assert "Your home\ndirectory is mounted in the job" in out
+    assert "your home directory is mounted in the job" in out
+    assert "an empty home that goes with the job" in out
     assert "the last expression is not displayed" in out
     assert "the site's default" in out
     assert "directories do not" in out

@@ -158,7 +158,9 @@ def test_failed_points_are_told(notebook: Notebook) -> None:
     error = notebook.refused("--name t --scan k=1,0,2", "result = 1 / k")
     assert isinstance(error, GridError)
     assert "1 of 3 points of scan t are not done; the first of them, point 1 (k=0): " in str(error)
-    assert error._render_traceback_()[0] == "Traceback (most recent call last):"
+    shown = error._render_traceback_()
+    assert shown[0] == "Traceback (most recent call last):"
+    assert shown[-1].endswith(".points.where('done')] gives the 2 that are there")
     assert "ZeroDivisionError" in error.traceback
     assert notebook.names["result"] == "old"
     assert [job.result() for job in notebook.names["_scan"].points.where("done")] == [1.0, 0.5]

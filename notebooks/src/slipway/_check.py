@@ -100,7 +100,7 @@ def refuse_result(tree: ast.Module) -> None:
         elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "open":
             what, remedy = (
                 "an open file, which cannot be sent back",
-                "read it: result = open(...).read(), or leave the file and fetch it with job.files",
+                "read it: result = open(...).read(), or leave the file and fetch it with _job.files",
             )
         elif isinstance(value, ast.Lambda) and not has_cloudpickle():
             what, remedy = "a lambda, which pickle cannot send back", "%pip install cloudpickle"

@@ -35,6 +35,7 @@ class SlipwayError(Exception):
 
     code = "internal"
     status = 500
+    title = ""  # what a notebook shows in place of the class's name
 
     def __init__(
         self,
@@ -59,8 +60,12 @@ class SlipwayError(Exception):
         return ": ".join(part for part in (self.message, told, self.remedy) if part)
 
     def _render_traceback_(self) -> list[str]:
-        """Let IPython show the message alone: the frames of this library help nobody."""
-        return [f"{type(self).__name__}: {self}"]
+        """Let IPython show it as a terminal would: the frames of this library help nobody."""
+        return [*_lines(f"{self.title or type(self).__name__}: ", self.message), *self._advice()]
+
+    def _advice(self) -> list[str]:
+        listed = [f"  {detail}" for detail in self.details]
+        return [*listed, *([f"  -> {self.remedy}"] if self.remedy else [])]
 
 
 class InternalError(SlipwayError):
@@ -98,8 +103,9 @@ class ConflictError(SlipwayError):
 
 
 class OverQuotaError(SlipwayError):
-    """The caller's limits forbid it."""
+    """More is asked than there can be: a limit of the caller's, or of the hardware."""
 
+    title = "Refused"
     code, status = "over_quota", 429
 
 
@@ -171,6 +177,11 @@ def from_status(status: int, what: str) -> SlipwayError:
         if kind.status == status:
             return kind(f"{what}: HTTP {status}")
     return InternalError(f"{what}: unexpected answer, HTTP {status}")
+
+
+def _lines(head: str, message: str) -> list[str]:
+    first, *more = message.splitlines() or [""]
+    return [head + first, *(f"  {line}" for line in more)]
 
 
 def _text(error: Mapping[Any, Any], key: str) -> str:

@@ -44,7 +44,7 @@ class GridError(SlipwayError):
     def _render_traceback_(self) -> list[str]:
         above = [] if self.shown else self.traceback.rstrip().splitlines()
         stale = " (result is still the value from before)" if self.stale else ""
-        return [*above, f"GridError: {self}{stale}"]
+        return [*above, f"GridError: {self.message}{stale}", *self._advice()]
 
 
 class ResultError(SlipwayError):

@@ -207,7 +207,7 @@ def _request(**job: Unpack[JobRequest]) -> dict[str, Any]:
             f"the job's files are {weight / 2**20:.0f} MiB together, at most {MAX_FILES >> 20} MiB can be sent",
             code="invalid",
             field="files",
-            remedy="leave large data in your home, which jobs see at the same path, and pass the path",
+            remedy="leave large data where the job sees it too (a home that is mounted there) and pass its path",
         )
     keys = ("cpus", "memory", "time_limit", "gpu", "backend")
     return {

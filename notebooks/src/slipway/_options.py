@@ -14,9 +14,10 @@ _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
 there too. It sees nothing of the notebook but the values given with --in. Set `result` in the cell and
 it is set here when the job is done; the last expression is not displayed. Files written directly into
-the working directory come back, in `_job.files`; directories do not: pack them into a file. Your home
-directory is mounted in the job, but it is not the working directory. Interrupting the cell stops the
-watching, not the job. What you leave out is the site's default; without --gpu there is no GPU, and
+the working directory come back, in `_job.files`; directories do not: pack them into a file. On the
+site's own hosts your home directory is mounted in the job, though it is not the working directory; a job
+in a pool whose workers do not have it gets an empty home that goes with the job. Interrupting the cell
+stops the watching, not the job. What you leave out is the site's default; without --gpu there is no GPU, and
 slipway.gpus() lists what there is of them. With --scan the cell runs once for each point, all submitted
 together; `result` is then a list with the points' results in order, and `_scan.points` a table of them.
 """

@@ -126,7 +126,7 @@ def _keep_result(names: dict[str, Any], outcome: dict[str, Any]) -> int:
         text = (
             f"result is of type {kind.removeprefix('builtins.')} and cannot be sent back: "
             f"{type(error).__name__}: {_safe(error)}\n"
-            "set result to plain data, or write a file in the working directory and fetch it with job.files"
+            "set result to plain data, or write a file in the working directory and fetch it with _job.files"
         )
         code, failure = _fail("result", error, text)
         outcome.update(failure)

@@ -69,6 +69,14 @@ def _row(job: Job, names: Sequence[str]) -> tuple[str, ...]:
     return (str(job.point), *(parameters.get(name, "") for name in names), state, code, job.host, job.id, remark)
 
 
+def _others(scan: Scan) -> str:
+    """Say how the results of the points are had that are done."""
+    done = scan.states.get("done", 0)
+    if not done:
+        return ""
+    return f"[job.result() for job in slipway.scan({scan.id!r}).points.where('done')] gives the {done:,} that are there"
+
+
 class ScanHandle:
     """A scan of the caller. Reading ``record``, ``states`` and ``points`` asks the service until all have ended."""
 
@@ -167,7 +175,7 @@ class ScanHandle:
                 f"the first of them, point {first.record.point} ({given}): {error.message}",
                 job=first,
                 traceback=error.traceback,
-                remedy=error.remedy,
+                remedy="; ".join(filter(None, [error.remedy, _others(record)])),
             ) from None
 
     def _changed(self, change: ScanChange) -> ScanChange:

@@ -28,7 +28,7 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 		return nil, err
 	}
 	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
-	return s.wireJobs(all), err
+	return s.wireJobs(callerOf(r.Context()), all), err
 }
 
 // checkJob refuses what submit would, whatever the environment: it may have to be made first, which takes a while.
@@ -68,7 +68,7 @@ func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 		if err != nil {
 			return hubapi.Jobs{}, err
 		}
-		list := s.wireJobs(points)
+		list := s.wireJobs(callerOf(r.Context()), points)
 		list.Scans = []hubapi.Scan{s.wireScan(points)}
 		return list, nil
 	}
@@ -77,20 +77,20 @@ func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 	}
 	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
 	if err != nil || q.Get("points") != "no" {
-		return s.wireJobs(all), err
+		return s.wireJobs(callerOf(r.Context()), all), err
 	}
 	scans := s.wireScans(all)
-	list := s.wireJobs(slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Scan != "" }))
+	list := s.wireJobs(callerOf(r.Context()), slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Scan != "" }))
 	list.Scans = scans
 	return list, nil
 }
 
 // wireJobs makes the wire's form of the jobs among a list of workloads.
-func (s *Server) wireJobs(all []spawner.Workload) hubapi.Jobs {
+func (s *Server) wireJobs(c spawner.Caller, all []spawner.Workload) hubapi.Jobs {
 	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
 	for _, w := range all {
 		if w.Kind == spawner.Job {
-			list.Jobs = append(list.Jobs, s.wireListed(w))
+			list.Jobs = append(list.Jobs, s.wireListed(c, w))
 		}
 	}
 	return list
@@ -117,7 +117,7 @@ func (s *Server) whyJob(r *http.Request, _ none) (hubapi.Explanation, error) {
 	if err != nil {
 		return hubapi.Explanation{}, err
 	}
-	return s.why(r, w.ID)
+	return s.why(r, w)
 }
 
 func (s *Server) removeJob(r *http.Request, _ none) (none, error) {

@@ -87,7 +87,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view.From = (view.Leaf-1)*leafSize + 1
 	lent := p.lent()
 	for _, w := range points[view.From-1 : min(len(points), view.Leaf*leafSize)] {
-		view.Points = append(view.Points, webui.Point{Item: p.item(w, lent), Parameters: parametersOf(w)})
+		view.Points = append(view.Points, webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)})
 	}
 	return webui.ScanPage(w, p.view(v), p.cfg.Catalogue, view)
 }
@@ -117,7 +117,7 @@ func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 		title = string(found.ID)
 	}
 	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
-		return p.Server.why(r, found.ID)
+		return p.Server.why(r, found)
 	})
 }
 

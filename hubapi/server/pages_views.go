@@ -22,8 +22,12 @@ const (
 	streamTime = 10 * time.Minute // then the browser asks again, and the Hub is asked about the visitor again
 )
 
-func (p *pages) item(w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
-	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: p.cfg.Engine.Detail(w), Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
+	detail := p.cfg.Engine.Detail(w)
+	if keepsBack(v.caller, w) {
+		detail = youHold
+	}
+	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
 }
 
 // overview shows the visitor's sessions, scans and jobs; an administrator's, with all=1, those of the whole Hub.
@@ -44,9 +48,9 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		switch {
 		case found.Scan != "": // its scan has a row
 		case found.Kind != spawner.Job:
-			view.Sessions = append(view.Sessions, p.item(found, lent))
+			view.Sessions = append(view.Sessions, p.item(v, found, lent))
 		case len(view.Jobs) < webui.JobsShown:
-			view.Jobs = append(view.Jobs, p.item(found, lent))
+			view.Jobs = append(view.Jobs, p.item(v, found, lent))
 		default:
 			view.MoreJobs++
 		}
@@ -87,7 +91,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{
-		Item: p.item(found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
+		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
 	})
 }
 
@@ -126,7 +130,7 @@ func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(found, p.lent()))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no

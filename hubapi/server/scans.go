@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"slipway/hubapi"
@@ -152,17 +153,34 @@ func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
 	return s.wireScan(points), nil
 }
 
-// whyScan explains the first point that waits; when none does, the first.
+// heldElsewhere is how the engine begins what it says of a job that a batch system holds.
+const heldElsewhere = "Held at "
+
+// whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
 func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 	points, err := s.scan(r)
 	if err != nil {
 		return hubapi.Explanation{}, err
 	}
-	waits := func(w spawner.Workload) bool { return jobState(w) == hubapi.JobPending && !w.Held }
-	return s.why(r, points[max(0, slices.IndexFunc(points, waits))].ID)
+	waits := func(w spawner.Workload) bool {
+		return jobState(w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), heldElsewhere)
+	}
+	if i := slices.IndexFunc(points, waits); i >= 0 {
+		return s.why(r, points[i])
+	}
+	scan := s.wireScan(points)
+	out := hubapi.Explanation{Job: scan.ID, Summary: "none of its points waits", Clauses: []hubapi.Clause{}}
+	if scan.Held > 0 {
+		out.Summary, out.Remedy = fmt.Sprintf("nothing waits but the %d of its %d points that are held", scan.Held, scan.Points), "`slipway jobs release "+scan.ID+"`"
+	}
+	return out, nil
 }
 
-func (s *Server) why(r *http.Request, id spawner.ID) (hubapi.Explanation, error) {
+func (s *Server) why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
+	if keepsBack(callerOf(r.Context()), w) {
+		return hubapi.Explanation{Job: string(w.ID), Summary: youHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
+	}
+	id := w.ID
 	e, err := s.cfg.Engine.Why(r.Context(), callerOf(r.Context()), id)
 	out := hubapi.Explanation{
 		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{}, Remedy: e.Remedy,

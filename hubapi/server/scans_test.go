@@ -114,6 +114,29 @@ func TestJobIsCheckedBeforehand(t *testing.T) {
 	}
 }
 
+// TestHeldIsTold has what is held explained to its owner, also of a scan in which nothing else waits.
+func TestHeldIsTold(t *testing.T) {
+	h := start(t, newFake(point(0, spawner.Pending, nil), point(1, spawner.Running, nil), point(2, spawner.Stopped, &spawner.Outcome{})), nil)
+	c := h.client(t, "alice-token")
+	if why, err := c.WhyScan(t.Context(), "scan-1"); err != nil || why.Job != "j-0" {
+		t.Errorf("%+v, %v", why, err)
+	}
+	if _, err := c.HoldJob(t.Context(), "j-0"); err != nil {
+		t.Fatal(err)
+	}
+	job, err := c.Job(t.Context(), "j-0")
+	if err != nil || job.Waiting != youHold {
+		t.Errorf("%q, %v", job.Waiting, err)
+	}
+	if why, err := c.WhyJob(t.Context(), "j-0"); err != nil || why.Summary != youHold || !strings.Contains(why.Remedy, "slipway jobs release j-0") {
+		t.Errorf("%+v, %v", why, err)
+	}
+	why, err := c.WhyScan(t.Context(), "scan-1")
+	if err != nil || !strings.Contains(why.Summary, "the 1 of its 3 points that are held") || !strings.Contains(why.Remedy, "slipway jobs release scan-1") {
+		t.Errorf("%+v, %v", why, err)
+	}
+}
+
 func TestScanIsShown(t *testing.T) {
 	h := start(t, aScan(), nil)
 	c := h.client(t, "alice-token")

@@ -55,27 +55,41 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 
 // wireJob makes the wire's form of one job. What it runs is its owner's alone to read: there may be secrets in it.
 func (s *Server) wireJob(c spawner.Caller, w spawner.Workload) hubapi.Job {
-	out := s.wireListed(w)
+	out := s.wireListed(c, w)
 	if o := w.Outcome; o != nil {
 		out.Outcome.Tail = o.Tail
 	}
-	if c.User == w.Owner && c.Hub == w.Hub {
+	if owns(c, w) {
 		out.Argv = w.Spec.Argv
 	}
 	return out
 }
 
 // wireListed makes the wire's form of a job among others, of which there may be thousands: what is heavy is left out.
-func (s *Server) wireListed(w spawner.Workload) hubapi.Job {
+func (s *Server) wireListed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 	if w.Outcome != nil {
 		o := *w.Outcome
 		o.Tail, w.Outcome = "", &o
 	}
+	wired := s.wire(w)
+	if keepsBack(c, w) {
+		wired.Waiting = youHold
+	}
 	return hubapi.Job{
-		Workload: s.wire(w), Environment: w.Spec.Environment, Session: string(w.Session),
+		Workload: wired, Environment: w.Spec.Environment, Session: string(w.Session),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
 	}
+}
+
+// youHold tells the owner of a job why it waits; others are told that its owner has it wait.
+const youHold = "you hold it"
+
+func owns(c spawner.Caller, w spawner.Workload) bool { return c.User == w.Owner && c.Hub == w.Hub }
+
+// keepsBack reports whether w waits because c has held it.
+func keepsBack(c spawner.Caller, w spawner.Workload) bool {
+	return w.Held && w.Phase == spawner.Pending && owns(c, w)
 }
 
 // jobState says a job's phase and outcome in one word. A job has ended when its files are here, not when its payload has.

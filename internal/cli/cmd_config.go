@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/config"
+	"slipway/spawner/htcondor"
 )
 
 // configFile is the flag that names the configuration.
@@ -36,6 +37,10 @@ func runConfigCheck(env Env, path string) error {
 		return err
 	}
 	if err := catalogueOf(c).Check(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	h := c.HTCondor
+	if err := (htcondor.Config{Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra}).CheckLines(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is good: %d hubs, %d images, %d profiles\n", path, len(c.Hubs), len(c.Images), len(c.Profiles))

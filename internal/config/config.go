@@ -123,7 +123,7 @@ func (c *Config) fill() {
 func Parse(text []byte) (Config, error) {
 	c := Default()
 	if err := decode(text, &c); err != nil {
-		return Config{}, errs.New(errs.Invalid, "%s", strings.TrimSpace(yaml.FormatError(err, false, true))).With(remedy(err))
+		return Config{}, errs.New(errs.Invalid, "%s", plainly(strings.TrimSpace(yaml.FormatError(err, false, true)), err)).With(remedy(err))
 	}
 	return c, nil
 }

@@ -15,6 +15,10 @@ func TestUnknownKeysGetAHint(t *testing.T) {
 		{"hubs:\n  - apiurl: x\n", "did you mean hubs[].api_url?"},
 		{"profiles:\n  - {max_cpu: 1}\n", "did you mean profiles[].max_cpus?"},
 		{"lisen: x\n", "did you mean listen?"},
+		{"htcondor:\n  on: true\n  evry: 1s\n", "did you mean htcondor.every?"},
+		{"listen: a\nhtcondor: {evry: 1s}\n", "did you mean htcondor.every?"},
+		{"htcondor: {on: maybe}\n", `"maybe" is not true or false`},
+		{"jobs:\n  max_cpus: many\n", `"many" is not a number`},
 		{"kubernetes: {}\n", "`slipway config example` shows every key"},
 	}
 	for _, tt := range tests {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -66,10 +67,13 @@ func (c Config) checkHTCondor(p *problems) {
 	h := c.HTCondor
 	c.checkBackend("jobs.", c.Jobs.Backend, BackendLocal, p)
 	if h.On && c.Uplink.URL == "" {
-		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org")
+		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.on is true")
 	}
 	if h.Owner != "" && !accountName.MatchString(h.Owner) {
 		p.add("htcondor.owner", h.Owner, "an account that submits jobs to the pool, such as slipway; or nothing, and each user's jobs are her own")
+	}
+	if info, err := os.Stat(h.Bin); h.On && filepath.IsAbs(h.Bin) && (err != nil || !info.IsDir()) {
+		p.add("htcondor.bin", h.Bin, "a directory that is there, with condor_submit and the others; or nothing, where they are on PATH")
 	}
 	for field, path := range map[string]string{"bin": h.Bin, "cache": h.Cache} {
 		if path != "" {

@@ -7,10 +7,12 @@ import (
 
 func TestHTCondor(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"htcondor: {on: true}", "uplink.url"},
+		{"htcondor: {on: true}", "because htcondor.on is true"},
 		{"htcondor: {on: true}\nuplink: {url: 'https://a'}", ""},
 		{"htcondor: {owner: 'no body'}", "htcondor.owner"},
 		{"htcondor: {bin: condor}", "htcondor.bin"},
+		{"htcondor: {on: true, bin: /no/such}\nuplink: {url: 'https://a'}", "a directory that is there"},
+		{"htcondor: {on: true, bin: /usr/bin}\nuplink: {url: 'https://a'}", ""},
 		{"htcondor: {cache: here}", "htcondor.cache"},
 		{"htcondor: {cache: ''}", ""},
 		{"htcondor: {binds: [/cvmfs, data]}", "htcondor.binds[1]"},

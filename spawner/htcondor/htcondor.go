@@ -183,14 +183,18 @@ func (c Config) check() error {
 	case c.Logger == nil:
 		return errs.New(errs.Invalid, "the HTCondor backend has no logger")
 	}
-	return c.checkLines()
+	return c.CheckLines()
 }
 
-// checkLines refuses lines of the site that would be more than one, or would take one of ours away.
-func (c Config) checkLines() error {
+// CheckLines refuses lines of the site (Requirements, Rank, Extra) that would be more than one, are no expressions, or would take one of
+// ours away. What HTCondor's macros make of an expression is not looked at.
+func (c Config) CheckLines() error {
 	for field, text := range map[string]string{"htcondor.requirements": c.Requirements, "htcondor.rank": c.Rank} {
 		if !oneLine(text) {
 			return errs.Bad(field, text, "one ClassAd expression on one line")
+		}
+		if _, err := parseExpr(text); err != nil && text != "" && !strings.Contains(text, "$") {
+			return errs.Bad(field, text, fmt.Sprintf("one ClassAd expression, such as HasSingularity && Arch == \"X86_64\" (%v)", err))
 		}
 	}
 	for name, text := range c.Extra {

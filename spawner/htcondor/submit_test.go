@@ -172,6 +172,8 @@ func TestConfigThatCannotBeWritten(t *testing.T) {
 		"image word":    func(c *Config) { c.Image = "fetch" },
 		"requirements":  func(c *Config) { c.Requirements = "true\nqueue" },
 		"continued":     func(c *Config) { c.Rank = `1 \` },
+		"no expression": func(c *Config) { c.Requirements = "Arch == (" },
+		"no rank":       func(c *Config) { c.Rank = "KFlops +" },
 		"extra ours":    func(c *Config) { c.Extra = map[string]string{"Executable": "/bin/sh"} },
 		"extra mark":    func(c *Config) { c.Extra = map[string]string{"+SlipwayId": `"j-1"`} },
 		"extra queue":   func(c *Config) { c.Extra = map[string]string{"queue 3": "x"} },

@@ -41,14 +41,19 @@ func (m *Manager) judge(ctx context.Context, w Workload) error {
 
 // sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
 func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, bool) {
-	moved := o.Host != "" && o.Host != e.Host && o.Existence == Up
+	late := e.Kind == Job && e.Host == "" && e.Phase.Active() && o.Existence == Exited // it came and went between two looks
+	moved := o.Host != "" && o.Host != e.Host && (o.Existence == Up || late)
 	if !e.Remote || o.Existence == Unknown || e.Phase == Pending || o == e.seen && !moved {
 		return e, true
 	}
 	if moved {
+		verb := "Runs on "
+		if late {
+			verb = "It ran on "
+		}
 		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
 		if err == nil && saved {
-			m.relay(e.ID, "Runs on "+o.Host, 80)
+			m.relay(e.ID, verb+o.Host, 80)
 		}
 		if err == nil {
 			return e, false
@@ -161,7 +166,7 @@ func evictedFrom(host string, o Observation, e entry) string {
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
 // false when there is nothing to wait for any more, or nothing that anybody wants.
 func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
-	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
+	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Saved || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
 	if e.seen.Returning { // for as long as the batch system brings it
@@ -171,6 +176,10 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	waits := m.inPhase(e) < m.askFor(e)
 	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
+	}
+	if waits && m.doubtful(e) && m.saveByLink(ctx, e) {
+		m.queue.add(e.ID)
+		return true
 	}
 	if waits {
 		m.askToEnd(ctx, e)

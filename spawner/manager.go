@@ -47,6 +47,8 @@ type Agent interface {
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	Activity(ctx context.Context) (control.Activity, error)
 	Notify(ctx context.Context, text string) error
+	// Changes gives what a session on another host has changed until now.
+	Changes(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 	// End ends the app, and the agent after it. It returns when the app has ended.
 	End(ctx context.Context) error
 }

@@ -226,6 +226,8 @@ type Observation struct {
 	Detail    string // of Queued: what it waits for, in words; empty: nothing is known
 	// Returning says of Up that it has ended, and what it leaves is on its way back.
 	Returning bool
+	// Shaken says of Up that the batch system has lost touch with it for a while: what it leaves may not come back by its way.
+	Shaken bool
 	// Evicted says of Exited that a batch system took its place away: it may run again, elsewhere, and begins anew there.
 	Evicted bool
 	// HeldBy names of Held who alone lifts it in the batch system; empty: its owner may.

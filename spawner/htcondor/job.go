@@ -33,6 +33,7 @@ type job struct {
 	Shadows       integer
 	RemoteHost    string  // slot1@host while it runs
 	Shadow        integer // since when something looks after its run; 0: nothing does
+	Reconnects    integer // how often its worker was out of touch
 	LastHost      string
 	HoldReason    string
 	HoldCode      integer
@@ -59,6 +60,7 @@ type wireJob struct {
 	NumShadowStarts   integer `json:"NumShadowStarts"`
 	RemoteHost        lenient `json:"RemoteHost"`
 	ShadowBday        integer `json:"ShadowBday"`
+	Reconnects        integer `json:"TotalJobReconnectAttempts"`
 	LastRemoteHost    lenient `json:"LastRemoteHost"`
 	HoldReason        lenient `json:"HoldReason"`
 	HoldReasonCode    integer `json:"HoldReasonCode"`
@@ -76,7 +78,7 @@ type wireJob struct {
 func attributes() string {
 	return "ClusterId,ProcId,JobStatus,SlipwayInstance,SlipwayId,SlipwayLaunch,SlipwayMark,Owner,NumShadowStarts,RemoteHost,ShadowBday,LastRemoteHost," +
 		"HoldReason,HoldReasonCode,HoldReasonSubCode,ExitCode,ExitBySignal,ExitSignal,RemoveReason,VacateReason,LastRejMatchReason," +
-		"RequestMemory"
+		"RequestMemory,TotalJobReconnectAttempts"
 }
 
 // integer, boolean and lenient are attributes of those types. One that is of another, such as an expression, is zero: a single odd job
@@ -138,7 +140,7 @@ func (w wireJob) job() job {
 	return job{
 		Cluster: w.ClusterID, Proc: w.ProcID, Status: status(w.JobStatus), ID: spawner.ID(w.SlipwayID), Launch: string(w.SlipwayLaunch),
 		Login: string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), Shadow: w.ShadowBday, LastHost: string(w.LastRemoteHost),
-		HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode, HoldSub: w.HoldReasonSubCode,
+		Reconnects: w.Reconnects, HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode, HoldSub: w.HoldReasonSubCode,
 		ExitCode: w.ExitCode, BySignal: bool(w.ExitBySignal), Signal: w.ExitSignal, RemoveReason: string(w.RemoveReason), VacateReason: string(w.VacateReason),
 		Rejected: string(w.LastRejMatch), MemoryMB: w.RequestMemory,
 	}
@@ -174,6 +176,8 @@ func (j job) observation() spawner.Observation {
 			return j.evicted()
 		}
 		return spawner.Observation{Existence: spawner.Queued, Detail: j.waits()}
+	case running:
+		o.Shaken = j.Reconnects > 0
 	case held:
 		return j.onHold()
 	case transferring:

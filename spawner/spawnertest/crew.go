@@ -324,6 +324,13 @@ func (h *Hand) Notify(_ context.Context, text string) error {
 	return nil
 }
 
+// Changes gives what the session has changed.
+func (h *Hand) Changes(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return io.NopCloser(strings.NewReader(h.changes)), nil
+}
+
 // End ends the app, and the agent, unless Parting says otherwise.
 func (h *Hand) End(ctx context.Context) error {
 	h.crew.mu.Lock()
@@ -406,3 +413,6 @@ func (nobody) File(context.Context, string) (io.ReadCloser, int64, error) { retu
 func (nobody) Activity(context.Context) (control.Activity, error)         { return control.Activity{}, down() }
 func (nobody) Notify(context.Context, string) error                       { return down() }
 func (nobody) End(context.Context) error                                  { return down() }
+func (nobody) Changes(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
+	return nil, down()
+}

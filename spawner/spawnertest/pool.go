@@ -236,9 +236,18 @@ func (p *Pool) Evict(id spawner.ID, why string, kindly bool) {
 	p.Die(id, spawner.Observation{ExitCode: 143, Evicted: true, Host: host, Reason: why})
 }
 
+// Shake loses touch with what runs for a while: from then on nothing that it leaves comes back.
+func (p *Pool) Shake(id spawner.ID) {
+	p.move(id, spawner.Up, spawner.Observation{Existence: spawner.Up, Host: p.look(id).Host, Shaken: true})
+}
+
 // Exit lets what runs end by itself: all that its agent leaves comes back.
 func (p *Pool) Exit(id spawner.ID, code int) {
 	host := p.look(id).Host
+	if p.look(id).Shaken {
+		p.Evict(id, "its output could not be transferred", false)
+		return
+	}
 	p.bring(id)
 	p.hall.mu.Lock()
 	slow := p.slow

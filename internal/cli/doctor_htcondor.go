@@ -22,8 +22,13 @@ func condorChecks(cfg config.Config, log *slog.Logger) []check {
 	if !cfg.HTCondor.On {
 		return nil
 	}
+	commands := check{"HTCondor's commands", false, func(context.Context) error { return hasCondor(cfg.HTCondor.Bin) }}
+	service := check{"service for workers at " + cfg.Uplink.URL, true, func(ctx context.Context) error { return reachable(ctx, cfg.Uplink) }}
+	if hasCondor(cfg.HTCondor.Bin) != nil { // all others would say it again
+		return []check{commands, service}
+	}
 	return []check{
-		{"HTCondor's commands", false, func(context.Context) error { return hasCondor(cfg.HTCondor.Bin) }},
+		commands,
 		{"HTCondor's access point", false, func(ctx context.Context) error { return accessPoint(ctx, cfg, log) }},
 		{"HTCondor's limits", true, func(ctx context.Context) error { return limitsFit(ctx, cfg.HTCondor) }},
 		{"HTCondor's shares", true, func(ctx context.Context) error { return sharesApart(ctx, cfg.HTCondor) }},
@@ -31,7 +36,7 @@ func condorChecks(cfg config.Config, log *slog.Logger) []check {
 		{"HTCondor's encryption", true, func(ctx context.Context) error { return encrypts(ctx, cfg.HTCondor.Bin) }},
 		{"HTCondor's accounts", true, func(ctx context.Context) error { return accountsFit(ctx, cfg, accountNumbers) }},
 		{"HTCondor's workers", true, func(ctx context.Context) error { return workersFit(ctx, cfg.HTCondor.Bin) }},
-		{"service for workers at " + cfg.Uplink.URL, true, func(ctx context.Context) error { return reachable(ctx, cfg.Uplink) }},
+		service,
 	}
 }
 

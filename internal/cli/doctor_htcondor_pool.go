@@ -44,7 +44,7 @@ func knob(ctx context.Context, bin, name string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// limitsFit compares how many jobs the access point takes with how many the service sends. What is no plain number is shown as it is.
+// limitsFit compares how many jobs the access point takes with how many the service sends. What comes to no number is shown as it is.
 func limitsFit(ctx context.Context, h config.HTCondor) error {
 	var shown []string
 	for _, name := range []string{"MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION", "MAX_JOBS_SUBMITTED", "MAX_JOBS_RUNNING"} {
@@ -52,6 +52,7 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 		if err != nil {
 			return err
 		}
+		text = least(text)
 		most, err := strconv.Atoi(text)
 		if text == "" || err == nil && most > 1e9 { // that is none
 			continue
@@ -67,6 +68,28 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 		shown = append(shown, name+" "+text)
 	}
 	return goodWord(strings.Join(shown, ", "))
+}
+
+// leastOf is how HTCondor's own configuration writes the least of some numbers.
+var leastOf = regexp.MustCompile(`^(?i:MIN)\(\{([0-9, ]+)\}\)$`)
+
+// least gives the number that a limit comes to; the text itself where that is something else.
+func least(text string) string {
+	found := leastOf.FindStringSubmatch(text)
+	if found == nil {
+		return text
+	}
+	best := -1
+	for part := range strings.SplitSeq(found[1], ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil {
+			return text
+		}
+		if best < 0 || n < best {
+			best = n
+		}
+	}
+	return strconv.Itoa(best)
 }
 
 // limitFits judges one limit of the access point.

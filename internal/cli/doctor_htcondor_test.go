@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func TestKnobs(t *testing.T) {
 		"as deployed": {
 			"case $1 in MAX_JOBS_PER_OWNER) echo 20000 ;; MAX_JOBS_SUBMITTED) echo 2147483647 ;; MAX_JOBS_RUNNING) echo 'MIN({1, 2})' ;;" +
 				"HISTORY) echo /h ;; SEC_DEFAULT_ENCRYPTION) echo required ;; " + none,
-			"ok: MAX_JOBS_PER_OWNER 20000, MAX_JOBS_RUNNING MIN({1, 2})", "ok: ", "ok: ",
+			"ok: MAX_JOBS_PER_OWNER 20000, MAX_JOBS_RUNNING 1", "ok: ", "ok: ",
 		},
 		"nothing set": {"case $1 in " + none, "ok: ", "keeps no history", `SEC_DEFAULT_ENCRYPTION is ""`},
 		"weaker":      {"case $1 in SEC_*) echo OPTIONAL ;; *) echo 100 ;; esac", "takes 100 jobs of one owner", "ok: ", `SEC_CLIENT_ENCRYPTION is "OPTIONAL"`},
@@ -157,6 +158,10 @@ func TestHasCondor(t *testing.T) {
 	if err := hasCondor(bin); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "not there: condor_submit:") {
 		t.Error(err)
 	}
+	cfg := config.Config{HTCondor: config.HTCondor{On: true, Bin: bin}}
+	if all := condorChecks(cfg, slog.New(slog.DiscardHandler)); len(all) != 2 {
+		t.Errorf("one fault is told by %d checks", len(all))
+	}
 	if err := workersFit(t.Context(), bin); err == nil || !strings.Contains(err.Error(), "no workers") {
 		t.Error(err)
 	}
@@ -165,5 +170,15 @@ func TestHasCondor(t *testing.T) {
 	}
 	if err := workersFit(t.Context(), bin); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "no collector") {
 		t.Error(err)
+	}
+}
+
+func TestLeast(t *testing.T) {
+	for text, want := range map[string]string{
+		"MIN({24105, 10000})": "10000", "min({7})": "7", "20": "20", "": "", "MIN({1, DetectedMemory})": "MIN({1, DetectedMemory})", "MIN({,})": "MIN({,})",
+	} {
+		if got := least(text); got != want {
+			t.Errorf("least(%q) = %q, want %q", text, got, want)
+		}
 	}
 }

@@ -58,6 +58,11 @@ func (r row) Lost() string {
 	}
 }
 
+// ChangesLost reports whether a session has ended on another host without its changes having come back, so that there are none.
+func (r row) ChangesLost() bool {
+	return r.Remote && !r.IsJob() && r.Workload.Kept == "" && r.Outcome != nil && strings.Contains(r.Outcome.Reason, "has not come back")
+}
+
 // ScanPage is the path of the page of the scan of which it is a point; empty: of none.
 func (r row) ScanPage() string {
 	if r.Scan == "" {

@@ -23,7 +23,7 @@ func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (kno
 	switch verb {
 	case "cancel":
 		a.Question, a.Yes = "Cancel "+s.Title()+"?", "Cancel them all"
-		a.Text = "This cancels " + pointsThat(waiting, "waits", "wait") + " and " + pointsThat(running, "runs", "run") + ". What has ended stays as it is."
+		a.Text = "This cancels " + both(pointsIf(waiting, "waits", "wait"), pointsIf(running, "runs", "run")) + ". What has ended stays as it is."
 	case "requeue":
 		a.Question, a.Yes = "Put what runs of "+s.Title()+" back in line?", "Put them back in line"
 		a.Text = "This ends " + pointsThat(running, "runs", "run") + ", to begin anew when their turn comes. What they have not written to your home or elsewhere outside is lost."
@@ -33,6 +33,9 @@ func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (kno
 	default:
 		return false, nil
 	}
+	if done := map[string]int{"cancel": waiting + running, "requeue": running, "discard": s.Points - waiting - running}; done[verb] == 0 {
+		a.Yes, a.Text = "", "There is nothing to do: "+nothingLeft(verb)+"."
+	}
 	return true, write(w, http.StatusOK, "ask.html", frame{Title: a.Question, Visit: v, Body: a})
 }
 
@@ -41,6 +44,27 @@ func pointsThat(n int, one, more string) string {
 		return "1 point that " + one
 	}
 	return grouped(n) + " points that " + more
+}
+
+// nothingLeft says why there is no point to which it could be done.
+func nothingLeft(verb string) string {
+	return map[string]string{"cancel": "all its points have ended", "requeue": "none of its points runs", "discard": "none of its points has ended"}[verb]
+}
+
+// pointsIf is pointsThat; empty when there are none.
+func pointsIf(n int, one, more string) string {
+	if n == 0 {
+		return ""
+	}
+	return pointsThat(n, one, more)
+}
+
+// both joins what of two there is.
+func both(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " and " + b
 }
 
 // Why is what the page that explains a wait is made of.

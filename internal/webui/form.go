@@ -41,7 +41,7 @@ func SpawnForm(w io.Writer, f Form) error {
 	most := int64(0)
 	for _, p := range f.Catalogue.Profiles {
 		c := f.card(p, p.Name == chosen.Profile)
-		shown.Profiles = append(shown.Profiles, c)
+		shown.Profiles, shown.InPool = append(shown.Profiles, c), shown.InPool || c.Pool != ""
 		if c.Slice != "" && !slices.Contains(shown.Apart, c.Apart) {
 			shown.Apart = append(shown.Apart, c.Apart)
 		}
@@ -68,6 +68,7 @@ type form struct {
 	Sizes    []size
 	Kept     []kept
 	From     origins
+	InPool   bool    // sessions of a profile run on other hosts
 	Apart    []apart // the kinds of isolation that the profiles' slices have
 }
 

@@ -241,6 +241,11 @@ type single struct {
 	Parameters map[string]string
 }
 
+// Cut reports whether the first steps of the start are not known: a restart of the service forgets them.
+func (s single) Cut() bool {
+	return s.Phase.Active() && (len(s.Steps) == 0 || s.Steps[0].Percent != 0)
+}
+
 // Percent is how far the start has come; -1 when that is not known.
 func (s single) Percent() int {
 	for i := len(s.Steps) - 1; i >= 0; i-- {

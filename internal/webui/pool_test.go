@@ -51,6 +51,26 @@ func TestPlaceIsShown(t *testing.T) {
 	}
 }
 
+// TestPageDoesNotContradictItself has what is lost not be called kept, and steps that are not known be told of.
+func TestPageDoesNotContradictItself(t *testing.T) {
+	lost, begun := far("s-1", spawner.Stopped, "wn042"), []spawner.Event{{Seq: 1, Message: "Starting"}}
+	lost.Outcome = &spawner.Outcome{Reason: "stopped by its owner; what was changed in it since it started has not come back"}
+	for name, tc := range map[string]struct {
+		d            Details
+		want, unwant string
+	}{
+		"changes lost":   {Details{Item: Item{Workload: lost}}, "Nothing is kept", "comes back when you start"},
+		"changes kept":   {Details{Item: Item{Workload: session(spawner.Stopped)}}, "comes back when you start", "Nothing is kept"},
+		"steps lost":     {Details{Item: Item{Workload: session(spawner.Running)}, Steps: []spawner.Event{{Seq: 9, Percent: 100, Message: "Ready"}}}, "Older steps are not kept", "<progress"},
+		"all steps kept": {Details{Item: Item{Workload: session(spawner.Running)}, Steps: begun}, "Starting", "Older steps are not kept"},
+	} {
+		w := httptest.NewRecorder()
+		if err := Single(w, someVisit(), catalogue(), tc.d); err != nil || !strings.Contains(w.Body.String(), tc.want) || strings.Contains(w.Body.String(), tc.unwant) {
+			t.Errorf("%s: %v: %s", name, err, w.Body)
+		}
+	}
+}
+
 func TestFormNamesThePool(t *testing.T) {
 	c := catalogue()
 	c.Profiles[0].Backend = "htcondor"
@@ -59,7 +79,7 @@ func TestFormNamesThePool(t *testing.T) {
 	if err := SpawnForm(&page, Form{Catalogue: c, Rooms: map[string]spawner.Room{c.Profiles[0].Name: none}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Runs in the HTCondor pool.", "starts when the HTCondor pool has a slot for it"} {
+	for _, want := range []string{"Runs in the HTCondor pool.", "starts when a slot is free for it", "on a worker of the pool alone"} {
 		if strings.Count(page.String(), want) != 1 {
 			t.Errorf("%q is there %d times", want, strings.Count(page.String(), want))
 		}

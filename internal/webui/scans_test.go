@@ -87,10 +87,15 @@ func TestScanButtons(t *testing.T) {
 		}
 		for _, verb := range []string{"cancel", "requeue", "discard"} {
 			w := httptest.NewRecorder()
-			if known, err := AskScan(w, someVisit(), tc.scan, verb); err != nil || !known || len(all(parse(t, w.Body.String()), "form")) != 2 {
+			if known, err := AskScan(w, someVisit(), tc.scan, verb); err != nil || !known || (len(all(parse(t, w.Body.String()), "form")) != 2) != strings.Contains(w.Body.String(), "There is nothing to do") {
 				t.Errorf("%s: %v: %s", verb, err, w.Body)
 			}
 		}
+	}
+	ended := aScan(map[hubapi.State]int{"done": 3})
+	w := httptest.NewRecorder()
+	if _, err := AskScan(w, someVisit(), ended, "cancel"); err != nil || !strings.Contains(w.Body.String(), "all its points have ended") || strings.Contains(w.Body.String(), "Cancel them all") {
+		t.Errorf("%v: %s", err, w.Body)
 	}
 	if known, err := AskScan(httptest.NewRecorder(), someVisit(), there, "explode"); err != nil || known {
 		t.Error(known, err)

@@ -40,8 +40,8 @@ func backendWords(backend string) string {
 
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
 func RoomOf(p spawner.Profile, r spawner.Room) string {
-	if pool := poolWords(p.Backend); pool != "" && !Full(r) {
-		return "starts when " + pool + " has a slot for it"
+	if poolWords(p.Backend) != "" && !Full(r) {
+		return "starts when a slot is free for it"
 	}
 	return RoomWords(r)
 }

@@ -84,9 +84,9 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	return out
 }
 
-// jobState is a job's state as people read it: one that is held does not merely wait.
+// jobState is a job's state as people read it: one that is held, by its owner or by the batch system, does not merely wait or run.
 func jobState(j hubapi.Job) string {
-	if j.Held && j.State == hubapi.JobPending {
+	if j.Held && j.State == hubapi.JobPending || !j.State.Ended() && strings.HasPrefix(j.Waiting, "Held at ") {
 		return "held"
 	}
 	return string(j.State)

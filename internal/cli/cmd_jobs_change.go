@@ -26,13 +26,13 @@ func jobChanges() []jobChange {
 		"hold ID", "Have a job, or all of a scan, not start until released",
 		"Have a job that waits, or those of a scan that do, not start until `slipway jobs release`. One that runs cannot be held:\n" +
 			"`slipway jobs requeue` puts it back in line, `slipway jobs cancel` ends it.",
-		"held", "none of its points waits that is not held", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
+		"held", "all that wait of its points are held, or none does", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
 	}, {
 		"release ID", "Release a job, or those of a scan, that is held", "", "released", "none of its points is held", (*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
 	}, {
 		"requeue ID", "Put a job that runs, or those of a scan, back in line",
 		"Put a job that runs, or those of a scan that do, back in line. It is ended where it runs and begins anew when its turn comes;\n" +
-			"what it has not written to your home or elsewhere outside is lost.",
+			"what it has written nowhere else, such as to a home that is mounted there, is lost.",
 		"being requeued", "none of its points runs", (*hubapi.Client).RequeueJob, (*hubapi.Client).RequeueScan,
 	}}
 }
@@ -55,7 +55,7 @@ func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
 }
 
 func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectForID(env, id)
 	if err != nil {
 		return err
 	}
@@ -81,12 +81,15 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 }
 
 func runJobRemove(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectForID(env, id)
 	if err != nil {
 		return err
 	}
 	if !ofScan(id) {
-		return client.RemoveJob(ctx, id)
+		if err = client.RemoveJob(ctx, id); err == nil && !asJSON {
+			_, err = fmt.Fprintf(env.Stdout, "%s is removed\n", id)
+		}
+		return err
 	}
 	done, err := client.RemoveScan(ctx, id)
 	if err != nil {

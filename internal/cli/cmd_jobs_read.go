@@ -35,12 +35,20 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 // ofScan tells a scan from a job by its ID.
 func ofScan(id string) bool { return strings.HasPrefix(id, "scan-") }
 
+// connectForID connects for what jobs and scans have, which go by their IDs: names may be there twice.
+func connectForID(env Env, id string) (*hubapi.Client, error) {
+	if !ofScan(id) && !strings.HasPrefix(id, "j-") && id != hubapi.Self {
+		return nil, errs.Bad("ID", id, "the ID of a job or scan, not its name: `slipway jobs` lists them")
+	}
+	return connect(env)
+}
+
 // connectForJob connects for what only a single job has.
 func connectForJob(env Env, id string) (*hubapi.Client, error) {
 	if ofScan(id) {
-		return nil, errs.Bad("ID", id, "one of the scan's jobs, as `slipway jobs show "+id+"` lists them")
+		return nil, errs.New(errs.Invalid, "%s is a scan, and what is asked for is a job's", id).With("name one of its jobs, as `slipway jobs show " + id + "` lists them")
 	}
-	return connect(env)
+	return connectForID(env, id)
 }
 
 func runJobLogs(ctx context.Context, env Env, id string, follow bool) error {

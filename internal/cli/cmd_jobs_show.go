@@ -10,7 +10,7 @@ import (
 )
 
 func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectForID(env, id)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connect(env)
+	client, err := connectForID(env, id)
 	if err != nil {
 		return err
 	}

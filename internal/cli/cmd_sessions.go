@@ -27,7 +27,7 @@ func sessionsCommand(env Env) *cobra.Command {
 	}, &cobra.Command{
 		Use: "discard ID", Short: "Discard a session with the changes that it keeps", Args: exactly(1, "a session's ID"),
 		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
-			"Your home is not touched, and environments frozen from it stay.",
+			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
 	})
 	return c

@@ -60,8 +60,21 @@ htcondor:
 END
 }
 
+# pool_outside: HTCondor's own commands, as the administrator of the pool has them.
+pool_outside() {
+  process_runs pool || return 0
+  echo "HTCondor's commands are in $POOL/bin, such as: $POOL/bin/condor_q -allusers -af ClusterId SlipwayId SlipwayUser"
+}
+
+# pool_left: the account is one for the demos of all directories, and files elsewhere may be its own. So it stays, and that is said.
+pool_left() {
+  getent passwd "$POOL_OWNER" >/dev/null || return 0
+  echo "Left here is the account $POOL_OWNER, which all demos with a pool share. Remove it with: userdel $POOL_OWNER"
+}
+
 pool_status() {
-  process_runs pool || { echo "HTCondor pool does not run: $0 start --htcondor" && return; }
+  process_runs pool || { echo "HTCondor pool does not run: $SELF start --htcondor" && return; }
   echo "HTCondor pool runs; workers: $("$POOL/bin/condor_status" -af Machine | sort -u | wc -l)," \
     "sessions and jobs in its queue: $("$POOL/bin/condor_q" -allusers -af ClusterId | wc -l)"
+  pool_outside
 }

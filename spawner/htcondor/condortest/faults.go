@@ -102,6 +102,28 @@ func (p *Pool) restart(m *machine) error {
 	return m.closeInbound(p.outward)
 }
 
+// Pause has nothing on a machine run, while its connections stay open. Resume undoes it, and so does the end of the test.
+func (p *Pool) Pause(t testing.TB, name string) {
+	t.Helper()
+	m := p.machine(t, name)
+	if _, err := docker("pause", m.container); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Resume(t, name) })
+}
+
+// Resume undoes Pause. A machine that is not paused stays as it is.
+func (p *Pool) Resume(t testing.TB, name string) {
+	t.Helper()
+	m := p.machine(t, name)
+	if state, err := docker("inspect", "--format", "{{.State.Paused}}", m.container); err == nil && state == "false" {
+		return
+	}
+	if _, err := docker("unpause", m.container); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Configure gives a machine one more piece of configuration until the end of the test, and has its daemons read it.
 func (p *Pool) Configure(t testing.TB, name, file, text string) {
 	t.Helper()

@@ -166,7 +166,7 @@ func evictedFrom(host string, o Observation, e entry) string {
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
 // false when there is nothing to wait for any more, or nothing that anybody wants.
 func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
-	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Moving && e.Kind == Job || e.seen.Existence != Up {
+	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Saved || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
 	if e.seen.Returning { // for as long as the batch system brings it
@@ -176,6 +176,10 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	waits := m.inPhase(e) < m.askFor(e)
 	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
+	}
+	if waits && m.doubtful(e) && m.saveByLink(ctx, e) {
+		m.queue.add(e.ID)
+		return true
 	}
 	if waits {
 		m.askToEnd(ctx, e)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Why explains what a workload waits for. Of one that does not wait it says so.
+// Why explains what a workload waits for. Of one that does not wait it says so, and of a job that has ended, how.
 func (m *Manager) Why(ctx context.Context, c Caller, id ID) (Explanation, error) {
 	w, err := m.Get(ctx, c, id)
 	if err != nil {
@@ -31,8 +31,22 @@ func (m *Manager) explain(w Workload) Explanation {
 		return Explanation{Summary: "it waits on " + m.at(w.Backend) + ": " + m.waitingFor(w)}
 	case w.Phase == Running && w.Host != "":
 		return Explanation{Summary: "it runs on " + w.Host}
+	case w.Phase == Stopped && w.Kind == Job:
+		return ended(w.Outcome)
 	default:
 		return Explanation{Summary: fmt.Sprintf("it does not wait: it is %s", w.Phase)}
+	}
+}
+
+// ended says how a job came to its end.
+func ended(o *Outcome) Explanation {
+	switch {
+	case o == nil || o.Canceled:
+		return Explanation{Summary: "it does not wait: it was cancelled"}
+	case o.Failed:
+		return Explanation{Summary: "it does not wait: it has failed: " + o.Reason, Remedy: o.Remedy}
+	default:
+		return Explanation{Summary: "it does not wait: it is done"}
 	}
 }
 

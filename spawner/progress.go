@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"slipway/internal/disksize"
 )
 
 // What is told of a download: no more than so often, and in steps of so many percent, for a journal holds so much.
 const (
 	fetchPause = time.Second
 	fetchStep  = 2
-	fetchWords = "Downloading the environment"
+	fetchWords = "Downloading the "
 )
 
 // fetched is how much of its image a run has, in percent.
@@ -37,7 +39,7 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
-	text := fmt.Sprintf("%s to %s: %d %% of %s", fetchWords, cmp.Or(e.Host, "its worker node"), percent, FormatSize(size))
+	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, e.vehicle(), cmp.Or(e.Host, "its worker node"), percent, disksize.Words(size))
 	last := e.journal.latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
@@ -50,6 +52,14 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 		}
 	}
 	m.noteLocked(e, Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+}
+
+// vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was frozen.
+func (w Workload) vehicle() string {
+	if w.Kept == "" && w.Spec.Environment == "" {
+		return "image"
+	}
+	return "environment"
 }
 
 // furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon as anything of it

@@ -37,7 +37,7 @@ func TestFetching(t *testing.T) {
 		s.Fetching(w.ID, "one", 5, 0)
 		s.Fetching(w.ID, "one", 2*size, size)
 		s.Fetching("nobody", "one", 1, size)
-		const words = "Downloading the environment to its worker node: %d %% of 1000 MiB (%d)"
+		const words = "Downloading the image to its worker node: %d %% of 1 GB (%d)"
 		want := []string{}
 		for _, p := range [][2]int{{0, 45}, {20, 47}, {44, 51}, {100, 59}} {
 			want = append(want, fmt.Sprintf(words, p[0], p[1]))

@@ -85,7 +85,7 @@ func rules() map[string]rule {
 
 		// The engine, and one package a backend.
 		"spawner": {
-			own:     []string{"internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
+			own:     []string{"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},

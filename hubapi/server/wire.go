@@ -95,6 +95,8 @@ func keepsBack(c spawner.Caller, w spawner.Workload) bool {
 // jobState says a job's phase and outcome in one word. A job has ended when its files are here, not when its payload has.
 func jobState(w spawner.Workload) hubapi.State {
 	switch {
+	case w.Held && w.Phase == spawner.Stopping && w.Want == spawner.WantRunning: // it is being taken back
+		return hubapi.JobPending
 	case w.Phase == spawner.Running || w.Phase == spawner.Stopping:
 		return hubapi.JobRunning
 	case w.Phase.Active():

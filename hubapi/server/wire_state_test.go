@@ -1,0 +1,24 @@
+package server
+
+import (
+	"testing"
+
+	"slipway/hubapi"
+	"slipway/spawner"
+)
+
+// TestHeldIsNotRunning: a job that is being taken back from where it is queued, to be held, counts among those that wait.
+func TestHeldIsNotRunning(t *testing.T) {
+	for want, w := range map[hubapi.State]spawner.Workload{
+		hubapi.JobPending: {Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true, Moving: true, Withdrawn: true},
+		hubapi.JobRunning: {Phase: spawner.Stopping, Want: spawner.WantStopped, Held: true, Moving: true, Withdrawn: true}, // cancelled meanwhile
+	} {
+		if got := jobState(w); got != want {
+			t.Errorf("%+v is %s, want %s", w, got, want)
+		}
+	}
+	var s Server
+	if scan := s.sumUp([]*spawner.Workload{{Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true}}); scan.Held != 1 || scan.Word() != "held" {
+		t.Errorf("%+v", scan)
+	}
+}

@@ -21,6 +21,9 @@ func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spaw
 	if begun.Before(second) {
 		return a.doubtful(rec, errors.New("it is looked for again"))
 	}
+	if rec.Withdrawn {
+		return spawner.Observation{Existence: spawner.Absent}, nil
+	}
 	past, _, err := b.past.of(ctx, rec.ID, latest(second, time.Now().Add(-pastEvery)))
 	if ctx.Err() != nil {
 		return a.doubtful(rec, ctx.Err())

@@ -37,6 +37,8 @@ type record struct {
 
 	Job string `json:"job,omitempty"` // of HTCondor, "5.0"; empty: it is not known that there is one
 	End *end   `json:"end,omitempty"` // of a job that is in the queue no more
+	// Withdrawn says that the job is being taken back: where it is in the queue no more, that has been done.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 // lives reports whether a run is in the queue, as far as is known.

@@ -2,6 +2,7 @@ package htcondor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,17 +31,33 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 	if err != nil {
 		return err
 	}
-	if len(jobs) == 0 && known && rec.Job != "" {
+	switch {
+	case len(jobs) > 0:
+		if err := b.takeBack(ctx, id, rec, jobs); err != nil {
+			return err
+		}
+	case known && rec.Job != "" && !rec.Withdrawn:
 		return errs.New(errs.Conflict, "its job %s has left HTCondor's queue already", rec.Job)
-	}
-	if jobs, err = b.expel(ctx, id, jobs, job.waiting, true); err != nil {
-		return err
-	}
-	if i := slices.IndexFunc(jobs, job.ran); i >= 0 {
-		return errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].name())
 	}
 	b.queue.forget(id)
 	return b.shelf.drop(id)
+}
+
+// takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not live to see it done.
+func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs []job) error {
+	rec.ID, rec.Withdrawn = id, true // the record may be lost
+	if err := b.shelf.amend(rec); err != nil {
+		return err
+	}
+	jobs, err := b.expel(ctx, id, jobs, job.waiting, true)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(jobs, job.ran); i >= 0 {
+		rec.Withdrawn = false
+		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].name()), b.shelf.amend(rec))
+	}
+	return nil
 }
 
 // waiting reports whether a job has never begun, and may.

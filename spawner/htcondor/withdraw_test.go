@@ -1,8 +1,10 @@
 package htcondor
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -34,9 +36,48 @@ func TestWithdraw(t *testing.T) {
 	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.shelf.has(runs.ID) || b.shelf.has(waits.ID) {
 		t.Errorf("in the queue: %q", got)
 	}
+	rec, _, err := b.shelf.get(runs.ID)
+	must(t, err)
+	if rec.Withdrawn {
+		t.Error("what runs is noted as taken back")
+	}
 	s.vanish(never)
 	if err := b.Withdraw(t.Context(), runs.ID); !errs.Is(err, errs.Conflict) {
 		t.Errorf("what has left the queue: %v", err)
+	}
+}
+
+// TestWithdrawnBefore: a service that was killed when the schedd had just let go of a job has taken it back.
+func TestWithdrawnBefore(t *testing.T) {
+	s := newSchedd()
+	b, launch := played(t, s)
+	l := launch(1)
+	must(t, b.Start(t.Context(), l))
+	s.mu.Lock()
+	s.after = func(c command) error {
+		if c.name == "condor_rm" {
+			return context.Canceled
+		}
+		return nil
+	}
+	s.mu.Unlock()
+	if err := b.Withdraw(t.Context(), l.ID); err == nil {
+		t.Fatal("it has seen it done")
+	}
+	for {
+		o, err := b.Observe(t.Context(), l.ID)
+		must(t, err)
+		if o.Existence == spawner.Absent {
+			break
+		}
+		if o.Existence != spawner.Queued {
+			t.Fatalf("seen as %+v", o)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	must(t, b.Withdraw(t.Context(), l.ID))
+	if b.shelf.has(l.ID) {
+		t.Error("its record is still there")
 	}
 }
 

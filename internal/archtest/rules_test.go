@@ -96,9 +96,10 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/htcondor": {
-			own:   []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/worker"},
+			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/worker"},
 			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
+		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
 		"deploy/dev/pool":             {own: []string{"spawner/htcondor/condortest"}},
 		"spawner/local": {

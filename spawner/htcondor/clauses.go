@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it alike.
@@ -18,20 +19,20 @@ type demand struct {
 	own       int64 // bytes of memory for what runs it, beside those
 	disk      int64 // bytes; 0: none is asked for
 	gpu       gpu.Request
-	arch      string           // as HTCondor calls it, such as "X86_64"; empty: any
-	site      []string         // the site's own requirements, as ClassAds write them
-	hope      time.Duration    // how long it waits for a GPU that is optional; 0: the usual time
-	facts     map[string]value // other attributes of the job that slots may look at, such as SlipwayInteractive
+	arch      string                   // as HTCondor calls it, such as "X86_64"; empty: any
+	site      []string                 // the site's own requirements, as ClassAds write them
+	hope      time.Duration            // how long it waits for a GPU that is optional; 0: the usual time
+	facts     map[string]classad.Value // other attributes of the job that slots may look at, such as SlipwayInteractive
 }
 
 // clause is one requirement, in words and as HTCondor has it.
 type clause struct {
 	Words string
 	Text  string
-	asks  string // how a person takes it back; empty: she cannot
-	e     expr   // the text, read; nil: it cannot be judged here
-	own   bool   // it is the slot's own condition, and not in the submit description
-	given bool   // condor_submit writes it by itself, from what is asked for
+	asks  string       // how a person takes it back; empty: she cannot
+	e     classad.Expr // the text, read; nil: it cannot be judged here
+	own   bool         // it is the slot's own condition, and not in the submit description
+	given bool         // condor_submit writes it by itself, from what is asked for
 
 	arch      string // which it asks for; empty: it is about something else
 	attribute string // of a GPU's ad, where it asks for one that not all pools tell
@@ -87,7 +88,7 @@ const usualHope = 2 * time.Minute
 // hoped has a job go where there is a GPU, and after a time to any slot. It excludes nothing for good.
 func hoped(r gpu.Request, hope time.Duration) clause {
 	return clause{
-		Words: fmt.Sprintf("%s, or none after %.0f s", plural(r.GPUs(), "GPU"), hope.Seconds()), e: literal{true},
+		Words: fmt.Sprintf("%s, or none after %.0f s", plural(r.GPUs(), "GPU"), hope.Seconds()), e: classad.Literal(true),
 		Text: fmt.Sprintf("%s || time() - MY.QDate > %.0f", enoughGPUs(r), hope.Seconds()),
 	}
 }
@@ -97,7 +98,7 @@ const lessGPU = "ask for less of the GPU"
 
 func required(words, text, asks string) clause {
 	c := clause{Words: words, Text: text, asks: asks}
-	if e, err := parseExpr(text); err == nil {
+	if e, err := classad.Parse(text); err == nil {
 		c.e = e
 	}
 	return c
@@ -130,7 +131,7 @@ const (
 )
 
 // judge says whether a slot, as its ad tells it, fulfils c for a job.
-func (c clause) judge(slot, job *ad) verdict {
+func (c clause) judge(slot, job *classad.Ad) verdict {
 	if c.e == nil {
 		return unknown
 	}
@@ -138,8 +139,8 @@ func (c clause) judge(slot, job *ad) verdict {
 	if c.own {
 		my, target = slot, job
 	}
-	switch v := truth(evaluate(c.e, my, target)).(type) {
-	case unjudged:
+	switch v := classad.Truth(classad.Evaluate(c.e, my, target)).(type) {
+	case classad.Unjudged:
 		return unknown
 	case bool:
 		if v {
@@ -171,24 +172,24 @@ func (d demand) memory() string {
 }
 
 // job gives the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
-func (d demand) job() *ad {
-	j := &ad{attributes: map[string]expr{}, open: true}
-	j.set("RequestCpus", d.cpus())
-	j.set("RequestMemory", d.mebibytes())
-	j.set("RequestDisk", (d.disk+1<<10-1)>>10)
-	j.set("RequestGPUs", int64(d.gpu.GPUs()))
-	j.set("RequiresGPU", int64(0))
-	j.set("JobUniverse", int64(vanilla))
+func (d demand) job() *classad.Ad {
+	j := classad.NewPart()
+	j.Set("RequestCpus", d.cpus())
+	j.Set("RequestMemory", d.mebibytes())
+	j.Set("RequestDisk", (d.disk+1<<10-1)>>10)
+	j.Set("RequestGPUs", int64(d.gpu.GPUs()))
+	j.Set("RequiresGPU", int64(0))
+	j.Set("JobUniverse", int64(vanilla))
 	if text := requireGPUs(d.gpu); text != "" {
-		j.attributes["requiregpus"] = unread(text)
+		j.SetExpr("RequireGPUs", text)
 	}
 	if d.gpu.Needs.Optional {
-		j.attributes["requestgpus"] = unread(optionalCount(d.gpu))
+		j.SetExpr("RequestGPUs", optionalCount(d.gpu))
 	} else if !d.gpu.None() {
-		j.set("RequiresGPU", int64(1))
+		j.Set("RequiresGPU", int64(1))
 	}
 	for name, v := range d.facts {
-		j.set(name, v)
+		j.Set(name, v)
 	}
 	return j
 }
@@ -207,7 +208,7 @@ func plural(n int, thing string) string {
 }
 
 // silent reports whether a slot that fails c has GPUs which do not tell what is asked.
-func (c clause) silent(on *ad) bool {
-	mute := func(g *ad) bool { return g.get(c.attribute) == nil }
+func (c clause) silent(on *classad.Ad) bool {
+	mute := func(g *classad.Ad) bool { return g.Get(c.attribute) == nil }
 	return c.attribute != "" && slices.ContainsFunc(slot{on}.available(), mute)
 }

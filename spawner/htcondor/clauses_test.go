@@ -8,6 +8,7 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 func asked(t testing.TB, text string) gpu.Request {
@@ -79,14 +80,14 @@ func TestWindows(t *testing.T) {
 		"2g.12gb": 11968, "4g.24gb": 24000, "2g.48gb": 48256, "4g.96gb": 96896,
 	}
 	for profile, own := range mib {
-		e, err := parseExpr(profileText(profile))
+		e, err := classad.Parse(profileText(profile))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, other := range mib {
-			a := newAd()
-			a.set("GlobalMemoryMb", other)
-			if got, near := evaluate(e, a, nil) == true, float64(other) > 0.8*float64(own) && float64(other) < 1.25*float64(own); got && !near || other == own && !got {
+			a := classad.New()
+			a.Set("GlobalMemoryMb", other)
+			if got, near := classad.Evaluate(e, a, nil) == true, float64(other) > 0.8*float64(own) && float64(other) < 1.25*float64(own); got && !near || other == own && !got {
 				t.Errorf("%s of %d MiB: one of %d MiB is taken: %v", profile, own, other, got)
 			}
 		}
@@ -103,14 +104,14 @@ func TestNamesOfInstances(t *testing.T) {
 		{"1g.18gb", "NVIDIA H200 MIG 1g.18gb+me", false}, {"1g.18gb+me", "NVIDIA H200 MIG 1g.18gb+me", true}, {"1g.18gb+me", "NVIDIA H200", false},
 		{"1g", "NVIDIA H200 MIG 1g.18gb", true}, {"1g", "NVIDIA H200 MIG 2g.18gb", false}, {"1g", "NVIDIA H200", false}, {"nonsense", "NVIDIA H200", false},
 	} {
-		a := newAd()
-		a.set("GlobalMemoryMb", int64(16384))
-		a.set("DeviceName", tc.name)
-		e, err := parseExpr(profileText(tc.profile))
+		a := classad.New()
+		a.Set("GlobalMemoryMb", int64(16384))
+		a.Set("DeviceName", tc.name)
+		e, err := classad.Parse(profileText(tc.profile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := evaluate(e, a, nil) == true; got != tc.want {
+		if got := classad.Evaluate(e, a, nil) == true; got != tc.want {
 			t.Errorf("%s on %s: %v", tc.profile, tc.name, got)
 		}
 	}
@@ -137,7 +138,7 @@ func TestRequirements(t *testing.T) {
 			t.Errorf("%s cannot be read back", c.Text)
 		}
 	}
-	if n := d.job().get("RequestCpus"); n != int64(2) {
+	if n := d.job().Get("RequestCpus"); n != int64(2) {
 		t.Errorf("1.5 CPUs are asked for as %v", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/spawner/htcondor/classad"
 )
 
 // need is something that a workload wants of each of its GPUs.
@@ -187,7 +188,7 @@ func cmsLines(n gpu.Needs) []line {
 func capabilitiesFrom(least string) string {
 	var all []string
 	for _, c := range []string{"6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"} {
-		if compareVersions(c, least) >= 0 {
+		if classad.CompareVersions(c, least) >= 0 {
 			all = append(all, c)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // Config is what a Backend is made of.
@@ -193,7 +194,7 @@ func (c Config) CheckLines() error {
 		if !oneLine(text) {
 			return errs.Bad(field, text, "one ClassAd expression on one line")
 		}
-		if _, err := parseExpr(text); err != nil && text != "" && !strings.Contains(text, "$") {
+		if _, err := classad.Parse(text); err != nil && text != "" && !strings.Contains(text, "$") {
 			return errs.Bad(field, text, fmt.Sprintf("one ClassAd expression, such as HasSingularity && Arch == \"X86_64\" (%v)", err))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // PoolConfig is what a Pool is made of.
@@ -138,7 +139,7 @@ func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	ads, err := parseAds(out)
+	ads, err := classad.ParseAll(out)
 	if err != nil {
 		return nil, errs.New(errs.Unavailable, "the pool's answer cannot be read: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // slowPool answers after a time, of what it is asked for.
@@ -71,7 +72,7 @@ const waitingJobs = `[
 {"ClusterId": 8, "ProcId": 0, "User": "bob@x.org"}]`
 
 func TestPlaces(t *testing.T) {
-	ads, err := parseAds([]byte(waitingJobs))
+	ads, err := classad.ParseAll([]byte(waitingJobs))
 	must(t, err)
 	all := placesOf(ads)
 	for job, want := range map[string]string{
@@ -162,7 +163,7 @@ func TestJudgementsAreKept(t *testing.T) {
 	p := (&fakePool{name: "idle"}).pool(t, PoolConfig{})
 	for n := range mostJudgements + 10 {
 		for range 2 {
-			must(t, p.judge(t.Context(), demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 20}, facts: map[string]value{attrUser: fmt.Sprint(n)}}))
+			must(t, p.judge(t.Context(), demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 20}, facts: map[string]classad.Value{attrUser: fmt.Sprint(n)}}))
 		}
 	}
 	if n := len(p.judgements); n != 10 {

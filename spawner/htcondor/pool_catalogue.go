@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"slipway/internal/gpu/publish"
+	"slipway/spawner/htcondor/classad"
 )
 
 // The ways in which a pool gives a GPU.
@@ -81,14 +82,14 @@ func catalogueOf(slots []slot, site string) Catalogue {
 // add counts the GPUs of a slot.
 func (c *Catalogue) add(s slot, kinds map[string]*GPUKind, site string) {
 	free := map[string]int{}
-	if s.partitionable() || s.text("State") == "Unclaimed" {
+	if s.partitionable() || s.Text("State") == "Unclaimed" {
 		for _, g := range s.available() {
-			free[g.text("Id")]++
+			free[g.Text("Id")]++
 		}
 	}
 	all := s.gpus()
 	for _, g := range all {
-		id := g.text("Id")
+		id := g.Text("Id")
 		k := kindOf(s, g, site, all)
 		key := strings.Join([]string{k.Site, k.Model, k.Sharing, k.Capability, fmt.Sprintf("%012d", k.Memory), k.Driver, k.CUDA}, "\x00")
 		if kinds[key] == nil {
@@ -109,33 +110,33 @@ func (c *Catalogue) add(s slot, kinds map[string]*GPUKind, site string) {
 }
 
 // kindOf describes a GPU of a slot.
-func kindOf(s slot, g *ad, site string, all []*ad) GPUKind {
+func kindOf(s slot, g *classad.Ad, site string, all []*classad.Ad) GPUKind {
 	k := GPUKind{
-		Site: cmp.Or(s.text("SlipwaySite"), s.text("GLIDEIN_CMSSite"), s.text("GLIDEIN_Site"), site), Model: g.text("DeviceName"), Driver: g.text("NvidiaDriver"),
+		Site: cmp.Or(s.Text("SlipwaySite"), s.Text("GLIDEIN_CMSSite"), s.Text("GLIDEIN_Site"), site), Model: g.Text("DeviceName"), Driver: g.Text("NvidiaDriver"),
 		Sharing: SharedNot, Runtimes: []string{},
 	}
-	if s.get("SlipwaySimulated") == true {
+	if s.Get("SlipwaySimulated") == true {
 		k.Model = strings.TrimSpace(k.Model + " (simulated)") // no such hardware exists
 	}
-	if mib, ok := g.number("GlobalMemoryMb"); ok {
+	if mib, ok := g.Number("GlobalMemoryMb"); ok {
 		k.Memory = int64(mib) << 20
 	}
-	if c, ok := g.number("Capability"); ok {
+	if c, ok := g.Number("Capability"); ok {
 		k.Capability = fmt.Sprintf("%.1f", c)
 	}
-	if v, ok := g.number("MaxSupportedVersion"); ok && v > 0 {
+	if v, ok := g.Number("MaxSupportedVersion"); ok && v > 0 {
 		k.CUDA, k.Runtimes = fmt.Sprintf("%d.%d", int(v)/1000, int(v)%1000/10), publish.Runtimes(int(v))
 	}
 	same := 0
 	for _, other := range all {
-		if other.text("Id") == g.text("Id") {
+		if other.Text("Id") == g.Text("Id") {
 			same++
 		}
 	}
 	switch {
-	case strings.HasPrefix(g.text("Id"), "MIG-"):
+	case strings.HasPrefix(g.Text("Id"), "MIG-"):
 		k.Sharing = SharedMIG
-	case same > 1, g.get("DeviceMemoryMb") != nil:
+	case same > 1, g.Get("DeviceMemoryMb") != nil:
 		k.Sharing = SharedPart
 	}
 	return k

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"slipway/spawner/htcondor/classad"
 )
 
 // place is what HTCondor says of a job that waits.
@@ -28,22 +30,22 @@ func (p *Pool) askPlaces(ctx context.Context) (places, error) {
 	if err != nil {
 		return places{}, err
 	}
-	ads, err := parseAds(out)
+	ads, err := classad.ParseAll(out)
 	return placesOf(ads), err
 }
 
 // placesOf puts together what is said of one job, and of others that are alike.
-func placesOf(ads []*ad) places {
+func placesOf(ads []*classad.Ad) places {
 	all := places{jobs: map[string]place{}, reasons: map[string]string{}}
 	for _, a := range ads {
-		cluster, _ := a.number("ClusterId")
-		proc, _ := a.number("ProcId")
-		at := place{submitter: a.text("User"), reason: clean(a.text("LastRejMatchReason"), mostReason)}
-		if group := a.text("AccountingGroup"); group != "" {
+		cluster, _ := a.Number("ClusterId")
+		proc, _ := a.Number("ProcId")
+		at := place{submitter: a.Text("User"), reason: clean(a.Text("LastRejMatchReason"), mostReason)}
+		if group := a.Text("AccountingGroup"); group != "" {
 			_, domain, _ := strings.Cut(at.submitter, "@")
 			at.submitter = group + "@" + domain
 		}
-		if n, ok := a.number("AutoClusterId"); ok {
+		if n, ok := a.Number("AutoClusterId"); ok {
 			at.alike = fmt.Sprintf("%.0f", n)
 		}
 		all.jobs[fmt.Sprintf("%.0f.%.0f", cluster, proc)] = at

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"slipway/spawner/htcondor/classad"
 )
 
 // sighting is a kind of slot that the pool has had: what those that are alike offer when nothing runs there. Workers come and go in a
@@ -53,15 +55,15 @@ func kindsOf(slots []slot) map[string]sighting {
 // sightingOf describes a slot. Memory, which differs a little from one worker to the next, is rounded, upwards: for too much a job is warned, for
 // too little it is refused.
 func sightingOf(s slot) sighting {
-	number := func(a *ad, name string) float64 { n, _ := a.number(name); return n }
+	number := func(a *classad.Ad, name string) float64 { n, _ := a.Number(name); return n }
 	k := sighting{
-		Arch: s.text("Arch"), OpSys: s.text("OpSys"), CPUs: number(s.ad, "Cpus"), Image: s.get("HasSingularity") == true,
-		MiB: roundUp(number(s.ad, "Memory"), 1<<10), KiB: number(s.ad, "Disk"),
+		Arch: s.Text("Arch"), OpSys: s.Text("OpSys"), CPUs: number(s.Ad, "Cpus"), Image: s.Get("HasSingularity") == true,
+		MiB: roundUp(number(s.Ad, "Memory"), 1<<10), KiB: number(s.Ad, "Disk"),
 	}
 	for _, g := range s.available() {
 		k.GPUs = append(k.GPUs, seenGPU{
-			Model: g.text("DeviceName"), UUID: g.text("DeviceUuid")[:min(4, len(g.text("DeviceUuid")))], Capability: number(g, "Capability"), MiB: number(g, "GlobalMemoryMb"),
-			Of: number(g, "DeviceMemoryMb"), CUDA: number(g, "MaxSupportedVersion"), Driver: g.text("NvidiaDriver"), Mode: g.text("SlipwayMode"),
+			Model: g.Text("DeviceName"), UUID: g.Text("DeviceUuid")[:min(4, len(g.Text("DeviceUuid")))], Capability: number(g, "Capability"), MiB: number(g, "GlobalMemoryMb"),
+			Of: number(g, "DeviceMemoryMb"), CUDA: number(g, "MaxSupportedVersion"), Driver: g.Text("NvidiaDriver"), Mode: g.Text("SlipwayMode"),
 		})
 	}
 	return k.named()
@@ -83,30 +85,29 @@ func (k sighting) named() sighting {
 
 // slot gives a slot of this kind, of which more is not known.
 func (k sighting) slot() slot {
-	a := newAd()
-	a.open = true
-	gpus := make([]*ad, len(k.GPUs))
+	a := classad.NewPart()
+	gpus := make([]*classad.Ad, len(k.GPUs))
 	for i, g := range k.GPUs {
 		gpus[i] = g.ad()
 	}
-	for name, v := range map[string]value{
+	for name, v := range map[string]classad.Value{
 		"Arch": k.Arch, "OpSys": k.OpSys, "Cpus": k.CPUs, "Memory": k.MiB, "Disk": k.KiB, "HasSingularity": k.Image, "AvailableGPUs": asList(gpus),
 	} {
-		a.set(name, v)
+		a.Set(name, v)
 	}
 	return slot{a}
 }
 
-func (g seenGPU) ad() *ad {
-	a := newAd()
+func (g seenGPU) ad() *classad.Ad {
+	a := classad.New()
 	for name, text := range map[string]string{"DeviceName": g.Model, "DeviceUuid": g.UUID, "NvidiaDriver": g.Driver, "SlipwayMode": g.Mode} {
 		if text != "" {
-			a.set(name, text)
+			a.Set(name, text)
 		}
 	}
 	for name, n := range map[string]float64{"Capability": g.Capability, "GlobalMemoryMb": g.MiB, "DeviceMemoryMb": g.Of, "MaxSupportedVersion": g.CUDA} {
 		if n > 0 {
-			a.set(name, n)
+			a.Set(name, n)
 		}
 	}
 	return a
@@ -233,13 +234,13 @@ func (s seen) fitting(d demand) int {
 	if d.gpu.None() {
 		return s.Count
 	}
-	e, err := parseExpr(cmp.Or(requireGPUs(d.gpu), "true"))
+	e, err := classad.Parse(cmp.Or(requireGPUs(d.gpu), "true"))
 	if err != nil {
 		return 0
 	}
 	n := 0
 	for _, g := range was.available() {
-		if evaluate(e, g, nil) == true {
+		if classad.Evaluate(e, g, nil) == true {
 			n++
 		}
 	}

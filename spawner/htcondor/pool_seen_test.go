@@ -129,7 +129,7 @@ func TestSeenFile(t *testing.T) {
 		t.Errorf("a busy machine is another than when it is idle: %v, %v", m, err)
 	}
 	fuller := captured(t, "busy")
-	fuller[0].set("TotalSlotDisk", int64(1<<20))
+	fuller[0].Set("TotalSlotDisk", int64(1<<20))
 	if len(m.gone(fuller, time.Now())) != 0 {
 		t.Error("a machine whose disk has filled is another")
 	}

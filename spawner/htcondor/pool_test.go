@@ -17,6 +17,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // fakePool answers condor_status with a file, or with an error.
@@ -90,7 +91,7 @@ func TestCatalogue(t *testing.T) {
 func TestSimulatedGPUs(t *testing.T) {
 	slots := captured(t, "busy")
 	for _, s := range slots {
-		s.set("SlipwaySimulated", true)
+		s.Set("SlipwaySimulated", true)
 	}
 	var models []string
 	for _, k := range catalogueOf(slots, "here").Kinds {
@@ -107,12 +108,12 @@ func TestClassAdsOfACatalogue(t *testing.T) {
 	c.Kinds[0].Model = "odd \"name\" \\ \n\x1b"
 	text := c.ClassAds()
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n]\n[") {
-		e, err := parseExpr("[" + strings.TrimSuffix(strings.TrimPrefix(part, "["), "]") + "]")
+		e, err := classad.Parse("[" + strings.TrimSuffix(strings.TrimPrefix(part, "["), "]") + "]")
 		if err != nil {
 			t.Fatalf("%v in %s", err, part)
 		}
-		a := e.(adOf).ad
-		if n, ok := a.number("TotalGPUs"); !ok || n != 1 || a.text("Hosts") != "h200.example.org" {
+		a := classad.Evaluate(e, nil, nil).(*classad.Ad)
+		if n, ok := a.Number("TotalGPUs"); !ok || n != 1 || a.Text("Hosts") != "h200.example.org" {
 			t.Errorf("%s", part)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"slipway/spawner/htcondor/classad"
 )
 
 // standing is how the pool's negotiator counts somebody, and what of hers is in its queues.
@@ -35,28 +37,28 @@ func (p *Pool) askStandings(ctx context.Context) (standings, error) {
 	if err != nil {
 		return standings{}, err
 	}
-	ads, err := parseAds(out)
+	ads, err := classad.ParseAll(out)
 	return standingsOf(ads), err
 }
 
 // standingsOf puts together what the negotiator says of a user, and each access point.
-func standingsOf(ads []*ad) standings {
+func standingsOf(ads []*classad.Ad) standings {
 	all := standings{users: map[string]standing{}, groups: map[string]float64{}}
 	for _, a := range ads {
-		name := a.text("Name")
+		name := a.Text("Name")
 		s := all.users[name]
-		switch key, ranked := a.number("GroupSortKey"); {
-		case a.text("MyType") == "Submitter":
-			running, _ := a.number("RunningJobs")
-			waiting, _ := a.number("IdleJobs")
+		switch key, ranked := a.Number("GroupSortKey"); {
+		case a.Text("MyType") == "Submitter":
+			running, _ := a.Number("RunningJobs")
+			waiting, _ := a.Number("IdleJobs")
 			s.name, s.running, s.waiting = name, s.running+int(running), s.waiting+int(waiting)
-		case a.text("MyType") != "Accounting":
+		case a.Text("MyType") != "Accounting":
 			continue
-		case a.get("IsAccountingGroup") != true:
-			s.name, s.group, all.told = name, a.text("AccountingGroup"), true
-			s.priority, _ = a.number("Priority")
+		case a.Get("IsAccountingGroup") != true:
+			s.name, s.group, all.told = name, a.Text("AccountingGroup"), true
+			s.priority, _ = a.Number("Priority")
 		case ranked:
-			all.groups[a.text("AccountingGroup")] = key
+			all.groups[a.Text("AccountingGroup")] = key
 			continue
 		default:
 			continue

@@ -3,6 +3,8 @@ package htcondor
 import (
 	"strings"
 	"testing"
+
+	"slipway/spawner/htcondor/classad"
 )
 
 // accounting is what a collector has of a pool with a group that is served first. Carol has never had a machine, and dave waits for none.
@@ -22,7 +24,7 @@ const accounting = `[
 {"MyType": "Submitter", "Name": "interactive.tom@x.org", "RunningJobs": 0, "IdleJobs": 1}]`
 
 func TestTurn(t *testing.T) {
-	ads, err := parseAds([]byte(accounting))
+	ads, err := classad.ParseAll([]byte(accounting))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestTurn(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	ads, err = parseAds([]byte(strings.ReplaceAll(accounting, `"Accounting"`, `"Other"`)))
+	ads, err = classad.ParseAll([]byte(strings.ReplaceAll(accounting, `"Accounting"`, `"Other"`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/internal/worker"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // The attributes by which the backend finds its jobs. A change of one loses sight of the jobs of an earlier version.
@@ -216,7 +217,7 @@ func (b *Backend) marks(w spawner.Workload) []line {
 
 // demand is what a workload asks of a machine, whose image and inputs have so many bytes.
 func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) demand {
-	d := demand{resources: w.Spec.Resources, own: ownMemory, disk: b.diskFor(w) + bytes, gpu: w.Spec.GPU, arch: arch, facts: map[string]value{
+	d := demand{resources: w.Spec.Resources, own: ownMemory, disk: b.diskFor(w) + bytes, gpu: w.Spec.GPU, arch: arch, facts: map[string]classad.Value{
 		attrInteractive: w.Kind != spawner.Job, attrUser: encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}
 	if b.cfg.Requirements != "" {

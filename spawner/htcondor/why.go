@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // ownTerms is the condition that each machine has of its own: its START expression and whether what is asked for is free.
@@ -56,7 +57,7 @@ func architectures(slots []slot) string {
 	for _, s := range slots {
 		if !machines[s.machine()] {
 			machines[s.machine()] = true
-			of[strings.ToLower(cmp.Or(s.text("Arch"), "of an architecture that they do not tell"))]++
+			of[strings.ToLower(cmp.Or(s.Text("Arch"), "of an architecture that they do not tell"))]++
 		}
 	}
 	var all []string
@@ -75,7 +76,7 @@ type tally struct {
 }
 
 // count judges a slot by all clauses, and gives the numbers of those that it fails.
-func count(cs []clause, counts []tally, on, job *ad) (failed []int) {
+func count(cs []clause, counts []tally, on, job *classad.Ad) (failed []int) {
 	for i, c := range cs {
 		switch c.judge(on, job) {
 		case fails:

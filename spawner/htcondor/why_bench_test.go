@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 // BenchmarkExplain says what it costs to explain a job in a pool of 5,000 machines, each with eight GPUs.
@@ -30,7 +31,7 @@ func BenchmarkParse(b *testing.B) {
 	all := slices.Concat([]byte("["), bytes.Join(slices.Repeat([][]byte{inner}, 500), []byte(",")), []byte("]"))
 	b.SetBytes(int64(len(all)))
 	for b.Loop() {
-		if _, err := parseAds(all); err != nil {
+		if _, err := classad.ParseAll(all); err != nil {
 			b.Fatal(err)
 		}
 	}

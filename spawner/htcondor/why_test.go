@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/classad"
 )
 
 var updateAds = flag.Bool("update-ads", false, "write the explanations of testdata/ads anew")
@@ -38,7 +39,7 @@ func TestExplanations(t *testing.T) {
 		"optional":                       {[]string{"later"}, demand{resources: small, arch: "X86_64", gpu: asked(t, "any,memory>=500G,optional")}},
 		"another architecture":           {[]string{"idle", "later"}, demand{resources: small, arch: "aarch64"}},
 		"what the site requires":         {[]string{"idle", "later"}, demand{resources: small, site: []string{"HasSingularity && TARGET.IsGood"}}},
-		"the machine wants sessions":     {[]string{"later"}, demand{resources: small, arch: "aarch64", facts: map[string]value{"SlipwayInteractive": false}}},
+		"the machine wants sessions":     {[]string{"later"}, demand{resources: small, arch: "aarch64", facts: map[string]classad.Value{"SlipwayInteractive": false}}},
 		"what cannot be judged":          {[]string{"idle"}, demand{resources: small, site: []string{"regexps(\"a\", Machine) == 1"}}},
 		"a share that no pool announces": {[]string{"later"}, demand{resources: small, gpu: asked(t, "mps:25%/20G")}},
 	} {

@@ -1,42 +1,26 @@
-package htcondor
+package classad
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// captured gives the slots that a file of testdata/ads holds: idle, busy and divided as HTCondor 23.9 printed them, later by hand.
-func captured(t testing.TB, name string) []slot {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "ads", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ads, err := parseAds(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slotsOf(ads)
-}
-
 // TestExpressions has what HTCondor's own library gives for the same (classad_eval of 23.9).
 func TestExpressions(t *testing.T) {
-	my, target := newAd(), newAd()
-	my.set("RequestCpus", int64(2))
-	my.set("Name", "MY")
-	my.attributes["twice"] = unread("RequestCpus * 2")
-	my.attributes["loop"] = unread("loop + 1")
-	my.attributes["requiregpus"] = unread("GlobalMemoryMb >= Least")
-	my.set("Least", int64(5000))
-	target.set("Cpus", int64(8))
-	target.set("Name", "Target")
-	target.attributes["gpus"] = unread(`{ [Id = "a"; GlobalMemoryMb = 4861], [Id = "b"; GlobalMemoryMb = 24220; Capability = 7.0] }`)
-	target.attributes["half"] = unread("Cpus / 2")
-	target.attributes["limit"] = unread("TARGET.RequestCpus <= MY.Cpus")
-	for text, want := range map[string]value{
+	my, target := New(), New()
+	my.Set("RequestCpus", int64(2))
+	my.Set("Name", "MY")
+	my.SetExpr("twice", "RequestCpus * 2")
+	my.SetExpr("loop", "loop + 1")
+	my.SetExpr("requiregpus", "GlobalMemoryMb >= Least")
+	my.Set("Least", int64(5000))
+	target.Set("Cpus", int64(8))
+	target.Set("Name", "Target")
+	target.SetExpr("gpus", `{ [Id = "a"; GlobalMemoryMb = 4861], [Id = "b"; GlobalMemoryMb = 24220; Capability = 7.0] }`)
+	target.SetExpr("half", "Cpus / 2")
+	target.SetExpr("limit", "TARGET.RequestCpus <= MY.Cpus")
+	for text, want := range map[string]Value{
 		"1": int64(1), "1.5": 1.5, "1e3": 1000.0, ".5": 0.5, `"a\"b"`: `a"b`, "TRUE": true, "undefined": nil, "ERROR": failed{}, "-3": int64(-3), "+2": int64(2),
 		"1 + 2 * 3": int64(7), "(1 + 2) * 3": int64(9), "7 / 2": int64(3), "7 / 2.0": 3.5, "7 % 4": int64(3), "1 / 0": failed{}, "1 % 0": failed{},
 		"1 == 1.0": true, "1 =?= 1.0": false, "true == 1": true, `"A" == "a"`: true, `"A" =?= "a"`: false, `"a" < "B"`: true, `"1" == 1`: failed{},
@@ -53,53 +37,33 @@ func TestExpressions(t *testing.T) {
 		`regexp("^b", "abc")`: false, `regexp("(?i)B", "abc")`: true, `regexp("a", undefined)`: nil, `substr("MIG-1", 0, 4) == "MIG-"`: true, `substr("MI", 0, 4)`: "MI",
 		`versionGE("550.54.15", "550")`: true, `versionGE("550.54", "550.9")`: true, `versionLT("9.0", "10.0")`: true, `versionGE("535.1", "550")`: false,
 		`stringListMember("b", "a, b,c")`: true, `stringListIMember("B", "a,b")`: true, `stringListMember("B", "a,b")`: false, `member("b", {"a", "B"})`: true, `member(3, {1, 2.0})`: false,
-		"[a = 1; b = a + 1].b": int64(2), "{1, 2}": []value{int64(1), int64(2)},
+		"[a = 1; b = a + 1].b": int64(2), "{1, 2}": []Value{int64(1), int64(2)},
 	} {
-		e, err := parseExpr(text)
+		e, err := Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if diff := cmp.Diff(want, evaluate(e, my, target)); diff != "" {
+		if diff := cmp.Diff(want, Evaluate(e, my, target)); diff != "" {
 			t.Errorf("%s: %s", text, diff)
 		}
 	}
 	for _, text := range []string{"loop", "time()", "MY.open", "open && true", `regexp("(?<x", "a")`} {
-		j := my.over(nil)
+		j := my.Over(nil)
 		j.open = true
-		e, err := parseExpr(text)
+		e, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, is := evaluate(e, j, target).(unjudged); !is || v.why == "" {
+		if v, is := Evaluate(e, j, target).(Unjudged); !is || v.Why == "" {
 			t.Errorf("%s is judged to be %v", text, v)
 		}
 	}
 }
 
-// TestWhatCannotBeJudged has a condition decided by what is known, and left open by what is not.
-func TestWhatCannotBeJudged(t *testing.T) {
-	job := newAd()
-	job.open = true
-	slot := newAd()
-	for text, want := range map[string]verdict{
-		"TARGET.Project == \"cms\"": unknown, "false && TARGET.Project == \"cms\"": fails, "TARGET.Project == \"cms\" && false": fails,
-		"true || TARGET.Project": fits, "undefined || TARGET.Project": unknown, "unheardOf(1)": unknown, "undefined": fails, "error": fails,
-	} {
-		c := required("", text, "")
-		c.own = true
-		if got := c.judge(slot, job); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
-	}
-	if required("", "1 +", "").judge(slot, job) != unknown {
-		t.Error("what cannot be read is judged")
-	}
-}
-
 func TestBadExpressions(t *testing.T) {
 	for _, text := range []string{"", "1 +", "(1", "1)", `"a`, "{1", "[a = 1", "[a 1]", "a b", "f(1", "#", "a.1", "1 ? 2", "&& 1", "\xff", "((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1"} {
-		if e, err := parseExpr(text); err == nil {
+		if e, err := Parse(text); err == nil {
 			t.Errorf("%q is read as %v", text, e)
 		}
 	}
@@ -107,29 +71,9 @@ func TestBadExpressions(t *testing.T) {
 
 func TestAdsThatAreNone(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, "\n": true, "[]": true, "[\n]": true, "{}": false, "[1]": false, "[{}": false, "condor_status: error": false} {
-		if _, err := parseAds([]byte(text)); (err == nil) != ok {
+		if _, err := ParseAll([]byte(text)); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-func TestSlots(t *testing.T) {
-	idle, busy := captured(t, "idle"), captured(t, "busy")
-	if len(idle) != 1 || len(busy) != 1 {
-		t.Fatalf("%d and %d slots: those of jobs are taken for more", len(idle), len(busy))
-	}
-	if n, m := len(idle[0].gpus()), len(idle[0].available()); n != 8 || m != 8 {
-		t.Errorf("idle: %d GPUs, %d available", n, m)
-	}
-	if n, m := len(busy[0].gpus()), len(busy[0].available()); n != 8 || m != 6 {
-		t.Errorf("busy: %d GPUs, %d available", n, m)
-	}
-	empty := slot{busy[0].empty()}
-	if cpus, _ := empty.number("Cpus"); cpus != 8 || len(empty.available()) != 8 {
-		t.Errorf("empty: %v CPUs, %d GPUs available", cpus, len(empty.available()))
-	}
-	if cpus, _ := busy[0].number("Cpus"); cpus != 4 {
-		t.Errorf("to look at it as empty has changed it: %v CPUs", cpus)
 	}
 }
 
@@ -141,31 +85,13 @@ func FuzzExpr(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		e, err := parseExpr(s)
+		e, err := Parse(s)
 		if err != nil {
 			return
 		}
-		my := newAd()
-		my.attributes["loop"], my.attributes["a"] = unread("loop || a"), unread(s)
-		evaluate(e, my, my)
-	})
-}
-
-func FuzzAds(f *testing.F) {
-	for _, name := range []string{"idle", "busy", "divided", "later"} {
-		b, err := os.ReadFile(filepath.Join("testdata", "ads", name+".json"))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ads, err := parseAds(b)
-		if err != nil {
-			return
-		}
-		slots := slotsOf(ads)
-		explanation(demand{gpu: asked(t, "any,capability>=8.0,memory>=4G")}, slots)
-		catalogueOf(slots, "site")
+		my := New()
+		my.SetExpr("loop", "loop || a")
+		my.SetExpr("a", s)
+		Evaluate(e, my, my)
 	})
 }

@@ -1,16 +1,20 @@
 package htcondor
 
-import "strings"
+import (
+	"strings"
+
+	"slipway/spawner/htcondor/classad"
+)
 
 // slot is a machine's slot as it tells itself to the pool: one that is divided for jobs, or one that is given whole. The parts that
 // were cut off for jobs are not among them.
-type slot struct{ *ad }
+type slot struct{ *classad.Ad }
 
 // slotsOf gives the slots among ads.
-func slotsOf(ads []*ad) []slot {
+func slotsOf(ads []*classad.Ad) []slot {
 	var all []slot
 	for _, a := range ads {
-		if a.get("DynamicSlot") != true && a.text("SlotType") != "Dynamic" && a.text("MyType") != "Submitter" {
+		if a.Get("DynamicSlot") != true && a.Text("SlotType") != "Dynamic" && a.Text("MyType") != "Submitter" {
 			all = append(all, slot{a})
 		}
 	}
@@ -18,16 +22,16 @@ func slotsOf(ads []*ad) []slot {
 }
 
 // machine names the host.
-func (s slot) machine() string { return s.text("Machine") }
+func (s slot) machine() string { return s.Text("Machine") }
 
-func (s slot) partitionable() bool { return s.get("PartitionableSlot") == true }
+func (s slot) partitionable() bool { return s.Get("PartitionableSlot") == true }
 
 // empty gives the slot's ad as it would be if nothing ran there.
-func (s slot) empty() *ad {
-	changes := map[string]value{"State": "Unclaimed", "Activity": "Idle"}
+func (s slot) empty() *classad.Ad {
+	changes := map[string]classad.Value{"State": "Unclaimed", "Activity": "Idle"}
 	if s.partitionable() {
 		for now, all := range map[string]string{"Cpus": "TotalSlotCpus", "Memory": "TotalSlotMemory", "Disk": "TotalSlotDisk", "GPUs": "TotalSlotGPUs"} {
-			if v := s.get(all); v != nil {
+			if v := s.Get(all); v != nil {
 				changes[now] = v
 			}
 		}
@@ -35,11 +39,11 @@ func (s slot) empty() *ad {
 			changes["AvailableGPUs"] = asList(gpus)
 		}
 	}
-	return s.over(changes)
+	return s.Over(changes)
 }
 
-func asList(gpus []*ad) []value {
-	list := make([]value, len(gpus))
+func asList(gpus []*classad.Ad) []classad.Value {
+	list := make([]classad.Value, len(gpus))
 	for i, g := range gpus {
 		list[i] = g
 	}
@@ -47,12 +51,12 @@ func asList(gpus []*ad) []value {
 }
 
 // takes reports whether the slot could take a job now.
-func (s slot) takes(cs []clause, job *ad) bool {
-	if !s.partitionable() && s.text("State") != "Unclaimed" {
+func (s slot) takes(cs []clause, job *classad.Ad) bool {
+	if !s.partitionable() && s.Text("State") != "Unclaimed" {
 		return false
 	}
 	for _, c := range cs {
-		if c.judge(s.ad, job) == fails {
+		if c.judge(s.Ad, job) == fails {
 			return false
 		}
 	}
@@ -60,10 +64,10 @@ func (s slot) takes(cs []clause, job *ad) bool {
 }
 
 // gpus gives the ads of all GPUs of the slot, taken or not. One that is listed several times is shared so often.
-func (s slot) gpus() []*ad {
-	var all []*ad
+func (s slot) gpus() []*classad.Ad {
+	var all []*classad.Ad
 	for _, id := range s.gpuIDs() {
-		if g, is := s.get("GPUs_" + adName(id)).(*ad); is {
+		if g, is := s.Get("GPUs_" + adName(id)).(*classad.Ad); is {
 			all = append(all, g)
 		}
 	}
@@ -71,14 +75,14 @@ func (s slot) gpus() []*ad {
 }
 
 // gpuIDs are the names of the slot's GPUs.
-func (s slot) gpuIDs() []string { return words(s.text("AssignedGPUs")) }
+func (s slot) gpuIDs() []string { return classad.StringList(s.Text("AssignedGPUs")) }
 
 // available gives the ads of those GPUs of the slot that a job could have now.
-func (s slot) available() []*ad {
-	list, _ := s.get("AvailableGPUs").([]value)
-	var all []*ad
+func (s slot) available() []*classad.Ad {
+	list, _ := s.Get("AvailableGPUs").([]classad.Value)
+	var all []*classad.Ad
 	for _, item := range list {
-		if g, is := item.(*ad); is {
+		if g, is := item.(*classad.Ad); is {
 			all = append(all, g)
 		}
 	}

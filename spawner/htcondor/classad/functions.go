@@ -1,4 +1,4 @@
-package htcondor
+package classad
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 )
 
 // call evaluates a function. Of those that ClassAds have, the ones that requirements are written with are known here.
-func (v evaluation) call(c call) value {
+func (v evaluation) call(c call) Value {
 	switch c.name {
 	case "countmatches":
 		return v.matches(c)
@@ -18,10 +18,10 @@ func (v evaluation) call(c call) value {
 		}
 		return v.ternary(ternary{c.args[0], c.args[1], c.args[2]})
 	}
-	args := make([]value, len(c.args))
+	args := make([]Value, len(c.args))
 	for i, a := range c.args {
 		args[i] = v.value(a)
-		if u, is := args[i].(unjudged); is {
+		if u, is := args[i].(Unjudged); is {
 			return u
 		}
 	}
@@ -39,12 +39,12 @@ func (v evaluation) call(c call) value {
 	case len(args) == 3 && c.name == "substr":
 		return substring(args[0], args[1], args[2])
 	}
-	return unjudged{"it uses " + c.name + "()"}
+	return Unjudged{"it uses " + c.name + "()"}
 }
 
 // matches is countMatches: of how many ads of a list an expression is true in their terms. One that is an attribute's name alone stands
 // for that attribute's expression. Without a list there are none.
-func (v evaluation) matches(c call) value {
+func (v evaluation) matches(c call) Value {
 	if len(c.args) != 2 {
 		return failed{}
 	}
@@ -56,26 +56,26 @@ func (v evaluation) matches(c call) value {
 		}
 		what = e
 	}
-	var list []value
+	var list []Value
 	switch l := v.value(c.args[1]).(type) {
-	case []value:
+	case []Value:
 		list = l
 	case nil:
-	case unjudged:
+	case Unjudged:
 		return l
 	default:
 		return failed{}
 	}
 	n := int64(0)
 	for _, item := range list {
-		inner, is := item.(*ad)
+		inner, is := item.(*Ad)
 		if !is {
 			continue
 		}
 		in := v
 		in.inner = inner
-		switch fits := truth(in.value(what)).(type) {
-		case unjudged:
+		switch fits := Truth(in.value(what)).(type) {
+		case Unjudged:
 			return fits
 		case bool:
 			if fits {
@@ -86,26 +86,26 @@ func (v evaluation) matches(c call) value {
 	return n
 }
 
-func sizeOf(x value) value {
+func sizeOf(x Value) Value {
 	switch x := x.(type) {
 	case nil:
 		return nil
 	case string:
 		return int64(len(x))
-	case []value:
+	case []Value:
 		return int64(len(x))
 	default:
 		return failed{}
 	}
 }
 
-func converted(name string, x value) value {
+func converted(name string, x Value) Value {
 	n, ok := number(x)
 	switch {
 	case x == nil:
 		return nil
 	case !ok:
-		return unjudged{"it converts a text to a number"}
+		return Unjudged{"it converts a text to a number"}
 	case name == "int":
 		return int64(n)
 	}
@@ -113,41 +113,41 @@ func converted(name string, x value) value {
 }
 
 // ofTexts evaluates the functions of two texts.
-func ofTexts(name string, x, y value) value {
+func ofTexts(name string, x, y Value) Value {
 	if x == nil || y == nil {
 		return nil
 	}
 	a, ok := x.(string)
 	b, too := y.(string)
 	if !ok || !too {
-		return unjudged{"it makes texts of other values"}
+		return Unjudged{"it makes texts of other values"}
 	}
 	switch name {
 	case "regexp":
 		r, err := regexp.Compile(a)
 		if err != nil {
-			return unjudged{"it uses a pattern that is not known here"}
+			return Unjudged{"it uses a pattern that is not known here"}
 		}
 		return r.MatchString(b)
 	case "stringlistmember":
-		return slices.Contains(words(b), a)
+		return slices.Contains(StringList(b), a)
 	case "stringlistimember":
-		return slices.ContainsFunc(words(b), func(w string) bool { return strings.EqualFold(w, a) })
+		return slices.ContainsFunc(StringList(b), func(w string) bool { return strings.EqualFold(w, a) })
 	}
 	op, known := map[string]string{"versioneq": "==", "versionge": ">=", "versiongt": ">", "versionle": "<=", "versionlt": "<"}[name]
 	if !known {
-		return unjudged{"it uses " + name + "()"}
+		return Unjudged{"it uses " + name + "()"}
 	}
-	return ordered(op, compareVersions(a, b))
+	return ordered(op, CompareVersions(a, b))
 }
 
-// words cuts a list that is written as one text.
-func words(s string) []string {
+// StringList cuts a list that is written as one text.
+func StringList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// compareVersions compares as HTCondor's version functions do: runs of digits by their value, the rest by its bytes.
-func compareVersions(a, b string) int {
+// CompareVersions compares as HTCondor's version functions do: runs of digits by their value, the rest by its bytes.
+func CompareVersions(a, b string) int {
 	for a != "" && b != "" {
 		n, m := span(a, isDigit), span(b, isDigit)
 		if n == 0 || m == 0 {
@@ -167,8 +167,8 @@ func compareVersions(a, b string) int {
 }
 
 // contains is member: identical in type, texts in any case.
-func contains(x, list value) value {
-	items, is := list.([]value)
+func contains(x, list Value) Value {
+	items, is := list.([]Value)
 	if list == nil {
 		return nil
 	}
@@ -186,7 +186,7 @@ func contains(x, list value) value {
 	return false
 }
 
-func substring(x, from, length value) value {
+func substring(x, from, length Value) Value {
 	s, isText := x.(string)
 	at, ok := from.(int64)
 	n, too := length.(int64)
@@ -196,7 +196,7 @@ func substring(x, from, length value) value {
 	case !isText || !ok || !too:
 		return failed{}
 	case at < 0 || n < 0:
-		return unjudged{"it counts from the end of a text"}
+		return Unjudged{"it counts from the end of a text"}
 	}
 	at = min(at, int64(len(s)))
 	return s[at:min(at+n, int64(len(s)))]

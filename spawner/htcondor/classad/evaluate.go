@@ -1,23 +1,23 @@
-package htcondor
+package classad
 
 import (
 	"math"
 	"strings"
 )
 
-// A value is what an expression gives: nil for undefined, failed, unjudged, bool, int64, float64, string, []value or *ad.
-type value any
+// Value is what an expression gives: nil for undefined, an error, Unjudged, bool, int64, float64, string, []Value or *Ad.
+type Value any
 
 // failed is a ClassAd's error.
 type failed struct{}
 
-// unjudged stands for what only HTCondor itself can say: a function that is not known here, or an attribute of a job or of a later time.
-type unjudged struct{ why string }
+// Unjudged stands for what only HTCondor itself can say: a function that is not known here, or an attribute of a job or of a later time.
+type Unjudged struct{ Why string }
 
 // evaluation is one question to a pair of ads.
 type evaluation struct {
-	my, target *ad
-	inner      *ad // a nested ad in whose terms a part is evaluated
+	my, target *Ad
+	inner      *Ad // a nested ad in whose terms a part is evaluated
 	steps      *int
 	depth      int
 }
@@ -28,15 +28,15 @@ const (
 	deepestValue = 64
 )
 
-// evaluate gives what e is in the terms of my, with target on the other side. Either may be nil.
-func evaluate(e expr, my, target *ad) value {
+// Evaluate gives what e is in the terms of my, with target on the other side. Either may be nil.
+func Evaluate(e Expr, my, target *Ad) Value {
 	steps := 0
 	return evaluation{my: my, target: target, steps: &steps}.value(e)
 }
 
-func (v evaluation) value(e expr) value {
+func (v evaluation) value(e Expr) Value {
 	if *v.steps++; *v.steps > mostSteps || v.depth > deepestValue {
-		return unjudged{"it is too long or refers to itself"}
+		return Unjudged{"it is too long or refers to itself"}
 	}
 	v.depth++
 	switch e := e.(type) {
@@ -57,7 +57,7 @@ func (v evaluation) value(e expr) value {
 	case call:
 		return v.call(e)
 	case listOf:
-		items := make([]value, len(e.items))
+		items := make([]Value, len(e.items))
 		for i, item := range e.items {
 			items[i] = v.value(item)
 		}
@@ -65,12 +65,12 @@ func (v evaluation) value(e expr) value {
 	case adOf:
 		return e.ad
 	default:
-		return unjudged{"it cannot be read"}
+		return Unjudged{"it cannot be read"}
 	}
 }
 
 // attribute looks a name up: in the nested ad, in its own ad, and, unless a scope is named, in the other side's.
-func (v evaluation) attribute(a attribute) value {
+func (v evaluation) attribute(a attribute) Value {
 	if v.inner != nil && a.scope == "" {
 		if e, found := v.inner.find(a.name); found {
 			return v.value(e)
@@ -91,37 +91,37 @@ func (v evaluation) attribute(a attribute) value {
 		return nil // a GPU's ad is all there
 	}
 	if a.scope != "target" && v.my.isOpen() || a.scope != "my" && v.target.isOpen() {
-		return unjudged{"it depends on the job's " + a.name}
+		return Unjudged{"it depends on the job's " + a.name}
 	}
 	return nil
 }
 
-func (v evaluation) member(m member) value {
+func (v evaluation) member(m member) Value {
 	switch of := v.value(m.of).(type) {
-	case *ad:
+	case *Ad:
 		e, found := of.find(m.name)
 		if !found {
 			return nil
 		}
 		v.inner = of
 		return v.value(e)
-	case nil, unjudged:
+	case nil, Unjudged:
 		return of
 	default:
 		return failed{}
 	}
 }
 
-func (v evaluation) unary(u unary) value {
+func (v evaluation) unary(u unary) Value {
 	x := v.value(u.x)
 	switch {
 	case u.op == "!":
-		return not(truth(x))
+		return not(Truth(x))
 	case x == nil:
 		return nil
 	}
 	switch n := x.(type) {
-	case unjudged:
+	case Unjudged:
 		return n
 	case int64:
 		if u.op == "-" {
@@ -138,10 +138,10 @@ func (v evaluation) unary(u unary) value {
 	}
 }
 
-// truth gives a value as a condition: bool, nil, failed or unjudged. Numbers count as in C.
-func truth(x value) value {
+// Truth gives a value as a condition: bool, nil, an error or Unjudged. Numbers count as in C.
+func Truth(x Value) Value {
 	switch x := x.(type) {
-	case nil, bool, unjudged:
+	case nil, bool, Unjudged:
 		return x
 	case int64:
 		return x != 0
@@ -152,21 +152,21 @@ func truth(x value) value {
 	}
 }
 
-func not(x value) value {
+func not(x Value) Value {
 	if b, ok := x.(bool); ok {
 		return !b
 	}
 	return x
 }
 
-func (v evaluation) ternary(t ternary) value {
+func (v evaluation) ternary(t ternary) Value {
 	if t.yes == nil {
 		if x := v.value(t.cond); x != nil {
 			return x
 		}
 		return v.value(t.no)
 	}
-	switch cond := truth(v.value(t.cond)).(type) {
+	switch cond := Truth(v.value(t.cond)).(type) {
 	case bool:
 		if cond {
 			return v.value(t.yes)
@@ -177,7 +177,7 @@ func (v evaluation) ternary(t ternary) value {
 	}
 }
 
-func (v evaluation) binary(b binary) value {
+func (v evaluation) binary(b binary) Value {
 	switch b.op {
 	case "&&":
 		return v.both(b, false)
@@ -185,8 +185,8 @@ func (v evaluation) binary(b binary) value {
 		return v.both(b, true)
 	}
 	x, y := v.value(b.x), v.value(b.y)
-	for _, side := range []value{x, y} {
-		if u, is := side.(unjudged); is {
+	for _, side := range []Value{x, y} {
+		if u, is := side.(Unjudged); is {
 			return u
 		}
 	}
@@ -196,7 +196,7 @@ func (v evaluation) binary(b binary) value {
 	case "=!=":
 		return !identical(x, y)
 	}
-	for _, side := range []value{x, y} {
+	for _, side := range []Value{x, y} {
 		if _, is := side.(failed); is {
 			return side
 		}
@@ -211,15 +211,15 @@ func (v evaluation) binary(b binary) value {
 }
 
 // both is "and" with decides false, "or" with decides true: the side that decides wins over what is undefined or cannot be judged.
-func (v evaluation) both(b binary, decides bool) value {
-	x := truth(v.value(b.x))
+func (v evaluation) both(b binary, decides bool) Value {
+	x := Truth(v.value(b.x))
 	if x == decides {
 		return decides
 	}
 	if _, bad := x.(failed); bad {
 		return x
 	}
-	y := truth(v.value(b.y))
+	y := Truth(v.value(b.y))
 	switch {
 	case y == decides:
 		return decides
@@ -231,14 +231,14 @@ func (v evaluation) both(b binary, decides bool) value {
 	if _, bad := y.(failed); bad {
 		return y
 	}
-	if u, is := y.(unjudged); is {
+	if u, is := y.(Unjudged); is {
 		return u
 	}
 	return x
 }
 
 // identical is =?=: of the same type, and texts in the same case.
-func identical(x, y value) bool {
+func identical(x, y Value) bool {
 	switch x := x.(type) {
 	case nil:
 		return y == nil
@@ -252,7 +252,7 @@ func identical(x, y value) bool {
 	}
 }
 
-func compare(op string, x, y value) value {
+func compare(op string, x, y Value) Value {
 	order := 0
 	a, isText := x.(string)
 	b, both := y.(string)
@@ -273,7 +273,7 @@ func compare(op string, x, y value) value {
 }
 
 // ordered says what an operator makes of an order.
-func ordered(op string, order int) value {
+func ordered(op string, order int) Value {
 	switch op {
 	case "==":
 		return order == 0
@@ -293,7 +293,7 @@ func ordered(op string, order int) value {
 }
 
 // number gives a value as a number; true is 1.
-func number(x value) (float64, bool) {
+func number(x Value) (float64, bool) {
 	switch x := x.(type) {
 	case int64:
 		return float64(x), true
@@ -309,7 +309,7 @@ func number(x value) (float64, bool) {
 	}
 }
 
-func arithmetic(op string, x, y value) value {
+func arithmetic(op string, x, y Value) Value {
 	a, whole := x.(int64)
 	b, too := y.(int64)
 	if whole && too {
@@ -337,7 +337,7 @@ func arithmetic(op string, x, y value) value {
 	}
 }
 
-func integers(op string, a, b int64) value {
+func integers(op string, a, b int64) Value {
 	switch op {
 	case "+":
 		return a + b
@@ -347,7 +347,7 @@ func integers(op string, a, b int64) value {
 		return a * b
 	}
 	if b == 0 || b == -1 {
-		return map[bool]value{true: failed{}, false: -a}[b == 0 || op == "%"]
+		return map[bool]Value{true: failed{}, false: -a}[b == 0 || op == "%"]
 	}
 	if op == "/" {
 		return a / b

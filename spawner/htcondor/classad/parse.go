@@ -1,4 +1,4 @@
-package htcondor
+package classad
 
 import (
 	"errors"
@@ -8,33 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-// An expr is a ClassAd expression that has been read. Its dynamic type is one of those below.
-type expr any
+// Expr is a ClassAd expression that has been read. Its dynamic type is one of those below.
+type Expr any
 
 type (
-	literal struct{ v value }
+	literal struct{ v Value }
 	// attribute is a name, alone or with a scope: "my", "target", or empty.
 	attribute struct{ scope, name string }
 	// member is an attribute of what an expression gives.
 	member struct {
-		of   expr
+		of   Expr
 		name string
 	}
 	unary struct {
 		op string
-		x  expr
+		x  Expr
 	}
 	binary struct {
 		op   string
-		x, y expr
+		x, y Expr
 	}
-	ternary struct{ cond, yes, no expr } // without yes: cond unless that is undefined
+	ternary struct{ cond, yes, no Expr } // without yes: cond unless that is undefined
 	call    struct {
 		name string
-		args []expr
+		args []Expr
 	}
-	listOf struct{ items []expr }
-	adOf   struct{ ad *ad }
+	listOf struct{ items []Expr }
+	adOf   struct{ ad *Ad }
 )
 
 // What an expression may have. Ads come from machines that somebody else runs.
@@ -43,10 +43,13 @@ const (
 	deepestExpr = 64
 )
 
+// Literal is the expression that is always a value.
+func Literal(v Value) Expr { return literal{v} }
+
 var errExpr = errors.New("not an expression that can be read")
 
-// parseExpr reads a ClassAd expression.
-func parseExpr(s string) (expr, error) {
+// Parse reads a ClassAd expression.
+func Parse(s string) (Expr, error) {
 	if len(s) > longestExpr || !utf8.ValidString(s) {
 		return nil, fmt.Errorf("%w: too long, or not UTF-8", errExpr)
 	}
@@ -197,7 +200,7 @@ func (p *parser) want(sign string) {
 }
 
 // ternary reads a whole expression.
-func (p *parser) ternary() expr {
+func (p *parser) ternary() Expr {
 	if p.depth++; p.depth > deepestExpr {
 		p.fail("too deep")
 	}
@@ -218,7 +221,7 @@ func (p *parser) ternary() expr {
 // levels are the binary operators, the loosest first.
 var levels = [][]string{{"||"}, {"&&"}, {"==", "!=", "=?=", "=!=", "is", "isnt"}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}
 
-func (p *parser) binary(level int) expr {
+func (p *parser) binary(level int) Expr {
 	if level == len(levels) {
 		return p.unary()
 	}
@@ -243,7 +246,7 @@ func (p *parser) operator(of []string) string {
 	return ""
 }
 
-func (p *parser) unary() expr {
+func (p *parser) unary() Expr {
 	if p.depth++; p.depth > deepestExpr {
 		p.fail("too deep")
 	}
@@ -270,7 +273,7 @@ func (p *parser) word() string {
 	return text
 }
 
-func (p *parser) primary() expr {
+func (p *parser) primary() Expr {
 	switch t := p.token; t.kind {
 	case textToken:
 		p.next()
@@ -296,7 +299,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-func (p *parser) number(text string) expr {
+func (p *parser) number(text string) Expr {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return literal{n}
 	}
@@ -308,7 +311,7 @@ func (p *parser) number(text string) expr {
 }
 
 // name reads what begins with a word: a constant, a call, or an attribute.
-func (p *parser) name(word string) expr {
+func (p *parser) name(word string) Expr {
 	switch word {
 	case "true", "false":
 		return literal{word == "true"}
@@ -328,8 +331,8 @@ func (p *parser) name(word string) expr {
 }
 
 // list reads expressions up to a closing sign.
-func (p *parser) list(end string) []expr {
-	var all []expr
+func (p *parser) list(end string) []Expr {
+	var all []Expr
 	for p.err == nil && !p.is(end) {
 		if len(all) > 0 {
 			p.want(",")
@@ -340,8 +343,8 @@ func (p *parser) list(end string) []expr {
 }
 
 // nested reads an ad.
-func (p *parser) nested() expr {
-	a := newAd()
+func (p *parser) nested() Expr {
+	a := New()
 	for p.err == nil && !p.is("]") {
 		name := strings.ToLower(p.word())
 		p.want("=")

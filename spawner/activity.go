@@ -25,9 +25,11 @@ func (m *Manager) takePulse(ctx context.Context, id ID) {
 		if e, ok := m.snapshot(id); !ok || e.Phase != Running {
 			continue
 		}
+		asked := time.Now()
 		a, err := m.askActivity(ctx, id)
 		if err != nil {
 			m.log.Debug("a session's agent does not tell what goes on", "id", id, "err", err)
+			m.miss(id, asked)
 			continue
 		}
 		m.feel(ctx, id, a)
@@ -51,6 +53,15 @@ func (m *Manager) askActivity(ctx context.Context, id ID) (control.Activity, err
 	return m.cfg.Agents.Agent(id).Activity(ctx)
 }
 
+// miss notes that an agent has not answered what it was asked.
+func (m *Manager) miss(id ID, asked time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil && e.pulse.mute.IsZero() {
+		e.pulse.mute = asked
+	}
+}
+
 // feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in it.
 func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	m.mu.Lock()
@@ -60,6 +71,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 		return
 	}
 	now := time.Now()
+	e.pulse.mute = time.Time{}
 	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life.BusyCPU, now))
 	if a.Asked || e.Kind != Lab {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU

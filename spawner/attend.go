@@ -89,7 +89,7 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
-		e.status = s
+		e.status, e.pulse.mute = s, time.Time{}
 		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}

@@ -90,6 +90,7 @@ func words(d time.Duration) string {
 // pulse is what is known of what goes on in a session while the service runs. When something last did is in its record.
 type pulse struct {
 	looked time.Time // when its agent last told; zero: not yet
+	mute   time.Time // since when it has not answered, though it is connected; zero: it does
 	cpu    float64   // seconds, at that time
 	saved  time.Time // the Active that is in the store
 	warned time.Time // when its user was told of the coming stop; zero: not

@@ -2,6 +2,7 @@ package spawner_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,4 +128,22 @@ func TestPartitionBeyondTheLease(t *testing.T) {
 			s.reach(other.ID, spawner.Running)
 		})(t)
 	}
+}
+
+// TestHostThatStandsStill: whoever looks at a session whose agent is connected and says nothing reads so, until it says something.
+func TestHostThatStandsStill(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+		hand := s.crew.Hand(w.ID)
+		hand.Freeze(true)
+		time.Sleep(3 * time.Minute)
+		if got := s.detailOf(w.ID); !strings.HasPrefix(got, "no word from node1 for ") {
+			t.Errorf("its user reads %q", got)
+		}
+		hand.Freeze(false)
+		time.Sleep(2 * time.Minute)
+		if got := s.detailOf(w.ID); got != "" {
+			t.Errorf("when it is back its user reads %q", got)
+		}
+	})(t)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 )
 
 // Why explains what a workload waits for. Of one that does not wait it says so, and of a job that has ended, how.
@@ -79,6 +80,8 @@ func (m *Manager) Detail(w Workload) string {
 		return m.onItsWay(e)
 	case e.Remote && e.Kind != Job && e.Phase == Running && e.status.State == "":
 		return "it runs on " + m.hostOf(e) + ", which does not reach the service now"
+	case e.Remote && e.Phase == Running && !e.pulse.mute.IsZero():
+		return fmt.Sprintf("no word from %s for %s", m.hostOf(e), time.Since(e.pulse.mute).Round(time.Second))
 	default:
 		return m.Queue(w).String()
 	}

@@ -52,9 +52,9 @@ func (r row) Lost() string {
 	case r.IsJob():
 		return "It began anew each time: what it had not written to the home or elsewhere outside is lost."
 	case r.Workload.Kept != "" && r.From == r.Workload.Kept:
-		return "What ran in it is lost. It began anew with what it had kept of its changes; what was changed after that, outside the home, is lost."
+		return "What ran in it is lost. It began anew with what it had kept of its changes; what was changed after that is lost, but for what a home keeps that all machines share."
 	default:
-		return "What ran in it is lost, and what had been changed outside the home: nothing of that has come back."
+		return "What ran in it is lost, and what had been changed, but for what a home keeps that all machines share: nothing of that has come back."
 	}
 }
 

@@ -187,6 +187,7 @@ type Hand struct {
 	activity control.Activity
 	notices  []string
 	changes  string         // what a session has changed
+	frozen   bool           // it answers nothing, though it is connected
 	alone    bool           // it has started its app by itself, and ends with it
 	leave    func(code int) // ends its workload, on another host; nil: that is not its own to do
 }
@@ -309,11 +310,23 @@ func (h *Hand) Act(a control.Activity) {
 	h.activity = a
 }
 
-// Activity tells what goes on in the session.
-func (h *Hand) Activity(context.Context) (control.Activity, error) {
+// Freeze has the agent answer no more, or again, as one does whose host stands still. Its link stays up.
+func (h *Hand) Freeze(frozen bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.activity, nil
+	h.frozen = frozen
+}
+
+// Activity tells what goes on in the session.
+func (h *Hand) Activity(ctx context.Context) (control.Activity, error) {
+	h.mu.Lock()
+	activity, frozen := h.activity, h.frozen
+	h.mu.Unlock()
+	if frozen {
+		<-ctx.Done()
+		return control.Activity{}, ctx.Err()
+	}
+	return activity, nil
 }
 
 // Notify keeps a notice.

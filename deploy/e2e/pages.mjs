@@ -9,7 +9,7 @@ export const room = (page) => page.locator(".slipway-form [data-room]").allInner
 export async function fillForm(page) {
   await page.waitForSelector(`.slipway-form ${small}`);
   const free = await room(page);
-  const here = free.filter((words) => !/HTCondor/.test(words));
+  const here = free.filter((words) => !/when a slot is free/.test(words));
   require(here.length === 3 && here.every((words) => /^\d+ free now$/.test(words)), `the form counts ${JSON.stringify(free)}`);
   say(`  free: ${free.join(", ")}`);
   await shootBoth(page, "spawn-form", `.slipway-form ${small}`);

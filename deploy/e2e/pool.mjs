@@ -11,7 +11,7 @@ export async function pooled(page, hub, user) {
   if (!(await page.locator(profile).count())) return 0;
   say("a session on the pool");
   const words = await page.locator('[data-room="pool"]').innerText();
-  require(/pool/.test(words), `the form says of the pool: ${words}`);
+  require(/slot/.test(words), `the form says of the pool: ${words}`);
   say(`  far, pool: ${words}`);
   await page.check(profile);
   await page.locator(profile).scrollIntoViewIfNeeded();

@@ -24,6 +24,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 				s.kill()
 				s.forgetBases()
 				s.serve()
+				s.answersAlice()
 			} else {
 				s.converted()
 			}
@@ -31,9 +32,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 				t.Fatalf("no freeze of ten was killed in the stage %s", stage)
 			}
 			s.serve()
-			s.eventually("the session answers", 60*time.Second, func() bool {
-				return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
-			})
+			s.answersAlice()
 			if state := s.state(id); state != "running" {
 				t.Errorf("the container is %s", state)
 			}
@@ -65,6 +64,14 @@ func TestKilledWhileFreezing(t *testing.T) {
 			t.Errorf("left %v", left)
 		}
 	}
+}
+
+// answersAlice waits until alice's session answers, for its agent comes back to a new service within a moment.
+func (s *site) answersAlice() {
+	s.t.Helper()
+	s.eventually("the session answers", 60*time.Second, func() bool {
+		return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
+	})
 }
 
 // killIn freezes alice's session anew until the service could be killed in the stage. A stage can be over before it is seen.

@@ -97,11 +97,11 @@ func TestEvictionIsTold(t *testing.T) {
 	unkept := far("s-1", spawner.Stopped, "wn7")
 	unkept.Unkept, unkept.Outcome = "the quota is full", &spawner.Outcome{Expired: true, Reason: "idle"}
 	for want, w := range map[string]spawner.Workload{
-		"Evicted once What ran in it is lost, and what had been changed, but for": lost,
-		"Evicted 2 times What ran in it is lost. It began anew with what it had kept":     kept,
-		"Evicted once It began anew each time":                                            job,
-		"Its slot was given back to the pool. Start it again to resume":                   unkept,
-		"could not be kept so far: the quota is full. Nothing is lost yet":                unkept,
+		"Evicted once What ran in it is lost, and what had been changed, but for":     lost,
+		"Evicted 2 times What ran in it is lost. It began anew with what it had kept": kept,
+		"Evicted once It began anew each time":                                        job,
+		"Its slot was given back to the pool. Start it again to resume":               unkept,
+		"could not be kept so far: the quota is full. Nothing is lost yet":            unkept,
 	} {
 		page := httptest.NewRecorder()
 		if err := Single(page, someVisit(), catalogue(), Details{Item: Item{Workload: w}}); err != nil {

@@ -93,10 +93,26 @@ func (h *history) appendLine(c Catalogue) error {
 }
 
 // rewrite writes the file anew, without what is past its time.
-func (h *history) rewrite() (err error) {
-	f, err := os.CreateTemp(filepath.Dir(h.path), filepath.Base(h.path)+".*")
+func (h *history) rewrite() error {
+	err := writeAnew(h.path, func(e *json.Encoder) error {
+		for _, c := range h.past {
+			if err := e.Encode(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		h.old = 0
+	}
+	return err
+}
+
+// writeAnew writes a file of what the pool has had, whole or not at all.
+func writeAnew(path string, fill func(*json.Encoder) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return fmt.Errorf("keep what the pool has: %w", err)
+		return fmt.Errorf("keep what the pool has had: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -104,17 +120,10 @@ func (h *history) rewrite() (err error) {
 		}
 	}()
 	w := bufio.NewWriter(f)
-	e := json.NewEncoder(w)
-	for _, c := range h.past {
-		if err = e.Encode(c); err != nil {
-			break
-		}
-	}
-	if err = errors.Join(err, w.Flush(), f.Close()); err != nil {
+	if err := errors.Join(fill(json.NewEncoder(w)), w.Flush(), f.Close()); err != nil {
 		return err
 	}
-	h.old = 0
-	return os.Rename(f.Name(), h.path)
+	return os.Rename(f.Name(), path)
 }
 
 func (h *history) since(t time.Time) []Catalogue {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -172,7 +171,7 @@ func (m *sightings) add(slots []slot, now time.Time) error {
 	if m.path == "" {
 		return nil
 	}
-	return saveJSON(m.path, all)
+	return writeAnew(m.path, func(e *json.Encoder) error { return e.Encode(all) })
 }
 
 // latestLocked gives what is not forgotten, the latest first.
@@ -193,18 +192,6 @@ func (m *sightings) gone(slots []slot, now time.Time) []seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(m.latestLocked(now), func(s seen) bool { _, is := there[s.kind]; return is })
-}
-
-// saveJSON writes a file whole or not at all.
-func saveJSON(path string, v any) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("keep what the pool has had: %w", err)
-	}
-	if err := errors.Join(json.NewEncoder(f).Encode(v), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // earlier says what slots the pool has had, and has none like now, that could have taken what is asked for; empty: there was none.

@@ -87,11 +87,14 @@ func (m *Manager) Detail(w Workload) string {
 	}
 }
 
+// HeldAt is how Detail begins for a workload that a batch system holds, also one that has begun.
+const HeldAt = "Held at "
+
 // elsewhere says how a batch system has a workload in its queue.
 func (m *Manager) elsewhere(e *entry) string {
 	verb, why := "Queued at ", e.seen.Detail
 	if e.seen.Existence == Held {
-		verb, why = "Held at ", e.seen.Reason
+		verb, why = HeldAt, e.seen.Reason
 	}
 	if why == "" {
 		return verb + m.at(e.Backend)

@@ -153,9 +153,6 @@ func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
 	return s.wireScan(points), nil
 }
 
-// heldElsewhere is how the engine begins what it says of a job that a batch system holds.
-const heldElsewhere = "Held at "
-
 // whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
 func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 	points, err := s.scan(r)
@@ -163,7 +160,7 @@ func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return jobState(w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), heldElsewhere)
+		return jobState(w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.why(r, points[i])

@@ -6,12 +6,9 @@ import (
 	"slipway/spawner"
 )
 
-// heldElsewhere is how the engine begins what it says of a workload that a batch system holds.
-const heldElsewhere = "Held at "
-
 // heldThere reports whether a batch system holds it: also one that has begun to run.
 func (r row) heldThere() bool {
-	return r.Phase.Active() && r.Want == spawner.WantRunning && strings.HasPrefix(r.Detail, heldElsewhere)
+	return r.Phase.Active() && r.Want == spawner.WantRunning && strings.HasPrefix(r.Detail, spawner.HeldAt)
 }
 
 // waits reports whether it has not begun, and is meant to.

@@ -181,7 +181,7 @@ func (r row) Line() string {
 	case r.Dormant():
 		return "gave its slot back: start it again to resume"
 	case r.heldThere():
-		return "at " + strings.TrimPrefix(r.Detail, heldElsewhere)
+		return "at " + strings.TrimPrefix(r.Detail, spawner.HeldAt)
 	case r.Queue.Place == 0:
 		return r.Detail
 	}

@@ -188,7 +188,8 @@ func TestHTTPApp(t *testing.T) {
 	hub := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, "hub says "+q.URL.Path)
 	})}
-	go func() { _ = hub.Serve(r.links.Streams(tunnel.DoorHub)) }()
+	door := r.links.Streams(tunnel.DoorHub) // before anybody knocks
+	go func() { _ = hub.Serve(door) }()
 	t.Cleanup(func() { _ = hub.Close() })
 	app := play("web", control.Env{
 		"JUPYTERHUB_SERVICE_URL":  "http://0.0.0.0:8888/user/alice/",
@@ -272,7 +273,8 @@ func TestAPISocket(t *testing.T) {
 			return context.WithValue(ctx, key{}, c.(interface{ WorkloadID() string }).WorkloadID())
 		},
 	}
-	go func() { _ = api.Serve(r.links.Streams(tunnel.DoorAPI)) }()
+	door := r.links.Streams(tunnel.DoorAPI) // before anybody knocks
+	go func() { _ = api.Serve(door) }()
 	t.Cleanup(func() { _ = api.Close() })
 	inside := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer

@@ -112,8 +112,9 @@ func (s *hubSite) outpostRestarts() {
 	before := s.hub.WaitReady("alice", "")
 	s.startOnly("bob", "", nil)
 	s.startOnly("bob", "async", nil)
-	s.eventually("both starts are with the service", 60*time.Second, func() bool {
-		return s.sessionOf("bob", "").ID != "" && s.sessionOf("bob", "async").ID != ""
+	s.eventually("the Hub knows that both starts are with the service", 60*time.Second, func() bool {
+		log := s.hub.Log(1 << 20)
+		return strings.Contains(log, "bob - Start response") && strings.Contains(log, "bob:async - Start response")
 	})
 	s.kill()
 	<-time.After(3 * time.Second) // the Hub polls meanwhile

@@ -17,10 +17,12 @@ import (
 // Door is what a stream is for.
 type Door byte
 
-// The doors. The service opens DoorControl and DoorApp, the agent DoorAPI and DoorHub.
+// The doors. The service opens DoorControl, DoorApp, DoorCode and DoorSSH, the agent DoorAPI and DoorHub.
 const (
 	DoorControl Door = 'c' // the agent's control interface
 	DoorApp     Door = 'a' // raw bytes to and from the app's port
+	DoorCode    Door = 'v' // VS Code beside a notebook server
+	DoorSSH     Door = 'x' // ssh connections and their channels, as package sshlink has them
 	DoorAPI     Door = 's' // the service's API, as this workload
 	DoorHub     Door = 'h' // the Hub's API, as this workload
 	doorReset   Door = 'r' // each side opens one: the numbers of streams whose rest it will not read

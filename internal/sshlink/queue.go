@@ -1,0 +1,156 @@
+package sshlink
+
+import (
+	"io"
+	"sync"
+)
+
+// queueLimit is how many bytes may wait for who reads them. What the link's own window holds comes on top.
+const queueLimit = 1 << 20
+
+// chunk is data of one frame that has not been read yet.
+type chunk struct {
+	buf  *[frameSize]byte
+	rest []byte // in buf
+}
+
+// queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it.
+type queue struct {
+	mu     sync.Mutex
+	change sync.Cond
+	chunks []chunk
+	size   int
+	err    error // what comes behind the data; nil: more may
+	unread bool  // nobody reads any more
+}
+
+func newQueue() *queue {
+	q := &queue{}
+	q.change.L = &q.mu
+	return q
+}
+
+// put takes n bytes from r, and waits for room before.
+func (q *queue) put(r io.Reader, n int) error {
+	for n > 0 {
+		q.waitForRoom()
+		buf := buffers.get()
+		part := buf[:min(n, len(buf))]
+		if _, err := io.ReadFull(r, part); err != nil {
+			buffers.put(buf)
+			return err
+		}
+		q.add(chunk{buf, part})
+		n -= len(part)
+	}
+	return nil
+}
+
+func (q *queue) waitForRoom() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.size >= queueLimit && !q.unread && q.err == nil {
+		q.change.Wait()
+	}
+}
+
+func (q *queue) add(c chunk) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.unread || q.err != nil {
+		buffers.put(c.buf)
+		return
+	}
+	q.chunks, q.size = append(q.chunks, c), q.size+len(c.rest)
+	q.change.Broadcast()
+}
+
+// end lets readers have what is there, and then err. The first end counts.
+func (q *queue) end(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+	}
+	q.change.Broadcast()
+}
+
+// drop throws away what is there and what may still come.
+func (q *queue) drop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unread = true
+	for _, c := range q.chunks {
+		buffers.put(c.buf)
+	}
+	q.chunks, q.size = nil, 0
+	q.change.Broadcast()
+}
+
+// take waits for the next chunk, which is the caller's then.
+func (q *queue) take() (chunk, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.chunks) == 0 && q.err == nil && !q.unread {
+		q.change.Wait()
+	}
+	if len(q.chunks) == 0 {
+		if q.err != nil {
+			return chunk{}, q.err
+		}
+		return chunk{}, io.ErrClosedPipe
+	}
+	c := q.chunks[0]
+	q.chunks[0] = chunk{}
+	q.chunks = q.chunks[1:]
+	q.size -= len(c.rest)
+	q.change.Broadcast()
+	return c, nil
+}
+
+// Read reads what has come. Only one may read at a time.
+func (q *queue) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c, err := q.take()
+	if err != nil {
+		return 0, err
+	}
+	n := copy(p, c.rest)
+	if c.rest = c.rest[n:]; len(c.rest) == 0 {
+		buffers.put(c.buf)
+		return n, nil
+	}
+	q.giveBack(c)
+	return n, nil
+}
+
+// giveBack puts what is left of a chunk before the others.
+func (q *queue) giveBack(c chunk) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.unread {
+		buffers.put(c.buf)
+		return
+	}
+	q.chunks, q.size = append([]chunk{c}, q.chunks...), q.size+len(c.rest)
+}
+
+// WriteTo writes all that comes to w, without a copy in between.
+func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		c, err := q.take()
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		n, err := w.Write(c.rest)
+		buffers.put(c.buf)
+		if total += int64(n); err != nil {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package sshlink
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// actor is an agent whose channels do what their kinds say.
+type actor struct {
+	t    *testing.T
+	left chan string
+}
+
+func (a *actor) Request(_ context.Context, _ *Peer, kind string, payload []byte) (bool, []byte) {
+	return kind == "echo", payload
+}
+
+func (a *actor) Left(p *Peer) { a.left <- p.User }
+
+func (a *actor) Channel(ctx context.Context, p *Peer, i *Incoming) {
+	if i.Kind == "no" {
+		_ = i.Refuse(1, "not "+string(i.Extra))
+		return
+	}
+	if i.Kind == "silent" {
+		return
+	}
+	c, err := i.Accept(ctx)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	switch i.Kind {
+	case "echo":
+		_, _ = io.Copy(c, c)
+		_, _ = c.Stderr().Write([]byte("done"))
+		_, _ = c.Send(ctx, "exit-status", false, []byte{0, 0, 0, 7})
+	case "deaf": // answers requests and reads no data
+		for r := range c.Requests() {
+			_ = r.Reply(r.Kind == "yes")
+		}
+	case "cut":
+		_, _ = c.Write([]byte("half"))
+		c.Cut()
+	case "back":
+		back, err := p.Open(ctx, "towards", []byte("you"))
+		if err != nil {
+			_, _ = c.Write([]byte(err.Error()))
+			return
+		}
+		_, _ = io.Copy(c, back)
+		_ = back.Close()
+	}
+}
+
+// link gives a way to the streams of an agent. cut ends all that there are.
+func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor, cut func()) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = &actor{t: t, left: make(chan string, 1)}
+	s := NewServer(a, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { s.Serve(ctx, c) })
+		}
+	})
+	t.Cleanup(func() { cancel(); _ = l.Close(); serving.Wait() })
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", l.Addr().String())
+	}, a, cancel
+}
+
+func connect(t *testing.T) (*Conn, *actor, func()) {
+	t.Helper()
+	dial, a, cut := link(t)
+	c, err := Dial(t.Context(), dial, Login{ID: rand.Text(), User: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, a, cut
+}
+
+func open(t *testing.T, c *Conn, kind string) *Channel {
+	t.Helper()
+	ch, err := c.Open(t.Context(), kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+func TestEcho(t *testing.T) {
+	c, a, _ := connect(t)
+	ch := open(t, c, "echo")
+	want := make([]byte, 3<<20+17)
+	_, _ = rand.Read(want)
+	go func() {
+		_, _ = io.Copy(ch, bytes.NewReader(want))
+		_ = ch.CloseWrite()
+	}()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(ch, got); err != nil || !bytes.Equal(got, want) {
+		t.Error("what came back is not what was sent:", err)
+	}
+	if b, err := io.ReadAll(ch.Stderr()); string(b) != "done" || err != nil {
+		t.Errorf("second stream: %q, %v", b, err)
+	}
+	r := <-ch.Requests()
+	if r == nil || r.Kind != "exit-status" || r.Want || !bytes.Equal(r.Payload, []byte{0, 0, 0, 7}) {
+		t.Errorf("request: %+v", r)
+	}
+	<-ch.Done()
+	if _, err := ch.Read(got); err != io.EOF || ch.Err() != nil {
+		t.Errorf("at the end: %v, %v", err, ch.Err())
+	}
+	if _, err := ch.Write([]byte("x")); err == nil {
+		t.Error("an ended channel takes data")
+	}
+	if came, went := ch.Moved(); came != int64(len(want))+4 || went != int64(len(want)) {
+		t.Errorf("moved %d, %d", came, went)
+	}
+	c.Close()
+	if user := <-a.left; user != "alice" {
+		t.Errorf("%q has left", user)
+	}
+}
+
+// What a channel's reader leaves lying holds up neither requests nor their answers.
+func TestRequestsPassData(t *testing.T) {
+	c, _, _ := connect(t)
+	ch := open(t, c, "deaf")
+	if _, err := ch.Write(make([]byte, queueLimit/2)); err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]bool{"yes": true, "no": false} {
+		if ok, err := ch.Send(t.Context(), kind, true, nil); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", kind, ok, err)
+		}
+	}
+	if err := ch.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	c, _, _ := connect(t)
+	_, err := c.Open(t.Context(), "no", []byte("now"))
+	if r, ok := errors.AsType[*Refusal](err); !ok || *r != (Refusal{1, "not now"}) {
+		t.Errorf("%v", err)
+	}
+	_, err = c.Open(t.Context(), "silent", nil)
+	if r, ok := errors.AsType[*Refusal](err); !ok || r.Reason != connectFailed {
+		t.Errorf("%v", err)
+	}
+	ok, answer, err := c.Request(t.Context(), "echo", true, []byte("x"))
+	if !ok || string(answer) != "x" || err != nil {
+		t.Errorf("%v %q %v", ok, answer, err)
+	}
+	if ok, _, err := c.Request(t.Context(), "other", true, nil); ok || err != nil {
+		t.Errorf("%v %v", ok, err)
+	}
+}
+
+func TestTowardsTheClient(t *testing.T) {
+	c, _, _ := connect(t)
+	for _, accept := range []bool{true, false} {
+		ch := open(t, c, "back")
+		i := <-c.Opened()
+		if i.Kind != "towards" || string(i.Extra) != "you" {
+			t.Fatalf("asked for %+v", i)
+		}
+		want := "no"
+		if accept {
+			want = "hello"
+			back, err := i.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = back.Write([]byte(want))
+			_ = back.Close()
+		} else if err := i.Refuse(1, want); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(ch); string(b) != want || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}
+
+// A stream that is cut is no end of file.
+func TestCut(t *testing.T) {
+	c, a, cut := connect(t)
+	if b, err := io.ReadAll(open(t, c, "cut")); string(b) != "half" || !errors.Is(err, ErrCut) {
+		t.Errorf("%q, %v", b, err)
+	}
+	ch := open(t, c, "echo")
+	cut()
+	if _, err := io.ReadAll(ch); !errors.Is(err, ErrCut) {
+		t.Errorf("the agent has gone: %v", err)
+	}
+	<-c.Done()
+	if _, _, err := c.Request(t.Context(), "echo", true, nil); err == nil {
+		t.Error("a request to nobody is answered")
+	}
+	<-a.left
+}
+
+// Who stops reading holds up herself, and can still leave.
+func TestStalled(t *testing.T) {
+	c, _, _ := connect(t)
+	ch := open(t, c, "deaf")
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := ch.Write(make([]byte, 64<<20))
+		wrote <- err
+	}()
+	select {
+	case err := <-wrote:
+		t.Fatal("64 MB went to nobody:", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	other := open(t, c, "echo")
+	_, _ = other.Write([]byte("x"))
+	_ = other.CloseWrite()
+	if b, err := io.ReadAll(other); string(b) != "x" || err != nil {
+		t.Errorf("beside it: %q, %v", b, err)
+	}
+	c.Close()
+	if err := <-wrote; err == nil {
+		t.Error("the write was not ended")
+	}
+}
+
+func FuzzServe(f *testing.F) {
+	f.Add([]byte("L\x00\x00\x00\x05hello"))
+	f.Add([]byte("O\x00\x00\x00\x0c\x00\x00\x00\x01a\x00\x00\x00\x01ebc"))
+	f.Add([]byte("A\xff\xff\xff\xff"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		s := NewServer(&actor{left: make(chan string, 1)}, slog.New(slog.DiscardHandler))
+		here, there := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, here) }()
+		go func() {
+			_, _ = here.Write(b)
+			_ = here.Close()
+		}()
+		s.Serve(context.Background(), there)
+	})
+}
+
+func BenchmarkBulk(b *testing.B) {
+	t := &testing.T{}
+	l, err := net.Listen("unix", filepath.Join(b.TempDir(), "s"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	s := NewServer(&actor{t: t, left: make(chan string, 1)}, slog.New(slog.DiscardHandler))
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.Serve(b.Context(), c)
+		}
+	}()
+	c, err := Dial(b.Context(), func(context.Context) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }, Login{ID: "1"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	ch, err := c.Open(b.Context(), "echo", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, 32<<10)
+	b.SetBytes(int64(len(data)))
+	go func() {
+		for range b.N {
+			_, _ = ch.Write(data)
+		}
+		_ = ch.CloseWrite()
+	}()
+	if _, err := io.Copy(io.Discard, ch); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -92,6 +92,7 @@ type Session struct {
 	Prefix      string     `json:"prefix"`        // the URL path that is its own, decoded
 	URL         string     `json:"url,omitempty"` // of a start, where the Hub knows under which address its users find it
 	Page        *string    `json:"page"`          // the path, on the Hub's host, of the page that shows it; null: there are no pages
+	SSH         string     `json:"ssh"`           // what to type to reach it by ssh; empty: there is none, or none that could be typed
 	Active      *time.Time `json:"active"`        // when something last went on in it
 	Visited     *time.Time `json:"visited"`       // when somebody first opened it
 	KeepUntil   *time.Time `json:"keep_until"`    // before then it is not stopped for want of activity

@@ -104,13 +104,17 @@ class Workload:
 
 @dataclass(frozen=True)
 class Session(Workload):
-    """One interactive workload of a user; ``page`` is the path of its own page at the Hub, if it has one."""
+    """One interactive workload of a user; ``page`` is the path of its own page at the Hub, if it has one.
+
+    ``ssh`` is what to type in a terminal to reach it, if it can be reached so.
+    """
 
     profile: str = ""
     image: str = ""
     environment: str = ""
     prefix: str = ""
     page: str = ""
+    ssh: str = ""
     active: str = ""
     visited: str = ""
     keep_until: str = ""
@@ -119,7 +123,7 @@ class Session(Workload):
     @classmethod
     def from_json(cls, doc: JSON) -> Session:
         """Read a session."""
-        keys = ("profile", "image", "environment", "prefix", "page", "active", "visited", "keep_until")
+        keys = ("profile", "image", "environment", "prefix", "page", "ssh", "active", "visited", "keep_until")
         own: dict[str, Any] = {key: text(doc, key) for key in keys}
         stops = doc.get("stops")
         own["stops"] = Stops.from_json(stops) if isinstance(stops, Mapping) else None

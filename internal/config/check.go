@@ -54,6 +54,7 @@ func (c Config) Check() error {
 	c.checkLimits(&p)
 	c.checkEnvironments(&p)
 	c.checkPlaces(&p)
+	c.checkSSH(&p)
 	return errors.Join(p...)
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	Local        Local        `yaml:"local"`
 	HTCondor     HTCondor     `yaml:"htcondor"`
 	GPU          GPU          `yaml:"gpu"`
+	SSH          SSH          `yaml:"ssh"`
 	Environments Environments `yaml:"environments"`
 }
 
@@ -94,7 +95,7 @@ func Default() Config {
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
-		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(),
+		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(),
 	}
 }
 

@@ -1,0 +1,137 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SSH is how users reach their sessions by ssh.
+type SSH struct {
+	Listen       string       `yaml:"listen"` // empty: no ssh
+	Host         string       `yaml:"host"`
+	Port         int          `yaml:"port"` // 0: that of Listen
+	Certificate  Duration     `yaml:"certificate"`
+	BrowserLogin bool         `yaml:"browser_login"`
+	Networks     []SSHNetwork `yaml:"networks"`
+	Proxies      []string     `yaml:"proxies"`
+	Deny         []string     `yaml:"deny"`
+	AtOnce       int          `yaml:"at_once"`
+}
+
+// SSHNetwork lets the users of groups come from networks.
+type SSHNetwork struct {
+	Groups []string `yaml:"groups"` // "*": everybody
+	From   []string `yaml:"from"`
+}
+
+func defaultSSH() SSH {
+	return SSH{
+		Certificate: Duration(12 * time.Hour), BrowserLogin: true, AtOnce: 64,
+		Networks: []SSHNetwork{}, Proxies: []string{}, Deny: []string{"169.254.0.0/16", "fe80::/10"},
+	}
+}
+
+// On says whether there is ssh at all.
+func (s SSH) On() bool { return s.Listen != "" }
+
+// PortShown gives the port that users type.
+func (s SSH) PortShown() int {
+	if s.Port != 0 {
+		return s.Port
+	}
+	_, port, _ := net.SplitHostPort(s.Listen)
+	n, _ := strconv.Atoi(port)
+	return n
+}
+
+// Prefixes reads networks. An address alone is a network of one. What cannot be read was refused by the check.
+func Prefixes(networks []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range networks {
+		if p, err := parsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, err
+	}
+	if p != p.Masked() {
+		return p, fmt.Errorf("%s has bits behind its length; did you mean %s?", text, p.Masked())
+	}
+	if p.Addr().Is4In6() {
+		return p, fmt.Errorf("%s is an IPv4 network; write it as one", text)
+	}
+	return p, nil
+}
+
+// The longest and the shortest that certificates may be good for.
+const (
+	leastCertificate = time.Minute
+	mostCertificate  = 7 * 24 * time.Hour
+	mostAtOnce       = 10_000
+)
+
+// checkSSH looks at the section as far as it is used.
+func (c Config) checkSSH(p *problems) {
+	s := c.SSH
+	if !s.On() {
+		return
+	}
+	_, port, err := net.SplitHostPort(s.Listen)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		p.add("ssh.listen", s.Listen, "an address such as :2222, or nothing: no ssh")
+	}
+	if s.Host == "" || strings.ContainsAny(s.Host, ":/@+ \t,*?[]") {
+		p.add("ssh.host", s.Host, "the name alone that users type, such as hub.example.org: host certificates are made out to it")
+	}
+	if s.Port < 0 || s.Port > 65535 {
+		p.add("ssh.port", s.Port, "the port that users type, or 0: that of ssh.listen")
+	}
+	if d := time.Duration(s.Certificate); d < leastCertificate || d > mostCertificate {
+		p.add("ssh.certificate", d, fmt.Sprintf("a time from %s to %s, such as 12h", leastCertificate, mostCertificate))
+	}
+	if s.AtOnce < 1 || s.AtOnce > mostAtOnce {
+		p.add("ssh.at_once", s.AtOnce, fmt.Sprintf("a number from 1 to %d", mostAtOnce))
+	}
+	checkNetworks(p, "ssh.proxies", s.Proxies)
+	checkNetworks(p, "ssh.deny", s.Deny)
+	for i, n := range s.Networks {
+		n.check(fmt.Sprintf("ssh.networks[%d].", i), p)
+	}
+}
+
+func (n SSHNetwork) check(at string, p *problems) {
+	if len(n.Groups) == 0 {
+		p.add(at+"groups", "[]", `names of groups, such as higgs, or "*": everybody`)
+	}
+	for i, g := range n.Groups {
+		if g == "" {
+			p.add(fmt.Sprintf("%sgroups[%d]", at, i), g, `the name of a group, or "*": everybody`)
+		}
+	}
+	if len(n.From) == 0 {
+		p.add(at+"from", "[]", "networks, such as 192.0.2.0/24")
+	}
+	checkNetworks(p, at+"from", n.From)
+}
+
+func checkNetworks(p *problems, field string, networks []string) {
+	for i, text := range networks {
+		if _, err := parsePrefix(text); err != nil {
+			p.add(fmt.Sprintf("%s[%d]", field, i), text, "a network such as 192.0.2.0/24 or 2001:db8::/32, without bits behind its length")
+		}
+	}
+}

@@ -127,6 +127,16 @@ func TestUsersComeAndGo(t *testing.T) {
 	}
 }
 
+func TestKnows(t *testing.T) {
+	for status, want := range map[int]struct{ knows, fails bool }{200: {true, false}, 404: {false, false}, 403: {false, true}, 500: {false, true}} {
+		c, a := answering(t, status, `{}`)
+		knows, err := c.Knows(t.Context(), "b/c")
+		if knows != want.knows || (err != nil) != want.fails || a.path != "/hub/api/users/b%2Fc" {
+			t.Errorf("%d: %v, %v, %+v", status, knows, err, a)
+		}
+	}
+}
+
 func TestCreateToken(t *testing.T) {
 	c, a := answering(t, 201, `{"token":"abc","id":"a1"}`)
 	token, err := c.CreateToken(t.Context(), "alice", TokenRequest{Note: "bench", Expires: time.Hour, Scopes: []string{"access:services"}})

@@ -69,6 +69,18 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 	return nil
 }
 
+// Knows says whether the Hub has a user of this name.
+func (c *Client) Knows(ctx context.Context, name string) (bool, error) {
+	k, err := c.ofUser(name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: "read:users:name"})
+	if err != nil {
+		return false, err
+	}
+	if _, err = c.ask(ctx, k, nil); errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // CreateUsers makes users. Those that exist stay as they are.
 func (c *Client) CreateUsers(ctx context.Context, names ...string) error {
 	k, err := c.owned(call{method: http.MethodPost, path: "/users", what: "create users", scope: "admin:users"})

@@ -38,11 +38,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	out := startSSE(ctx, w)
 	defer out.end()
-	err = s.start(ctx, servers, c, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
-	session := hubapi.Session{}
-	if err == nil {
-		session, err = s.runningSession(ctx, servers, c, req.Name)
-	}
+	session, _, err := s.bringUp(ctx, servers, c, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
@@ -51,6 +47,55 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 		out.send(hubapi.EventDone, 0, session)
 	}
 	return nil
+}
+
+// StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was asked for the start,
+// and none joined that was under way.
+func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+	servers, err := s.serversOf(c)
+	if err != nil {
+		return hubapi.Session{}, false, err
+	}
+	ctx, cancel := s.stream(ctx)
+	defer cancel()
+	return s.bringUp(ctx, servers, c, req, tell)
+}
+
+// StopFor takes the start of a user's server back, wherever it is. The Hub refuses to stop a server that it is starting, so that it is the
+// engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that has failed.
+func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) error {
+	servers, err := s.serversOf(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	for {
+		w, known, err := s.activeSession(ctx, c, name)
+		switch {
+		case err != nil:
+			return err
+		case known:
+			_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
+			return err
+		}
+		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) || err == nil && now.Pending != pendingSpawn {
+			return nil
+		}
+		select {
+		case <-time.After(beginEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// bringUp starts a server, or joins its start, and gives its session when it is up.
+func (s *Server) bringUp(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+	if asked, err = s.start(ctx, servers, c, req, tell); err == nil {
+		session, err = s.runningSession(ctx, servers, c, req.Name)
+	}
+	return session, asked, err
 }
 
 // serversOf gives the Hub that starts servers for a caller: a user, with a token or out of a session.
@@ -67,15 +112,15 @@ func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
 }
 
 // start joins a start that is under way, or asks for one, and tells of it until the server is up.
-func (s *Server) start(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+func (s *Server) start(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
 	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case being:
-		return followStart(ctx, servers, string(c.User), req.Name, tell)
+		return false, followStart(ctx, servers, string(c.User), req.Name, tell)
 	}
-	return s.startAndFollow(ctx, servers, c, req, tell)
+	return true, s.startAndFollow(ctx, servers, c, req, tell)
 }
 
 // awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is under way, which

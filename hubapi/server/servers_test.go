@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -169,5 +170,56 @@ func TestOnlyUsersStartServers(t *testing.T) {
 		if _, err := h.serversOf(c); (err == nil) != want {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// TestStartFor: who asks out of the service itself learns whether the start is hers, so that she takes back no other's.
+func TestStartFor(t *testing.T) {
+	alice := spawner.Caller{Hub: "main", User: "alice"}
+	for name, test := range map[string]struct {
+		servers *fakeServers
+		asked   bool
+		fails   bool
+	}{
+		"asked":             {&fakeServers{says: []hub.Progress{{Ready: true}}}, true, false},
+		"asked, and failed": {&fakeServers{says: []hub.Progress{{Failed: true, Message: "no"}}}, true, true},
+		"joined":            {&fakeServers{now: hub.Server{Pending: "spawn"}, says: []hub.Progress{{Ready: true}}}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, newFake(lab("s-2", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = test.servers })
+			session, asked, err := h.StartFor(t.Context(), alice, hubapi.ServerRequest{}, func(hubapi.Progress) {})
+			if asked != test.asked || (err != nil) != test.fails || (err == nil) != (session.ID == "s-2") {
+				t.Errorf("%+v, %v, %v", session, asked, err)
+			}
+		})
+	}
+}
+
+// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet.
+func TestStopFor(t *testing.T) {
+	alice := spawner.Caller{Hub: "main", User: "alice"}
+	h := start(t, newFake(lab("s-2", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	if err := h.StopFor(t.Context(), alice, ""); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-2"); err != nil || w.Want != spawner.WantStopped {
+		t.Errorf("%+v, %v", w, err)
+	}
+	engine := newFake()
+	late := &fakeServers{before: []hub.Server{{Pending: "spawn"}, {Pending: "spawn"}}}
+	h = start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = late })
+	go func() {
+		<-time.After(beginEvery / 2)
+		engine.set(lab("s-3", "alice", "/user/alice/"))
+	}()
+	if err := h.StopFor(t.Context(), alice, ""); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-3"); err != nil || w.Want != spawner.WantStopped {
+		t.Errorf("%+v, %v", w, err)
+	}
+	h = start(t, newFake(), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	if err := h.StopFor(t.Context(), alice, ""); err != nil {
+		t.Errorf("nothing is started: %v", err)
 	}
 }

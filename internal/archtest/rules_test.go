@@ -72,6 +72,7 @@ func rules() map[string]rule {
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
 		"internal/sshlink":       {outside: []string{"golang.org/x/crypto"}},
+		"internal/sshfiles":      {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
 			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},

@@ -105,7 +105,7 @@ func (p pulse) activeAt(a control.Activity, busyCPU float64, now time.Time) time
 	if elapsed := now.Sub(p.looked).Seconds(); busyCPU > 0 && !p.looked.IsZero() && elapsed > 0 && (a.CPU-p.cpu)/elapsed > busyCPU {
 		return now
 	}
-	if a.Asked && a.Quiet >= 0 {
+	if a.Quiet >= 0 {
 		return now.Add(-time.Duration(min(a.Quiet, longestQuiet.Seconds()) * float64(time.Second)))
 	}
 	return time.Time{}

@@ -69,7 +69,8 @@ func TestActiveAt(t *testing.T) {
 		{"the processors say nothing", before, control.Activity{Asked: true, Quiet: 3600, CPU: 160}, 0, time.Hour},
 		{"the first look knows no rate", pulse{}, control.Activity{Asked: true, Quiet: -1, CPU: 1e6}, 0.1, -1},
 		{"a server that does not answer may compute", before, control.Activity{CPU: 130, Quiet: -1}, 0.1, 0},
-		{"or not", before, control.Activity{CPU: 100, Busy: 3, Quiet: 1}, 0.1, -1},
+		{"or not", before, control.Activity{CPU: 100, Busy: 3, Quiet: -1}, 0.1, -1},
+		{"it does not, but somebody types over ssh", before, control.Activity{CPU: 100, SSH: 1, Quiet: 1}, 0.1, time.Second},
 		{"an agent that lies", before, control.Activity{Asked: true, Quiet: 1e300, CPU: 100}, 0.1, longestQuiet},
 	}
 	for _, tt := range tests {

@@ -39,7 +39,7 @@ const (
 
 	window      = 1 << 20 // most bytes of one stream that wait for its reader; fastest through a unix socket, and 128 MB for all that a hostile agent can open
 	peerStreams = 128     // most streams that the peer may have open
-	ownStreams  = 512     // most streams that this side may have open
+	ownStreams  = 2048    // most streams that this side may have open: an ssh connection has one, and one for each of its up to 512 channels
 	allStreams  = peerStreams + ownStreams + 256
 	copySmall   = 4 << 10
 	copyLarge   = 256 << 10

@@ -114,12 +114,14 @@ type File struct {
 
 // Activity is what goes on in a session. It has ages, not times: the agent's clock may be wrong.
 type Activity struct {
-	Asked     bool    `json:"asked"`     // the app could be asked; if not, the fields up to Quiet say nothing
-	Kernels   int     `json:"kernels"`   //
-	Busy      int     `json:"busy"`      // kernels that compute
-	Terminals int     `json:"terminals"` //
-	Quiet     float64 `json:"quiet"`     // seconds since a kernel or a terminal last did something, closed ones too; -1: none ever did
-	CPU       float64 `json:"cpu"`       // CPU seconds that the workload's processes have used since the agent began, its own left out
+	Asked     bool    `json:"asked"`             // the app could be asked; if not, the fields up to SSH say nothing
+	Kernels   int     `json:"kernels"`           //
+	Busy      int     `json:"busy"`              // kernels that compute
+	Terminals int     `json:"terminals"`         //
+	SSH       int     `json:"ssh,omitempty"`     // open channels of ssh connections
+	Editors   int     `json:"editors,omitempty"` // open editors that somebody works in
+	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
+	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
 }
 
 // NoticeLimit is how many bytes of a notice are shown.

@@ -22,7 +22,7 @@ const (
 	maxText     = 4 << 10
 	maxName     = 255
 	maxActivity = 4 << 10
-	maxCount    = 100_000 // kernels, terminals
+	maxCount    = 100_000 // kernels, terminals, channels, editors
 	maxSeconds  = 9e9     // 285 years, about what a time.Duration holds
 )
 
@@ -129,9 +129,11 @@ func parseActivity(b []byte) (Activity, error) {
 	}
 	a.CPU = min(max(a.CPU, 0), maxSeconds)
 	if !a.Asked {
-		return Activity{Quiet: -1, CPU: a.CPU}, nil
+		a.Kernels, a.Busy, a.Terminals = 0, 0, 0
 	}
-	a.Kernels, a.Terminals = min(max(a.Kernels, 0), maxCount), min(max(a.Terminals, 0), maxCount)
+	for _, n := range []*int{&a.Kernels, &a.Terminals, &a.SSH, &a.Editors} {
+		*n = min(max(*n, 0), maxCount)
+	}
 	a.Busy = min(max(a.Busy, 0), a.Kernels)
 	if a.Quiet = min(a.Quiet, maxSeconds); a.Quiet < 0 {
 		a.Quiet = -1

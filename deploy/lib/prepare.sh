@@ -61,4 +61,7 @@ build_test_hubs() {
   done
 }
 
+# build_ssh_client: Paramiko, beside the ssh clients that are Debian packages.
+build_ssh_client() { venv "$CACHE/paramiko" "$DEPLOY/dev/ssh/requirements.txt"; }
+
 build_image() { "$DEPLOY/images/notebook/build" "$(build_wheel "$CACHE/wheel")" "$NOTEBOOK_IMAGE"; }

@@ -37,6 +37,10 @@ const (
 	CC         Part = "gcc"         // a C compiler, for fakes of libraries
 	Registry   Part = "registry"    // docker-registry, the reference implementation of OCI's distribution
 	HTCondor   Part = "htcondor"    // the image of a machine of a pool in the engine, and root, who goes into its namespaces
+	OpenSSH    Part = "openssh"     // OpenSSH's clients and what they work with: git and xauth
+	Rsync      Part = "rsync"
+	PuTTY      Part = "putty"    // plink and psftp
+	Paramiko   Part = "paramiko" // Python's ssh client, in the cache
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -117,6 +121,14 @@ func probe(p Part) error {
 		return onPath("docker-registry")
 	case HTCondor:
 		return poolImage()
+	case OpenSSH:
+		return errors.Join(onPath("ssh"), onPath("scp"), onPath("sftp"), onPath("ssh-agent"), onPath("git"), onPath("xauth"), onPath("curl"))
+	case Rsync:
+		return onPath("rsync")
+	case PuTTY:
+		return errors.Join(onPath("plink"), onPath("psftp"), onPath("puttygen"))
+	case Paramiko:
+		return inCache("paramiko/bin/python", "paramiko/lib/python3.*/site-packages/paramiko")
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}

@@ -100,6 +100,9 @@ type SSHLoginState struct {
 	Hub         string          `json:"hub"`
 	User        string          `json:"user"`
 	Certificate *SSHCertificate `json:"certificate"` // null while it is pending
+	// Targets are what may stand behind the + of the login name: the profiles that she may use and her named servers. The asker has no
+	// token to find them out.
+	Targets []string `json:"targets"`
 }
 
 // SSH tells how sessions are reached by ssh.

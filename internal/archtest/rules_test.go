@@ -31,6 +31,7 @@ func rules() map[string]rule {
 		"internal/store":      {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential": {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":   {own: []string{"internal/errs", "internal/store"}},
+		"internal/sshauth":    {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},

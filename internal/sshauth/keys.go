@@ -1,0 +1,179 @@
+package sshauth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/errs"
+)
+
+// keyLimit is the most keys of one user.
+const keyLimit = 50
+
+// usedEvery is how often a use of a key is saved.
+const usedEvery = time.Minute
+
+// Key is a public key of a user. One may be several users'.
+type Key struct {
+	Owner       Owner     `json:"owner"`
+	Fingerprint string    `json:"fingerprint"`
+	Type        string    `json:"type"`
+	Comment     string    `json:"comment,omitempty"`
+	Public      string    `json:"public"` // as an authorized_keys file has it, without the comment
+	Added       time.Time `json:"added"`
+	Used        time.Time `json:"used,omitzero"`
+	From        string    `json:"from,omitempty"`
+}
+
+func (k Key) at() string { return k.Fingerprint + " " + k.Owner.Hub + " " + k.Owner.User }
+
+func (a *Authority) recallKeys(ctx context.Context) error {
+	var all []Key
+	for r, err := range a.cfg.Store.All(ctx, keysBucket) {
+		if err != nil {
+			return err
+		}
+		var k Key
+		if err := json.Unmarshal(r.Value, &k); err != nil {
+			return fmt.Errorf("read the ssh key %s: %w", r.Key, err)
+		}
+		all = append(all, k)
+	}
+	slices.SortStableFunc(all, func(x, y Key) int { return x.Added.Compare(y.Added) })
+	for _, k := range all {
+		a.keys[k.Fingerprint] = append(a.keys[k.Fingerprint], k)
+	}
+	return nil
+}
+
+// AddKey makes a public key, given as ssh-keygen writes it, one of its owner's. Adding it again changes its comment.
+func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment string) (Key, error) {
+	key, own, err := ParseKey(text)
+	if err != nil {
+		return Key{}, err
+	}
+	a.change.Lock()
+	defer a.change.Unlock()
+	k := Key{
+		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(tidy(comment), own), Public: plain(key),
+		Added: time.Now().UTC(),
+	}
+	if old, ok := a.key(owner, k.Fingerprint); ok {
+		k.Added, k.Used, k.From = old.Added, old.Used, old.From
+	} else if len(a.Keys(owner)) >= keyLimit {
+		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).With("remove one that you do not use any more")
+	}
+	if err := a.save(ctx, keysBucket, k.at(), k); err != nil {
+		return Key{}, err
+	}
+	a.put(k)
+	return k, nil
+}
+
+// RemoveKey takes a key away from its owner; whoever is in by it is told of.
+func (a *Authority) RemoveKey(ctx context.Context, owner Owner, fingerprint string) error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	k, ok := a.key(owner, fingerprint)
+	if !ok {
+		return errs.New(errs.NotFound, "you have no key %.100q", fingerprint).With("the list of your keys has their fingerprints")
+	}
+	if err := a.drop(ctx, keysBucket, k.at()); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.keys[fingerprint] = slices.DeleteFunc(slices.Clone(a.keys[fingerprint]), func(k Key) bool { return k.Owner == owner })
+	if len(a.keys[fingerprint]) == 0 {
+		delete(a.keys, fingerprint)
+	}
+	a.mu.Unlock()
+	a.tell(func(p Pass) bool { return p.Owner == owner && p.Key == fingerprint && p.Serial == 0 })
+	return nil
+}
+
+// Keys gives an owner's keys, the newest first.
+func (a *Authority) Keys(owner Owner) (list []Key) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, all := range a.keys {
+		for _, k := range all {
+			if k.Owner == owner {
+				list = append(list, k)
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y Key) int { return cmp.Or(y.Added.Compare(x.Added), cmp.Compare(x.Fingerprint, y.Fingerprint)) })
+	return list
+}
+
+// findLocked gives the place of an owner's key among those of its fingerprint; -1: it is not there.
+func (a *Authority) findLocked(owner Owner, fingerprint string) int {
+	return slices.IndexFunc(a.keys[fingerprint], func(k Key) bool { return k.Owner == owner })
+}
+
+func (a *Authority) key(owner Owner, fingerprint string) (Key, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if i := a.findLocked(owner, fingerprint); i >= 0 {
+		return a.keys[fingerprint][i], true
+	}
+	return Key{}, false
+}
+
+// put keeps a key in memory, in place of what was there.
+func (a *Authority) put(k Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := slices.Clone(a.keys[k.Fingerprint])
+	if i := a.findLocked(k.Owner, k.Fingerprint); i >= 0 {
+		all[i] = k
+	} else {
+		all = append(all, k)
+	}
+	a.keys[k.Fingerprint] = all
+}
+
+// checkKey finds whose key it is among those whose name the login begins with: of several the one with the longest name, and of one name
+// at several hubs the one who added it first.
+func (a *Authority) checkKey(login string, key ssh.PublicKey) (Pass, error) {
+	fingerprint := ssh.FingerprintSHA256(key)
+	a.mu.RLock()
+	all := a.keys[fingerprint]
+	a.mu.RUnlock()
+	var found Owner
+	for _, k := range all {
+		if opens(login, k.Owner.User) && len(k.Owner.User) > len(found.User) {
+			found = k.Owner
+		}
+	}
+	if found == (Owner{}) {
+		return Pass{}, refused("the key is not one of this user's")
+	}
+	return Pass{Owner: found, Key: fingerprint, Session: AnySession}, nil
+}
+
+// Used notes that somebody has come in.
+func (a *Authority) Used(p Pass, from netip.Addr) {
+	if p.Serial != 0 || p.Key == "" {
+		return
+	}
+	a.change.Lock()
+	defer a.change.Unlock()
+	k, ok := a.key(p.Owner, p.Key)
+	now, address := time.Now().UTC(), from.Unmap().String()
+	if !ok || k.From == address && now.Sub(k.Used) < usedEvery {
+		return
+	}
+	k.Used, k.From = now, address
+	if err := a.cfg.Store.Put(context.Background(), keysBucket, k.at(), k); err != nil {
+		a.cfg.Logger.Warn("the use of an ssh key is not saved", "error", err)
+	}
+	a.put(k)
+}

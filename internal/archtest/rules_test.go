@@ -81,6 +81,7 @@ func rules() map[string]rule {
 		"internal/worker": {
 			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
+		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"},

@@ -31,11 +31,18 @@ const (
 	APISocket  = RunDir + "/api.sock"      // the agent listens: programs in the workload reach the service as that workload
 	WorkDir    = RunDir + "/work"          // a job's files and working directory
 	LogFile    = RunDir + "/app.log"       // the app's output
+	CodeDir    = RunDir + "/code"          // its user's alone: VS Code's socket, and what it keeps for as long as the session runs
 	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
 	IDEnv      = "SLIPWAY_ID"              // the workload's id
 	FileLimit  = int64(1) << 30            // most bytes of one input or output file
 	LogLimit   = int64(257) << 20          // most bytes of a job's output: more than an agent keeps
 	ReadyEvery = 20 * time.Millisecond     // how often the agent asks the app whether it answers
+)
+
+// VS Code beside another app, on the paths of visitors.
+const (
+	CodePath  = "vscode/" // below the session's prefix
+	CodeState = "vscode-" // begins the states of its logins by the Hub, which sends all of a session's visitors back to the same path
 )
 
 // Env is a process environment. It carries secrets and so cannot be printed.
@@ -60,6 +67,10 @@ type App struct {
 	// Jupyter says that an HTTP app has Jupyter Server's REST API below JUPYTERHUB_SERVICE_PREFIX and lets its own
 	// JUPYTERHUB_API_TOKEN in. The agent then asks it what its kernels and terminals do.
 	Jupyter bool `json:"jupyter,omitempty"`
+	// Code says that an HTTP app is code-server, which knows nothing of the Hub and takes no port: the agent adds to Argv where it listens
+	// and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside an app that is another, the agent starts
+	// code-server when somebody asks for it.
+	Code bool `json:"code,omitempty"`
 	// SelfTest is run before the app, where there is one. If it fails, the app is not started and Status.Fault says why.
 	SelfTest *SelfTest `json:"self_test,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
@@ -119,7 +130,7 @@ type Activity struct {
 	Busy      int     `json:"busy"`              // kernels that compute
 	Terminals int     `json:"terminals"`         //
 	SSH       int     `json:"ssh,omitempty"`     // open channels of ssh connections
-	Editors   int     `json:"editors,omitempty"` // open editors that somebody works in
+	Editors   int     `json:"editors,omitempty"` // open windows of VS Code
 	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
 	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
 }

@@ -252,6 +252,9 @@ func (m *Manager) collectUntil(e entry) time.Time {
 	return now.collecting.Add(partingPatience)
 }
 
+// notThere is an agent's exit code of an app whose program is not in the image, as shells have it.
+const notThere = 127
+
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
 func (m *Manager) verdict(e entry, o Observation) Outcome {
 	s := e.status
@@ -267,6 +270,10 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 	}
 	if out.Failed && o.Reason != "" {
 		out.Reason, out.Remedy = o.Reason, o.Remedy
+	}
+	if e.Kind == Code && e.Phase != Running && s.ExitCode == notThere {
+		out.Reason = fmt.Sprintf("the image %s has no VS Code: there is no program %s in it", e.Spec.Image, codeServer)
+		out.Remedy = "choose an image that has it, or ask your administrator for one"
 	}
 	if out.Reason == "" && out.Failed {
 		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), out.ExitCode)

@@ -87,8 +87,8 @@ func (p Profile) check(field string, images map[string]bool) error {
 	note := func(name string, value any, remedy string) {
 		all = append(all, errs.Bad(field+"."+name, value, remedy))
 	}
-	if p.Kind != Lab {
-		note("kind", p.Kind, string(Lab))
+	if p.Kind != Lab && p.Kind != Code {
+		note("kind", p.Kind, fmt.Sprintf("%s or %s", Lab, Code))
 	}
 	if len(p.Images) == 0 {
 		note("images", "[]", "at least one image")

@@ -159,7 +159,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 	if err := m.prefixFreeLocked(hub, r); err != nil {
 		return Workload{}, nil, err
 	}
-	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Kind == r.Kind && e.Phase.Active() })
+	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Phase.Active() })
 	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
 		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == Stopped && e.Want != WantGone && e.Spec.over() == r.Spec.over()
 	})

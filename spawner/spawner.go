@@ -31,8 +31,9 @@ type Kind string
 
 // The kinds of workload. All but Job are sessions.
 const (
-	Lab Kind = "lab" // JupyterLab
-	Job Kind = "job" // one batch job in a frozen environment
+	Lab  Kind = "lab"  // JupyterLab
+	Code Kind = "code" // VS Code in the browser, without a Jupyter server
+	Job  Kind = "job"  // one batch job in a frozen environment
 )
 
 // Want is what the owner wants of a workload.

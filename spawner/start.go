@@ -194,8 +194,14 @@ func (m *Manager) app(e entry, account Account) control.App {
 	if e.Kind != Job {
 		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
 	}
+	if e.Kind == Code { // what the Hub would run is a Jupyter server
+		app.Code, app.Argv = true, []string{codeServer, account.Home}
+	}
 	return app
 }
+
+// codeServer is the program that a session of kind Code runs. It opens the folder that it is given.
+const codeServer = "code-server"
 
 // agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
 const agentPatience = 15 * time.Second
@@ -211,6 +217,8 @@ func title(k Kind) string {
 	switch k {
 	case Lab:
 		return "JupyterLab"
+	case Code:
+		return "VS Code"
 	case Job:
 		return "the job"
 	default:

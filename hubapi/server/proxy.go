@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
@@ -40,11 +41,16 @@ var errDial = errors.New("the session cannot be reached")
 // newProxy makes the session proxy: what is no route of the service's own goes to the session whose prefix the path has.
 func (s *Server) newProxy() http.Handler {
 	transport := &http.Transport{
-		// The host is the session's id, so that each session has a pool of connections of its own. A link that drops ends its
+		// The host is the session's id, so that each session has a pool of connections of its own, and VS Code beside it another. A link that drops ends its
 		// connections, which takes them out of the pool.
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			id, _, _ := strings.Cut(addr, ":")
-			c, err := s.cfg.Dial(ctx, spawner.ID(id))
+			host, _, _ := strings.Cut(addr, ":")
+			id, code := strings.CutSuffix(host, codeHost)
+			dial := s.cfg.Dial
+			if code {
+				dial = s.cfg.DialCode
+			}
+			c, err := dial(ctx, spawner.ID(id))
 			if err != nil {
 				return nil, errors.Join(errDial, err)
 			}
@@ -67,6 +73,23 @@ type targetKey struct{}
 type target struct {
 	id     spawner.ID
 	prefix string
+	code   bool // to VS Code beside the app
+}
+
+// codeHost ends the name of the host that VS Code beside an app is to the transport.
+const codeHost = ".code"
+
+// forCode reports whether a request is for VS Code beside the app of a session: on its path, or on its way back from a login by the Hub,
+// which knows one address for all that a session has.
+func forCode(r *http.Request, w spawner.Workload) bool {
+	rest, inside := strings.CutPrefix(r.URL.Path, w.Spec.Prefix)
+	switch {
+	case !inside || w.Kind == spawner.Code:
+		return false
+	case rest == "oauth_callback":
+		return strings.HasPrefix(r.URL.Query().Get("state"), control.CodeState)
+	}
+	return rest+"/" == control.CodePath || strings.HasPrefix(rest, control.CodePath)
 }
 
 // toSession finds the session and forwards to it.
@@ -90,7 +113,8 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		return
 	}
 	traceOf(r.Context()).forwarded = true
-	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, target{id, found.Spec.Prefix})))
+	to := target{id, found.Spec.Prefix, forCode(r, found)}
+	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
 }
 
 // isProbe reports whether a request is the Hub's question whether a session is up.
@@ -225,7 +249,9 @@ func (s *Server) tellNoSession(w http.ResponseWriter, r *http.Request) {
 // query byte by byte.
 func rewrite(p *httputil.ProxyRequest) {
 	to, _ := p.In.Context().Value(targetKey{}).(target)
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", string(to.id)
+	if p.Out.URL.Scheme, p.Out.URL.Host = "http", string(to.id); to.code {
+		p.Out.URL.Host += codeHost
+	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	p.Out.Host = p.In.Host
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {

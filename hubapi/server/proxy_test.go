@@ -26,7 +26,12 @@ func withApps(t *testing.T, engine *fakeEngine, apps map[spawner.ID]http.Handler
 		t.Cleanup(srv.Close)
 		addrs[id] = srv.Listener.Addr().String()
 	}
+	code := httptest.NewServer(echo("code"))
+	t.Cleanup(code.Close)
 	return start(t, engine, func(cfg *Config) {
+		cfg.DialCode = func(ctx context.Context, _ spawner.ID) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", code.Listener.Addr().String())
+		}
 		cfg.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 			if addrs[id] == "" {
 				return nil, errs.New(errs.Unavailable, "no link")
@@ -61,6 +66,32 @@ func TestProxyFindsTheSessionAndKeepsTheRequest(t *testing.T) {
 		status, got := h.get(t, tc.path, nil)
 		if want := tc.want + " host=hub.example xff=[10.0.0.1, 10.0.0.2] proto=[https]"; status != 200 || got != want {
 			t.Errorf("%s: %d %q, want %q", tc.path, status, got, want)
+		}
+	}
+}
+
+// VS Code beside a notebook has a path, and the way back from its login.
+func TestProxyFindsCodeBesideTheApp(t *testing.T) {
+	code := lab("s-code", "carol", "/user/carol/")
+	code.Kind = spawner.Code
+	h := withApps(t, newFake(lab("s-alice", "alice", "/user/alice/"), lab("s-named", "alice", "/user/alice/vs/"), code),
+		map[spawner.ID]http.Handler{"s-alice": echo("app"), "s-named": echo("named"), "s-code": echo("whole")})
+	for path, want := range map[string]string{
+		"/user/alice/vscode":                               "code",
+		"/user/alice/vscode/":                              "code",
+		"/user/alice/vscode/x?a":                           "code",
+		"/user/alice/vs%63ode/x":                           "code",
+		"/user/alice/oauth_callback?code=x&state=vscode-A": "code",
+		"/user/alice/oauth_callback?code=x&state=A":        "app /user/alice/oauth_callback?code=x&state=A",
+		"/user/alice/vscodes/":                             "app /user/alice/vscodes/",
+		"/user/alice/lab/vscode/":                          "app /user/alice/lab/vscode/",
+		"/user/alice/vs/vscode/":                           "code",
+		"/user/alice/vs/code/":                             "named /user/alice/vs/code/",
+		"/user/carol/vscode/":                              "whole /user/carol/vscode/",
+		"/user/carol/oauth_callback?state=vscode-A":        "whole /user/carol/oauth_callback?state=vscode-A",
+	} {
+		if _, got := h.get(t, path, nil); !strings.HasPrefix(got, want+" ") {
+			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

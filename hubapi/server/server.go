@@ -130,6 +130,8 @@ type Config struct {
 	Hubs      []Hub // those that share a listener have different base paths in APIURL
 	// Dial opens a connection to the app of a running session.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
+	// DialCode opens one to VS Code beside it.
+	DialCode func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
 	// same again joins it. Its progress may be told from any goroutine until it returns.
 	Environments Environments

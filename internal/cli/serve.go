@@ -227,7 +227,7 @@ func (s *service) makeServer(context.Context) error {
 	}
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
-		Dial:         agents{s.links}.dialApp,
+		Dial:         agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(),
 		GPUs:        s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),

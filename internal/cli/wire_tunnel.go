@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -40,10 +42,19 @@ const redial = 5 * time.Second
 
 // dialApp opens a connection to the app of a session.
 func (a agents) dialApp(ctx context.Context, id spawner.ID) (net.Conn, error) {
+	return a.dial(ctx, id, tunnel.DoorApp)
+}
+
+// dialCode opens one to VS Code beside the app.
+func (a agents) dialCode(ctx context.Context, id spawner.ID) (net.Conn, error) {
+	return a.dial(ctx, id, tunnel.DoorCode)
+}
+
+func (a agents) dial(ctx context.Context, id spawner.ID, door tunnel.Door) (net.Conn, error) {
 	wait, cancel := context.WithTimeout(ctx, redial)
 	defer cancel()
 	if err := a.links.Wait(wait, string(id)); err != nil {
 		return nil, err
 	}
-	return a.links.Dial(ctx, string(id), tunnel.DoorApp)
+	return a.links.Dial(ctx, string(id), door)
 }

@@ -223,7 +223,7 @@ func TestEnvironOfAnOutpost(t *testing.T) {
 
 // The agent is bound into every workload: what it is built of stays little.
 func TestImports(t *testing.T) {
-	allowed := []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys/"}
+	allowed := []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys/", "golang.org/x/crypto/ssh", "github.com/pkg/sftp"}
 	seen := map[string]bool{}
 	var walk func(pkg string)
 	walk = func(pkg string) {

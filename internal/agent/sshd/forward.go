@@ -1,0 +1,90 @@
+package sshd
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"slipway/internal/sshlink"
+)
+
+// dial opens a connection from within the session for the client.
+func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
+	network, to, err := s.destination(i)
+	if err != nil {
+		_ = i.Refuse(connectFailed, err.Error())
+		return
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, to)
+	if err != nil {
+		_ = i.Refuse(connectFailed, err.Error())
+		return
+	}
+	defer c.Close()
+	ch, err := i.Accept(ctx)
+	if err == nil {
+		s.join(c, ch)
+	}
+}
+
+func (s *Server) destination(i *sshlink.Incoming) (network, to string, err error) {
+	if i.Kind == "direct-tcpip" {
+		a, err := parseDirectTCP(i.Extra)
+		return "tcp", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), err
+	}
+	path, err := parseDirectUnix(i.Extra)
+	return "unix", s.absolute(path), err
+}
+
+// absolute gives the path of a socket; what is none goes from the home on.
+func (s *Server) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.home(), path)
+}
+
+// join carries bytes both ways until both have ended, and ends both then. The end of one direction is passed on alone; a channel that is
+// cut resets the connection, so that nobody takes half of something for the whole.
+func (s *Server) join(c net.Conn, ch *sshlink.Channel) {
+	t := &trickle{pulse: s.pulse}
+	said := make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer close(said)
+		if _, err := io.Copy(ch, felt{Reader: c, moved: t.moved}); err == nil {
+			_ = ch.CloseWrite()
+			return
+		}
+		_ = ch.Close()
+	})
+	if _, err := io.Copy(felt{Writer: c, moved: t.moved}, ch); err == nil {
+		closeWrite(c)
+	} else {
+		reset(c)
+	}
+	select {
+	case <-said:
+	case <-ch.Done(): // the client waits for nothing more
+		_ = c.Close()
+	}
+	both.Wait()
+	_, _ = c.Close(), ch.Close()
+}
+
+func closeWrite(c net.Conn) {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = h.CloseWrite()
+	}
+}
+
+func reset(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,72 @@
+package sshd
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"slipway/internal/sshlink"
+)
+
+// guest is one connection: what it has open beside its channels.
+type guest struct {
+	server *Server
+	peer   *sshlink.Peer
+	noMore atomic.Bool // sessions
+
+	mu        sync.Mutex
+	channels  int
+	listeners map[string]*listener
+	agent     string   // the socket that leads to the client's ssh agent; empty: none yet
+	dirs      []string // private ones
+	work      sync.WaitGroup
+}
+
+func newGuest(s *Server, p *sshlink.Peer) *guest {
+	return &guest{server: s, peer: p, listeners: map[string]*listener{}}
+}
+
+// enter counts a channel; leave must follow where it is let in.
+func (g *guest) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.channels >= maxChannels {
+		return false
+	}
+	g.channels++
+	g.server.pulse.open.Add(1)
+	return true
+}
+
+func (g *guest) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.channels--
+	g.server.pulse.open.Add(-1)
+}
+
+// privateDir makes a directory that goes with the connection.
+func (g *guest) privateDir() (string, error) {
+	dir, err := os.MkdirTemp("", "ssh-")
+	if err != nil {
+		return "", err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dirs = append(g.dirs, dir)
+	return dir, nil
+}
+
+// close ends what the connection has open. Its channels have ended.
+func (g *guest) close() {
+	g.mu.Lock()
+	for _, l := range g.listeners {
+		l.close()
+	}
+	dirs := g.dirs
+	g.mu.Unlock()
+	g.work.Wait()
+	for _, dir := range dirs {
+		_ = os.RemoveAll(dir)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/sshd"
 	"slipway/internal/tunnel"
 )
 
@@ -91,11 +92,13 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app = newSupervisor(a)
+	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)
-	a.lookout = newLookout(a.app.server, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
+	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
+		tunnel.DoorSSH:     a.toSSH,
 	}})
 	return a.run(ctx)
 }
@@ -107,6 +110,7 @@ type agent struct {
 	doors  *streams // of the control door
 	uplink *tunnel.Uplink
 	app    *supervisor
+	ssh    *sshd.Server
 	reaper *reaper
 	afar   *afar
 
@@ -137,6 +141,7 @@ func (a *agent) run(outer context.Context) error {
 		case <-a.ending:
 		}
 	}
+	a.ssh.Hangup()
 	code := a.app.end()
 	close(a.finished)
 	brief, stop := context.WithTimeout(ctx, closeTime)
@@ -145,6 +150,7 @@ func (a *agent) run(outer context.Context) error {
 		_ = server.Close()
 	}
 	a.reaper.killAll()
+	a.ssh.Close()
 	cancel()
 	a.work.Wait()
 	_ = os.Remove(a.cfg.APISocket)

@@ -19,18 +19,19 @@ const (
 // lookout knows what goes on in the session. However many ask it, the app is asked once at a time, and not again at once.
 type lookout struct {
 	app func() *jupyter // what there is to ask; nil: nothing
+	ssh func() (channels int, last time.Time)
 	cpu func() float64
 	log *slog.Logger
 
 	turn   chan struct{} // holds one thing while somebody asks, who alone may touch the fields below
 	latest control.Activity
 	at     time.Time // of latest
-	acted  time.Time // when a kernel or terminal last did something; zero: never
+	acted  time.Time // when a kernel, a terminal or an ssh channel last did something; zero: never
 	spoke  time.Time // when the agent itself last wrote to the terminals; zero: never
 }
 
-func newLookout(app func() *jupyter, cpu func() float64, log *slog.Logger) *lookout {
-	return &lookout{app: app, cpu: cpu, log: log, turn: make(chan struct{}, 1)}
+func newLookout(app func() *jupyter, ssh func() (int, time.Time), cpu func() float64, log *slog.Logger) *lookout {
+	return &lookout{app: app, ssh: ssh, cpu: cpu, log: log, turn: make(chan struct{}, 1)}
 }
 
 // activity gives what goes on. It answers within about askTime.
@@ -57,6 +58,12 @@ func (l *lookout) look(ctx context.Context) {
 		if j := l.app(); j != nil {
 			l.ask(ctx, j)
 		}
+		channels, last := l.ssh()
+		l.latest.SSH = channels
+		l.note(last, time.Now())
+		if !l.acted.IsZero() {
+			l.latest.Quiet = max(time.Since(l.acted), 0).Seconds()
+		}
 		l.at = time.Now()
 	}
 }
@@ -72,9 +79,6 @@ func (l *lookout) ask(ctx context.Context, j *jupyter) {
 	l.note(s.last, time.Now())
 	a := &l.latest
 	a.Asked, a.Kernels, a.Busy, a.Terminals = true, s.kernels, s.busy, s.terminals
-	if !l.acted.IsZero() {
-		a.Quiet = max(time.Since(l.acted), 0).Seconds()
-	}
 }
 
 // note remembers when something last happened, as a time that goes on evenly when the clock is set. So an idle session does

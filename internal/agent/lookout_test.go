@@ -75,7 +75,7 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func lookAt(s server) *lookout {
 	j := &jupyter{base: "http://127.0.0.1:1/user/a/", token: "hush", trip: s}
-	return newLookout(func() *jupyter { return j }, func() float64 { return 1.5 }, slog.New(slog.DiscardHandler))
+	return newLookout(func() *jupyter { return j }, func() (int, time.Time) { return 0, time.Time{} }, func() float64 { return 1.5 }, slog.New(slog.DiscardHandler))
 }
 
 func TestLookout(t *testing.T) {

@@ -23,16 +23,27 @@ type reaper struct {
 	first bool // this is PID 1
 
 	mu    sync.Mutex
-	waits map[int]chan ended
+	waits map[int]waiting
 	alone sync.WaitGroup // of waits for single processes
 }
 
-func newReaper(first bool) *reaper { return &reaper{first: first, waits: map[int]chan ended{}} }
+// waiting is who waits for a process.
+type waiting struct {
+	told  chan ended
+	group bool // what is left of its group ends with it
+}
+
+func newReaper(first bool) *reaper { return &reaper{first: first, waits: map[int]waiting{}} }
 
 // start starts a program in a session and process group of its own. The channel gives its end, once; what is then left of its
 // group has been killed.
 func (r *reaper) start(program string, argv []string, attr *syscall.ProcAttr) (int, <-chan ended, error) {
 	attr.Sys = &syscall.SysProcAttr{Setsid: true}
+	return r.begin(program, argv, attr, true)
+}
+
+// begin starts a program as attr says. The channel gives its end, once.
+func (r *reaper) begin(program string, argv []string, attr *syscall.ProcAttr, group bool) (int, <-chan ended, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := spawn(program, argv, attr)
@@ -41,9 +52,9 @@ func (r *reaper) start(program string, argv []string, attr *syscall.ProcAttr) (i
 	}
 	ch := make(chan ended, 1)
 	if r.first {
-		r.waits[pid] = ch
+		r.waits[pid] = waiting{ch, group}
 	} else {
-		r.alone.Go(func() { ch <- waitFor(pid) })
+		r.alone.Go(func() { ch <- waitFor(pid, group) })
 	}
 	return pid, ch, nil
 }
@@ -84,7 +95,7 @@ func (r *reaper) reap() {
 		r.mu.Lock()
 		var e ended
 		pid, err := syscall.Wait4(-1, &e.status, syscall.WNOHANG, &e.usage)
-		ch := r.waits[pid]
+		w := r.waits[pid]
 		delete(r.waits, pid)
 		r.mu.Unlock()
 		if err == syscall.EINTR {
@@ -93,21 +104,25 @@ func (r *reaper) reap() {
 		if pid <= 0 {
 			return
 		}
-		if ch != nil {
+		if w.group {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
-			ch <- e
+		}
+		if w.told != nil {
+			w.told <- e
 		}
 	}
 }
 
-// waitFor waits for one child. Its group is killed while its number is still its own.
-func waitFor(pid int) ended {
+// waitFor waits for one child. Its group, where that ends with it, is killed while its number is still its own.
+func waitFor(pid int, group bool) ended {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
 			break
 		}
 	}
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	if group {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
 	var e ended
 	for {
 		if _, err := syscall.Wait4(pid, &e.status, 0, &e.usage); err != syscall.EINTR {

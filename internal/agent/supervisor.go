@@ -33,6 +33,7 @@ type supervisor struct {
 	pid     int
 	port    int
 	jupyter *jupyter // nil: the app has none of its API
+	others  []string // the environment of the session's other programs
 	out     *output
 	over    chan struct{} // closed when the app has exited and its output is complete
 	untest  func()        // ends the self-test; nil: there is none
@@ -93,6 +94,13 @@ func (s *supervisor) server() *jupyter {
 	return s.jupyter
 }
 
+// surroundings gives the environment of programs beside the app.
+func (s *supervisor) surroundings() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others
+}
+
 func (s *supervisor) launched() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,6 +125,7 @@ func (s *supervisor) launch(app control.App) error {
 	case s.ending:
 		return errs.New(errs.Conflict, "the agent is ending")
 	}
+	s.others, _ = environ(s.agent.cfg, control.App{Env: app.Env}, 0, "") // what is wrong with it, the app's start tells
 	s.grace = app.Grace
 	if s.grace <= 0 {
 		s.grace = defaultGrace

@@ -83,8 +83,11 @@ func rules() map[string]rule {
 		},
 		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/errs", "internal/secret", "internal/tunnel"},
-			outside: []string{"golang.org/x/sys"},
+			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/sshd", "internal/errs", "internal/secret", "internal/tunnel"},
+			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "golang.org/x/crypto/ssh"},
+		},
+		"internal/agent/sshd": {
+			own: []string{"internal/sshlink"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 
 		// The engine, and one package a backend.

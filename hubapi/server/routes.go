@@ -23,6 +23,7 @@ func (s *Server) Public() http.Handler {
 	if s.cfg.Link != nil {
 		r.Get(LinkPath, s.plain(s.cfg.Link))
 	}
+	s.openSSH(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.identify(s.byToken))
 		s.api(r)
@@ -86,6 +87,8 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/environment-credentials", s.plain(s.environmentCredential))
 	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
+
+	r.Route("/ssh", s.sshRoutes)
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, s.submit))

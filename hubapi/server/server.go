@@ -26,6 +26,7 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
+	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
 
@@ -147,13 +148,14 @@ type Config struct {
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
-	Pool        Pool             // nil: the site has no HTCondor pool
-	Shipper     Shipper          // nil likewise
-	Exporter    Exporter         // nil likewise
-	Credentials Credentials      // nil likewise
-	Registry    http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	Checks      []Check          // for /readyz; nil: the engine alone
-	Metrics     *metrics.Metrics // nil: no /metrics
+	Pool        Pool               // nil: the site has no HTCondor pool
+	Shipper     Shipper            // nil likewise
+	Exporter    Exporter           // nil likewise
+	Credentials Credentials        // nil likewise
+	SSH         *sshauth.Authority // who may come in by ssh; nil: there is none
+	Registry    http.Handler       // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
+	Checks      []Check            // for /readyz; nil: the engine alone
+	Metrics     *metrics.Metrics   // nil: no /metrics
 	Logger      *slog.Logger
 }
 

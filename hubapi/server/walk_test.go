@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,74 +22,87 @@ var walked = map[string]struct {
 	body    string
 	refused bool
 }{
-	"GET /me":                         {path: "/me"},
-	"GET /profiles":                   {path: "/profiles?user=alice"},
-	"GET /spawn-form":                 {path: "/spawn-form?user=alice"},
-	"GET /sessions":                   {path: "/sessions?user=alice"},
-	"POST /sessions":                  {path: "/sessions", refused: true, body: `{"user":"alice","launch":"x","prefix":"/user/alice/","argv":["sh"],"options":{}}`},
-	"POST /servers":                   {path: "/servers", body: `{"name":"","options":{}}`},
-	"DELETE /sessions":                {path: "/sessions?user=alice&name=", refused: true},
-	"GET /sessions/{id}":              {path: "/sessions/s-alice", refused: true},
-	"DELETE /sessions/{id}":           {path: "/sessions/s-alice", refused: true},
-	"GET /sessions/{id}/wait":         {path: "/sessions/s-alice/wait", refused: true},
-	"POST /sessions/{id}/keep":        {path: "/sessions/s-alice/keep", refused: true, body: `{"for":"4h"}`},
-	"POST /sessions/{id}/stop":        {path: "/sessions/s-alice/stop", refused: true},
-	"GET /sessions/{id}/events":       {path: "/sessions/s-alice/events", refused: true},
-	"GET /sessions/{id}/log":          {path: "/sessions/s-alice/log", refused: true},
-	"POST /sessions/{id}/freeze":      {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
-	"GET /gpus":                       {path: "/gpus"},
-	"GET /gpus/pool":                  {path: "/gpus/pool"},
-	"POST /gpus/{gpu}/drain":          {path: "/gpus/0/drain", refused: true, body: `{"why":"x"}`},
-	"POST /gpus/{gpu}/resume":         {path: "/gpus/0/resume", refused: true},
-	"GET /environments":               {path: "/environments"},
-	"GET /environments/{ref}/":        {path: "/environments/sha256:aabbcc", refused: true},
-	"DELETE /environments/{ref}/":     {path: "/environments/alice%2Fmine:v%201", refused: true},
-	"GET /environments/{ref}/details": {path: "/environments/sha256:aabbcc/details", refused: true},
-	"GET /environments/{ref}/history": {path: "/environments/sha256:aabbcc/history", refused: true},
-	"GET /environments/{ref}/diff":    {path: "/environments/sha256:aabbcc/diff?from=sha256:aabbcc", refused: true},
-	"GET /environments/{ref}/sbom":    {path: "/environments/alice%2Fmine:v%201/sbom", refused: true},
-	"POST /environments/{ref}/verify": {path: "/environments/sha256:aabbcc/verify", refused: true},
-	"POST /environments/{ref}/tags":   {path: "/environments/sha256:aabbcc/tags", refused: true, body: `{"name":"bobs"}`},
-	"POST /environments/{ref}/share":  {path: "/environments/sha256:aabbcc/share", refused: true, body: `{"with":"public"}`},
-	"GET /environments/{ref}/export":  {path: "/environments/sha256:aabbcc/export?as=sif", refused: true},
-	"POST /environments/{ref}/push":   {path: "/environments/sha256:aabbcc/push", refused: true, body: `{"to":"registry.example/bob/x:1"}`},
-	"POST /environment-pulls":         {path: "/environment-pulls", body: `{"from":"registry.example/x/y:1"}`},
-	"POST /environment-credentials":   {path: "/environment-credentials", refused: true, body: `{"workload":"j-alice"}`},
-	"GET /environment-usage":          {path: "/environment-usage?user=alice"},
-	"POST /environment-sweep":         {path: "/environment-sweep?dry=true", refused: true},
-	"GET /sessions/{id}/gpu":          {path: "/sessions/s-alice/gpu", refused: true},
-	"GET /jobs/{id}/gpu":              {path: "/jobs/j-alice/gpu", refused: true},
-	"GET /jobs":                       {path: "/jobs"},
-	"POST /jobs":                      {path: "/jobs", body: `{"environment":"sha256:aabbcc","argv":["true"]}`}, // the engine resolves the environment as bob
-	"POST /jobs/check":                {path: "/jobs/check", body: `{"argv":["true"]}`},
-	"GET /jobs/{id}":                  {path: "/jobs/j-alice", refused: true},
-	"DELETE /jobs/{id}":               {path: "/jobs/j-alice", refused: true},
-	"POST /jobs/{id}/cancel":          {path: "/jobs/j-alice/cancel", refused: true},
-	"POST /jobs/{id}/hold":            {path: "/jobs/j-alice/hold", refused: true},
-	"POST /jobs/{id}/release":         {path: "/jobs/j-alice/release", refused: true},
-	"POST /jobs/{id}/requeue":         {path: "/jobs/j-alice/requeue", refused: true},
-	"GET /jobs/{id}/why":              {path: "/jobs/j-alice/why", refused: true},
-	"GET /scans/{id}":                 {path: "/scans/scan-alice", refused: true},
-	"DELETE /scans/{id}":              {path: "/scans/scan-alice", refused: true},
-	"POST /scans/{id}/cancel":         {path: "/scans/scan-alice/cancel", refused: true},
-	"POST /scans/{id}/hold":           {path: "/scans/scan-alice/hold", refused: true},
-	"POST /scans/{id}/release":        {path: "/scans/scan-alice/release", refused: true},
-	"POST /scans/{id}/requeue":        {path: "/scans/scan-alice/requeue", refused: true},
-	"GET /scans/{id}/why":             {path: "/scans/scan-alice/why", refused: true},
-	"GET /jobs/{id}/events":           {path: "/jobs/j-alice/events", refused: true},
-	"GET /jobs/{id}/log":              {path: "/jobs/j-alice/log", refused: true},
-	"GET /jobs/{id}/files":            {path: "/jobs/j-alice/files", refused: true},
-	"GET /jobs/{id}/files/{name}":     {path: "/jobs/j-alice/files/out%20put.bin", refused: true},
+	"GET /me":                           {path: "/me"},
+	"GET /profiles":                     {path: "/profiles?user=alice"},
+	"GET /spawn-form":                   {path: "/spawn-form?user=alice"},
+	"GET /sessions":                     {path: "/sessions?user=alice"},
+	"POST /sessions":                    {path: "/sessions", refused: true, body: `{"user":"alice","launch":"x","prefix":"/user/alice/","argv":["sh"],"options":{}}`},
+	"POST /servers":                     {path: "/servers", body: `{"name":"","options":{}}`},
+	"DELETE /sessions":                  {path: "/sessions?user=alice&name=", refused: true},
+	"GET /sessions/{id}":                {path: "/sessions/s-alice", refused: true},
+	"DELETE /sessions/{id}":             {path: "/sessions/s-alice", refused: true},
+	"GET /sessions/{id}/wait":           {path: "/sessions/s-alice/wait", refused: true},
+	"POST /sessions/{id}/keep":          {path: "/sessions/s-alice/keep", refused: true, body: `{"for":"4h"}`},
+	"POST /sessions/{id}/stop":          {path: "/sessions/s-alice/stop", refused: true},
+	"GET /sessions/{id}/events":         {path: "/sessions/s-alice/events", refused: true},
+	"GET /sessions/{id}/log":            {path: "/sessions/s-alice/log", refused: true},
+	"POST /sessions/{id}/freeze":        {path: "/sessions/s-alice/freeze", refused: true, body: `{}`},
+	"GET /gpus":                         {path: "/gpus"},
+	"GET /gpus/pool":                    {path: "/gpus/pool"},
+	"POST /gpus/{gpu}/drain":            {path: "/gpus/0/drain", refused: true, body: `{"why":"x"}`},
+	"POST /gpus/{gpu}/resume":           {path: "/gpus/0/resume", refused: true},
+	"GET /environments":                 {path: "/environments"},
+	"GET /environments/{ref}/":          {path: "/environments/sha256:aabbcc", refused: true},
+	"DELETE /environments/{ref}/":       {path: "/environments/alice%2Fmine:v%201", refused: true},
+	"GET /environments/{ref}/details":   {path: "/environments/sha256:aabbcc/details", refused: true},
+	"GET /environments/{ref}/history":   {path: "/environments/sha256:aabbcc/history", refused: true},
+	"GET /environments/{ref}/diff":      {path: "/environments/sha256:aabbcc/diff?from=sha256:aabbcc", refused: true},
+	"GET /environments/{ref}/sbom":      {path: "/environments/alice%2Fmine:v%201/sbom", refused: true},
+	"POST /environments/{ref}/verify":   {path: "/environments/sha256:aabbcc/verify", refused: true},
+	"POST /environments/{ref}/tags":     {path: "/environments/sha256:aabbcc/tags", refused: true, body: `{"name":"bobs"}`},
+	"POST /environments/{ref}/share":    {path: "/environments/sha256:aabbcc/share", refused: true, body: `{"with":"public"}`},
+	"GET /environments/{ref}/export":    {path: "/environments/sha256:aabbcc/export?as=sif", refused: true},
+	"POST /environments/{ref}/push":     {path: "/environments/sha256:aabbcc/push", refused: true, body: `{"to":"registry.example/bob/x:1"}`},
+	"POST /environment-pulls":           {path: "/environment-pulls", body: `{"from":"registry.example/x/y:1"}`},
+	"POST /environment-credentials":     {path: "/environment-credentials", refused: true, body: `{"workload":"j-alice"}`},
+	"GET /environment-usage":            {path: "/environment-usage?user=alice"},
+	"POST /environment-sweep":           {path: "/environment-sweep?dry=true", refused: true},
+	"GET /ssh/":                         {path: "/ssh/"},
+	"GET /ssh/keys":                     {path: "/ssh/keys"},
+	"POST /ssh/keys":                    {path: "/ssh/keys", body: `{"key":"` + freeKey + `","comment":"x"}`},
+	"DELETE /ssh/keys/{fingerprint}":    {path: "/ssh/keys/" + url.PathEscape(alicesPrint), refused: true},
+	"GET /ssh/certificates":             {path: "/ssh/certificates"},
+	"POST /ssh/certificates":            {path: "/ssh/certificates", body: `{"key":"` + freeKey + `","session":"*"}`},
+	"DELETE /ssh/certificates/{serial}": {path: "/ssh/certificates/1", refused: true},
+	"GET /sessions/{id}/gpu":            {path: "/sessions/s-alice/gpu", refused: true},
+	"GET /jobs/{id}/gpu":                {path: "/jobs/j-alice/gpu", refused: true},
+	"GET /jobs":                         {path: "/jobs"},
+	"POST /jobs":                        {path: "/jobs", body: `{"environment":"sha256:aabbcc","argv":["true"]}`}, // the engine resolves the environment as bob
+	"POST /jobs/check":                  {path: "/jobs/check", body: `{"argv":["true"]}`},
+	"GET /jobs/{id}":                    {path: "/jobs/j-alice", refused: true},
+	"DELETE /jobs/{id}":                 {path: "/jobs/j-alice", refused: true},
+	"POST /jobs/{id}/cancel":            {path: "/jobs/j-alice/cancel", refused: true},
+	"POST /jobs/{id}/hold":              {path: "/jobs/j-alice/hold", refused: true},
+	"POST /jobs/{id}/release":           {path: "/jobs/j-alice/release", refused: true},
+	"POST /jobs/{id}/requeue":           {path: "/jobs/j-alice/requeue", refused: true},
+	"GET /jobs/{id}/why":                {path: "/jobs/j-alice/why", refused: true},
+	"GET /scans/{id}":                   {path: "/scans/scan-alice", refused: true},
+	"DELETE /scans/{id}":                {path: "/scans/scan-alice", refused: true},
+	"POST /scans/{id}/cancel":           {path: "/scans/scan-alice/cancel", refused: true},
+	"POST /scans/{id}/hold":             {path: "/scans/scan-alice/hold", refused: true},
+	"POST /scans/{id}/release":          {path: "/scans/scan-alice/release", refused: true},
+	"POST /scans/{id}/requeue":          {path: "/scans/scan-alice/requeue", refused: true},
+	"GET /scans/{id}/why":               {path: "/scans/scan-alice/why", refused: true},
+	"GET /jobs/{id}/events":             {path: "/jobs/j-alice/events", refused: true},
+	"GET /jobs/{id}/log":                {path: "/jobs/j-alice/log", refused: true},
+	"GET /jobs/{id}/files":              {path: "/jobs/j-alice/files", refused: true},
+	"GET /jobs/{id}/files/{name}":       {path: "/jobs/j-alice/files/out%20put.bin", refused: true},
 }
 
 // outside are the routes that are nobody's.
-var outside = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
+var outside = map[string]bool{
+	"GET /healthz": true, "GET /readyz": true, "GET /metrics": true,
+	"GET /api/v1/ssh": true, "POST /api/v1/ssh/logins": true, "GET /api/v1/ssh/logins/{id}": true, // see TestSSHLogin
+}
 
 func TestNoRouteGivesAnothersThings(t *testing.T) {
 	servers := &fakeServers{}
 	hers := job("j-alice", "alice")
 	hers.Scan = "scan-alice"
-	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) { cfg.Hubs[0].Servers, cfg.Pool = servers, fakePool{} })
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
+		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = servers, fakePool{}, authority(t)
+		add(t, cfg.SSH, "alice", alicesKey)
+	})
 	seen := map[string]bool{}
 	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		if outside[method+" "+route] {

@@ -42,7 +42,7 @@ func moment(t time.Time) *time.Time {
 func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 	out := hubapi.Session{
 		Workload: s.wire(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Environment: w.Spec.Environment, Prefix: w.Spec.Prefix,
-		Active: moment(w.Active), Visited: moment(w.Visited), KeepUntil: moment(w.KeepUntil),
+		SSH: s.sshLine(w), Active: moment(w.Active), Visited: moment(w.Visited), KeepUntil: moment(w.KeepUntil),
 	}
 	if p := s.cfg.Engine.Prospect(w); !p.At.IsZero() {
 		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String()}

@@ -174,7 +174,7 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/memsize", "internal/metrics", "internal/secret", "internal/webui",
+				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},
@@ -211,7 +211,7 @@ func rules() map[string]rule {
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
-				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/store", "internal/tunnel", "internal/worker",
+				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/store", "internal/tunnel", "internal/worker",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},

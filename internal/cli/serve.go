@@ -20,6 +20,7 @@ import (
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
+	"slipway/internal/sshauth"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
@@ -75,6 +76,7 @@ type service struct {
 	places   places
 	gpus     gpuParts
 	hubs     []hubPart
+	sshKeys  *sshauth.Authority // nil: the site has no ssh
 	server   *server.Server
 	bases    sync.Map           // what was made of plain images: digests of environments by ids of images
 	end      context.CancelFunc // ends everything that was made for this run
@@ -101,7 +103,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeServer,
+		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -227,11 +229,11 @@ func (s *service) makeServer(context.Context) error {
 	}
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
-		Dial:         agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
+		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(),
 		GPUs:        s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool:   poolGPUs(s.pool, s.inventory()),
+		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports,

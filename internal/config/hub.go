@@ -22,6 +22,7 @@ const SiteRealm = "site"
 type Hub struct {
 	Name             string   `yaml:"name"`
 	APIURL           string   `yaml:"api_url"`
+	URL              string   `yaml:"url"`
 	CAFile           string   `yaml:"ca_file"`
 	Listen           string   `yaml:"listen"`
 	Service          string   `yaml:"service"`
@@ -166,6 +167,9 @@ func (c Config) checkHubs(p *problems) {
 func (h Hub) check(at string, p *problems) {
 	if u, ok := webURL(h.APIURL); !ok || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
 		p.add(at+"api_url", withoutPassword(h.APIURL), "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
+	}
+	if u, ok := webURL(h.URL); h.URL != "" && (!ok || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "") {
+		p.add(at+"url", withoutPassword(h.URL), "scheme and host of the Hub as users reach it, such as https://hub.example.org, or nothing")
 	}
 	if h.Service == "" {
 		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")

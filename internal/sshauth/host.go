@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,6 +78,9 @@ func (a *Authority) Port() int { return a.cfg.Port }
 
 // Life is how long certificates are good.
 func (a *Authority) Life() time.Duration { return a.cfg.Certificate }
+
+// Pages are where users confirm logins.
+func (a *Authority) Pages() []Page { return slices.Clone(a.cfg.Pages) }
 
 // HostAuthority is the key that signs the host keys, as an authorized_keys file has it.
 func (a *Authority) HostAuthority() string { return plain(a.files.host.PublicKey()) }

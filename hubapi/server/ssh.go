@@ -1,0 +1,180 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/sshauth"
+	"slipway/spawner"
+)
+
+// openSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's yet.
+func (s *Server) openSSH(r chi.Router) {
+	r.Get(hubapi.Base+"/ssh", serve(s, 200, s.sshService))
+	r.Post(hubapi.Base+"/ssh/logins", serve(s, 200, s.beginSSHLogin))
+	r.Get(hubapi.Base+"/ssh/logins/{id}", s.plain(s.pollSSHLogin))
+}
+
+// sshRoutes are the routes below /ssh for users.
+func (s *Server) sshRoutes(r chi.Router) {
+	r.Get("/", serve(s, 200, s.sshService))
+	r.Get("/keys", serve(s, 200, s.listSSHKeys))
+	r.Post("/keys", serve(s, 200, audited(s, s.addSSHKey, auditKeyAdded)))
+	r.Delete("/keys/{fingerprint}", serve(s, 204, audited(s, s.removeSSHKey, auditKeyRemoved)))
+	r.Get("/certificates", serve(s, 200, s.listSSHCertificates))
+	r.Post("/certificates", serve(s, 200, audited(s, s.issueSSHCertificate, auditIssued)))
+	r.Delete("/certificates/{serial}", serve(s, 204, audited(s, s.revokeSSHCertificate, auditRevoked)))
+}
+
+func noSSH() error {
+	return errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
+}
+
+// sshOwner gives the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
+// though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
+func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
+	switch {
+	case s.cfg.SSH == nil:
+		return sshauth.Owner{}, noSSH()
+	case c.Workload != "":
+		return sshauth.Owner{}, errs.New(errs.Forbidden, "what lets in by ssh is not seen or changed out of a session or job, in which others' code may run").
+			With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
+	case c.Spawner || c.System || c.User == "":
+		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(tokenRemedy)
+	}
+	return sshauth.Owner{Hub: c.Hub, User: string(c.User)}, nil
+}
+
+// sshLine is what the owner of a session types to reach it.
+func (s *Server) sshLine(w spawner.Workload) string {
+	if s.cfg.SSH == nil || w.Kind == spawner.Job {
+		return ""
+	}
+	return s.cfg.SSH.Line(string(w.Owner), w.Name)
+}
+
+func (s *Server) sshService(r *http.Request, _ none) (hubapi.SSHService, error) {
+	a := s.cfg.SSH
+	if a == nil {
+		return hubapi.SSHService{KnownHosts: []string{}, Fingerprints: []string{}, Pages: []hubapi.SSHPage{}}, nil
+	}
+	out := hubapi.SSHService{
+		On: true, Host: a.Host(), Port: a.Port(), KnownHosts: a.KnownHosts(), Authority: a.HostAuthority(), Fingerprints: a.Fingerprints(),
+		Pages: []hubapi.SSHPage{},
+	}
+	for _, p := range s.loginPages(r) {
+		out.Pages = append(out.Pages, hubapi.SSHPage{Hub: p.Hub, URL: p.URL})
+	}
+	return out, nil
+}
+
+func (s *Server) listSSHKeys(r *http.Request, _ none) (hubapi.SSHKeys, error) {
+	list := hubapi.SSHKeys{Keys: []hubapi.SSHKey{}}
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return list, err
+	}
+	for _, k := range s.cfg.SSH.Keys(owner) {
+		list.Keys = append(list.Keys, wireKey(k))
+	}
+	return list, nil
+}
+
+func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return hubapi.SSHKey{}, err
+	}
+	k, err := s.cfg.SSH.AddKey(r.Context(), owner, in.Key, in.Comment)
+	return wireKey(k), err
+}
+
+func (s *Server) removeSSHKey(r *http.Request, _ none) (none, error) {
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return none{}, err
+	}
+	fingerprint, err := param(r, "fingerprint")
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint)
+}
+
+func (s *Server) listSSHCertificates(r *http.Request, _ none) (hubapi.SSHCertificates, error) {
+	list := hubapi.SSHCertificates{Certificates: []hubapi.SSHCertificate{}}
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return list, err
+	}
+	for _, c := range s.cfg.SSH.Certificates(owner) {
+		c.Text = ""
+		list.Certificates = append(list.Certificates, wireCertificate(c))
+	}
+	return list, nil
+}
+
+func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return hubapi.SSHCertificate{}, err
+	}
+	c, err := s.cfg.SSH.Issue(r.Context(), owner, sshauth.Request{Key: in.Key, Session: in.Session})
+	return wireCertificate(c), err
+}
+
+func (s *Server) revokeSSHCertificate(r *http.Request, _ none) (none, error) {
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err != nil {
+		return none{}, err
+	}
+	serial, err := serialOf(chi.URLParam(r, "serial"))
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
+}
+
+func serialOf(text string) (uint64, error) {
+	serial, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, errs.Bad("serial", text, "the serial of a certificate, as the list of yours has it")
+	}
+	return serial, nil
+}
+
+func wireKey(k sshauth.Key) hubapi.SSHKey {
+	return hubapi.SSHKey{
+		Fingerprint: k.Fingerprint, Type: k.Type, Comment: k.Comment, Key: k.Public, Added: k.Added.UTC(), Used: moment(k.Used), From: k.From,
+	}
+}
+
+func wireCertificate(c sshauth.Certificate) hubapi.SSHCertificate {
+	return hubapi.SSHCertificate{
+		Serial: c.Serial, Certificate: c.Text, Fingerprint: c.Fingerprint, Session: c.Session, Computer: c.Computer,
+		Issued: c.Issued.UTC(), Expires: c.Expires.UTC(),
+	}
+}
+
+func auditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (string, []any) {
+	return "an ssh key is added", []any{"key", out.Fingerprint, "type", out.Type, "comment", out.Comment}
+}
+
+func auditKeyRemoved(r *http.Request, _, _ none) (string, []any) {
+	fingerprint, _ := param(r, "fingerprint")
+	return "an ssh key is removed", []any{"key", fingerprint}
+}
+
+func auditIssued(_ *http.Request, _ hubapi.SSHCertificateRequest, out hubapi.SSHCertificate) (string, []any) {
+	return issuedWords, []any{"serial", out.Serial, "key", out.Fingerprint, "session", out.Session, "expires", out.Expires}
+}
+
+const issuedWords = "an ssh certificate is issued"
+
+func auditRevoked(r *http.Request, _, _ none) (string, []any) {
+	return "an ssh certificate is revoked", []any{"serial", chi.URLParam(r, "serial")}
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/sshauth"
+	"slipway/spawner"
+)
+
+// loginPages are those of the hubs that a request may be of.
+func (s *Server) loginPages(r *http.Request) []sshauth.Page {
+	hubs := s.hubsOf(r.Context())
+	return slices.DeleteFunc(s.cfg.SSH.Pages(), func(p sshauth.Page) bool {
+		return !slices.ContainsFunc(hubs, func(h Hub) bool { return h.Name == p.Hub })
+	})
+}
+
+// beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of one must not be
+// confirmed at another, where the same name may be somebody else's.
+func (s *Server) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.SSHLogin, error) {
+	if s.cfg.SSH == nil {
+		return hubapi.SSHLogin{}, noSSH()
+	}
+	page, err := chosenPage(s.loginPages(r), in.Hub)
+	if err != nil {
+		return hubapi.SSHLogin{}, err
+	}
+	if strings.TrimSpace(in.Key) == "" {
+		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
+	}
+	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: addressOf(r)})
+	if err != nil {
+		return hubapi.SSHLogin{}, err
+	}
+	return hubapi.SSHLogin{ID: l.ID, Code: l.Code, URL: page.URL, Interval: int(l.Interval.Seconds()), Expires: l.Expires.UTC()}, nil
+}
+
+// chosenPage finds the page of a hub; where none is named, the only one.
+func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
+	var names []string
+	for _, p := range pages {
+		if p.Hub == hub || hub == "" && len(pages) == 1 {
+			return p, nil
+		}
+		names = append(names, p.Hub)
+	}
+	if len(names) == 0 {
+		return sshauth.Page{}, errs.New(errs.Missing, "no hub of this service has pages on which a login could be confirmed").
+			With("add a public key with `slipway ssh-key add` instead; an administrator sets hubs.token_file for pages")
+	}
+	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
+}
+
+// addressOf is where a request comes from, as far as this host knows.
+func addressOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap()
+}
+
+// pollSSHLogin tells what has become of a login: 202 while it waits.
+func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.SSH == nil {
+		return noSSH()
+	}
+	id, err := param(r, "id")
+	if err != nil {
+		return err
+	}
+	state, err := s.cfg.SSH.Poll(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if state.Pending {
+		writeJSON(w, http.StatusAccepted, hubapi.SSHLoginState{Pending: true, Targets: []string{}})
+		return nil
+	}
+	c, owner := state.Certificate, state.Pass.Owner
+	caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
+	s.audit(r.WithContext(withCaller(r.Context(), caller)), issuedWords,
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", addressOf(r))
+	wired := wireCertificate(c)
+	writeJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
+	return nil
+}
+
+// sshTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
+func (s *Server) sshTargets(r *http.Request, c spawner.Caller) []string {
+	targets := []string{}
+	for _, p := range s.cfg.Catalogue.Profiles {
+		targets = append(targets, p.Name)
+	}
+	all, err := s.cfg.Engine.List(r.Context(), c)
+	if err != nil {
+		return targets
+	}
+	for _, w := range all {
+		if w.Owner == c.User && w.Kind != spawner.Job && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
+			targets = append(targets, w.Name)
+		}
+	}
+	return targets
+}

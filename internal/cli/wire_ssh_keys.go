@@ -1,0 +1,36 @@
+//go:build linux
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"slipway/internal/config"
+	"slipway/internal/sshauth"
+)
+
+// makeSSHKeys opens what knows who may come in by ssh. There is none where the site has no ssh.
+func (s *service) makeSSHKeys(ctx context.Context) (err error) {
+	if !s.cfg.SSH.On() {
+		return nil
+	}
+	s.sshKeys, err = sshauth.New(ctx, sshauth.Config{
+		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(), Certificate: time.Duration(s.cfg.SSH.Certificate),
+		Pages: loginPages(s.cfg), Logger: s.log,
+	})
+	return err
+}
+
+// loginPages are where users of the hubs confirm logins.
+func loginPages(cfg config.Config) (pages []sshauth.Page) {
+	for _, h := range cfg.Hubs {
+		if prefix := h.PagesPrefix(); prefix != "" {
+			at := strings.TrimRight(cmp.Or(h.URL, "https://"+cfg.SSH.Host), "/")
+			pages = append(pages, sshauth.Page{Hub: h.Name, URL: at + prefix + "ssh/login"})
+		}
+	}
+	return pages
+}

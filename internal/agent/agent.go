@@ -38,6 +38,7 @@ type Config struct {
 	WorkDir    string
 	LogFile    string
 	OverlayDir string
+	CodeDir    string
 	UplinkFile string   // there on another host than the service's
 	AppFile    string   // there for a job on another host: what to start without being told
 	LastDir    string   // where an agent on another host leaves what is to be known of its end
@@ -53,7 +54,7 @@ func (c *Config) complete() {
 		value string
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
-		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
 		if *f.field == "" {
@@ -91,13 +92,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
-	a.app = newSupervisor(a)
+	a.app, a.code = newSupervisor(a), newCode(a)
 	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
+	a.lookout.editors = a.code.editors
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
+		tunnel.DoorCode:    a.code.doors.put,
 		tunnel.DoorSSH:     a.toSSH,
 	}})
 	return a.run(ctx)
@@ -110,6 +113,7 @@ type agent struct {
 	doors  *streams // of the control door
 	uplink *tunnel.Uplink
 	app    *supervisor
+	code   *code
 	ssh    *sshd.Server
 	reaper *reaper
 	afar   *afar
@@ -132,6 +136,8 @@ func (a *agent) run(outer context.Context) error {
 	a.work.Go(func() { _ = a.uplink.Run(ctx) })
 	a.work.Go(func() { a.relay(ctx, a.api, tunnel.DoorAPI) })
 	a.work.Go(func() { _ = server.Serve(a.doors) })
+	a.work.Go(func() { a.code.serve(ctx) })
+	a.work.Go(func() { a.code.retire(ctx) })
 	a.work.Go(func() { a.endAlone(ctx) })
 
 	err := a.launchAlone()
@@ -144,6 +150,7 @@ func (a *agent) run(outer context.Context) error {
 	a.ssh.Hangup()
 	code := a.app.end()
 	close(a.finished)
+	a.code.end()
 	brief, stop := context.WithTimeout(ctx, closeTime)
 	defer stop()
 	if err := server.Shutdown(brief); err != nil {

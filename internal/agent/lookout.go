@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/gate"
 )
 
 const (
@@ -22,6 +23,8 @@ type lookout struct {
 	ssh func() (channels int, last time.Time)
 	cpu func() float64
 	log *slog.Logger
+
+	editors func() (t gate.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
 
 	turn   chan struct{} // holds one thing while somebody asks, who alone may touch the fields below
 	latest control.Activity
@@ -61,11 +64,23 @@ func (l *lookout) look(ctx context.Context) {
 		channels, last := l.ssh()
 		l.latest.SSH = channels
 		l.note(last, time.Now())
+		l.lookAtEditors()
 		if !l.acted.IsZero() {
 			l.latest.Quiet = max(time.Since(l.acted), 0).Seconds()
 		}
 		l.at = time.Now()
 	}
+}
+
+// lookAtEditors counts windows of VS Code. Each has two connections.
+func (l *lookout) lookAtEditors() {
+	if l.editors == nil {
+		return
+	}
+	t, asked := l.editors()
+	l.latest.Editors = (t.Open + 1) / 2
+	l.latest.Asked = l.latest.Asked || asked
+	l.note(t.Acted, time.Now())
 }
 
 func (l *lookout) ask(ctx context.Context, j *jupyter) {

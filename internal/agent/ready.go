@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"time"
 
@@ -21,28 +22,36 @@ func (s *supervisor) becomeReady(app control.App) {
 		s.setLocked(ready)
 		return
 	}
-	url := "http://" + loopback(s.port) + app.Ready
+	url, transport := "http://"+loopback(s.port)+app.Ready, &http.Transport{DisableKeepAlives: true}
+	if app.Code {
+		url, transport = codeReady, unixTransport(s.agent.code.socket())
+	}
 	s.agent.work.Go(func() {
-		if s.answers(url) {
+		if answers(s.agent.ctx, s.over, url, transport) {
 			s.set(ready)
 		}
 	})
 }
 
-// answers asks until the app answers with a status below 500. It gives up when the app has exited.
-func (s *supervisor) answers(url string) bool {
-	ctx, cancel := context.WithCancel(s.agent.ctx)
-	defer cancel()
+// unixTransport asks a server at a unix socket.
+func unixTransport(path string) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}}
+}
+
+// answers asks until an app answers with a status below 500. It gives up when the app is over.
+func answers(ctx context.Context, over <-chan struct{}, url string, transport *http.Transport) bool {
 	every := time.NewTicker(control.ReadyEvery)
 	defer every.Stop()
-	transport := &http.Transport{DisableKeepAlives: true}
 	for {
 		if probe(ctx, transport, url) {
 			return true
 		}
 		select {
 		case <-every.C:
-		case <-s.over:
+		case <-over:
 			return false
 		case <-ctx.Done():
 			return false

@@ -37,8 +37,12 @@ func (a *agent) toService(ctx context.Context, c net.Conn, door tunnel.Door) {
 	pump(ctx, c, s)
 }
 
-// toApp carries a stream of the service's to the app's port.
+// toApp carries a stream of the service's to the app's port, or to the gate before it.
 func (a *agent) toApp(ctx context.Context, s net.Conn) {
+	if a.code.isApp() {
+		a.code.doors.put(ctx, s)
+		return
+	}
 	port := a.app.listening()
 	if port == 0 {
 		_ = s.Close()

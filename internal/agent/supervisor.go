@@ -181,6 +181,13 @@ func (s *supervisor) start(app control.App) (int, string) {
 	if err != nil {
 		return fail(err)
 	}
+	if app.HTTP {
+		argv, err := a.code.prepare(app, env)
+		if err != nil {
+			return fail(err)
+		}
+		app.Argv = argv
+	}
 	if app.HTTP && app.Jupyter {
 		s.jupyter = newJupyter(env, loopback(s.port))
 	}

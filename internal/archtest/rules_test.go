@@ -83,7 +83,7 @@ func rules() map[string]rule {
 		},
 		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/sshd", "internal/errs", "internal/secret", "internal/tunnel"},
+			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {

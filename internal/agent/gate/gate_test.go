@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -399,18 +400,25 @@ func TestWebsocket(t *testing.T) {
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(res, err)
 	}
-	echo := func(n int) {
+	echo := func(size int) {
 		t.Helper()
-		fmt.Fprint(c, strings.Repeat("x", n))
-		if _, err := io.ReadFull(r, make([]byte, n)); err != nil {
+		b := frame(2, size)
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(b))
+		if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, b) {
 			t.Fatal(err)
 		}
 	}
-	echo(idleBytes)
+	for range 500 {
+		echo(7)
+	}
+	echo(greeting) // as after a break
 	if now := s.gate.Traffic(); now.Open != 1 || !now.Acted.IsZero() {
 		t.Errorf("an idle page: %+v", now)
 	}
-	echo(1)
+	echo(idleBytes + 1)
 	if now := s.gate.Traffic(); now.Open != 1 || now.Acted.IsZero() {
 		t.Errorf("somebody works: %+v", now)
 	}

@@ -180,6 +180,10 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
+		"internal/sshgate": {
+			own:     []string{"hubapi", "internal/errs", "internal/metrics", "internal/sshauth", "internal/sshlink", "spawner"},
+			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
+		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
@@ -211,10 +215,10 @@ func rules() map[string]rule {
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
-				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/store", "internal/tunnel", "internal/worker",
+				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/worker",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
-			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync", "golang.org/x/sys"},
+			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
 				"images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/coder/websocket",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",

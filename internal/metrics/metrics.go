@@ -23,6 +23,7 @@ type Config struct {
 	// Stores and Exports are the places of environments beside the library; both, or neither.
 	Stores  func() []Store
 	Exports func() []Export
+	SSH     func() SSH // nil: there is no gateway
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -56,6 +57,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.Stores != nil {
 		m.registry.MustRegister(newPlaces(cfg.Stores, cfg.Exports))
+	}
+	if cfg.SSH != nil {
+		m.registry.MustRegister(newGateway(cfg.SSH))
 	}
 	return m
 }

@@ -1,0 +1,186 @@
+package sshgate
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// What those may take who have not proved yet who they are.
+const (
+	mostUnproved  = 512 // connections in all
+	mostOfAddress = 32  // of one address
+	mostBrowsing  = 8   // of one address that wait for a browser
+	settleTime    = 5 * time.Second
+	loginTime     = 2 * time.Minute // for all of a login but the browser's part
+
+	mostFailures = 30 // failed logins of one address in failureTime: then it is refused for refuseTime
+	failureTime  = 10 * time.Minute
+	refuseTime   = 10 * time.Minute
+	mostRemember = 1 << 16 // addresses with failures
+)
+
+// entrance bounds the connections that have not logged in. Who has is not counted, so that no crowd of others gets in her way.
+type entrance struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	guests   map[netip.Prefix][]*guest // oldest first
+	all      int
+	failures map[netip.Prefix]*failure
+}
+
+// guest is a connection that has not logged in.
+type guest struct {
+	from    netip.Prefix
+	since   time.Time
+	close   func()
+	inside  bool
+	browses bool
+}
+
+// failure is what an address has failed at.
+type failure struct {
+	since   time.Time
+	count   int
+	refused time.Time // until when
+}
+
+func newEntrance(log *slog.Logger) *entrance {
+	return &entrance{log: log, guests: map[netip.Prefix][]*guest{}, failures: map[netip.Prefix]*failure{}}
+}
+
+// sourceOf gives what stands for one source of connections: an IPv6 network gives its hosts as many addresses as they like.
+func sourceOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+// enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has taken longer than any
+// login does goes; where there are too many in all, the oldest of the address that has the most.
+func (e *entrance) enter(from netip.Addr, closing func()) (*guest, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now, source := time.Now(), sourceOf(from)
+	if f := e.failures[source]; f != nil && now.Before(f.refused) {
+		return nil, false
+	}
+	if len(e.guests[source]) >= mostOfAddress && !e.dismiss(source, now.Add(-settleTime)) {
+		return nil, false
+	}
+	if e.all >= mostUnproved && !e.dismiss(e.crowdLocked(), now) {
+		return nil, false
+	}
+	g := &guest{from: source, since: now, close: closing, inside: true}
+	e.guests[source] = append(e.guests[source], g)
+	e.all++
+	return g, true
+}
+
+// dismiss closes the oldest connection of a source that came before a time. Who waits for a browser is let wait while there are others.
+func (e *entrance) dismiss(source netip.Prefix, before time.Time) bool {
+	for _, patient := range []bool{false, true} {
+		for _, g := range e.guests[source] {
+			if g.browses == patient && !g.since.After(before) {
+				e.removeLocked(g)
+				g.close()
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// crowdLocked finds the source with the most connections, of several the one whose first is the oldest.
+func (e *entrance) crowdLocked() (most netip.Prefix) {
+	for source, list := range e.guests {
+		now := e.guests[most]
+		if len(list) > len(now) || len(list) == len(now) && list[0].since.Before(now[0].since) {
+			most = source
+		}
+	}
+	return most
+}
+
+// leave says that a connection is not one of these any more: it has logged in, or is gone.
+func (e *entrance) leave(g *guest) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.removeLocked(g)
+}
+
+func (e *entrance) removeLocked(g *guest) {
+	if !g.inside {
+		return
+	}
+	g.inside = false
+	e.all--
+	list := e.guests[g.from]
+	for i, other := range list {
+		if other == g {
+			list = append(list[:i:i], list[i+1:]...)
+			break
+		}
+	}
+	if e.guests[g.from] = list; len(list) == 0 {
+		delete(e.guests, g.from)
+	}
+}
+
+// browse says that a connection waits for a browser, if not too many of its address do.
+func (e *entrance) browse(g *guest) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, other := range e.guests[g.from] {
+		if other.browses {
+			n++
+		}
+	}
+	if n >= mostBrowsing || !g.inside {
+		return false
+	}
+	g.browses = true
+	return true
+}
+
+// failed counts a failed login.
+func (e *entrance) failed(g *guest) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	f := e.failures[g.from]
+	if f == nil || now.Sub(f.since) > failureTime {
+		e.forgetLocked(now)
+		f = &failure{since: now}
+		e.failures[g.from] = f
+	}
+	if f.count++; f.count == mostFailures {
+		f.refused = now.Add(refuseTime)
+		e.log.Warn("ssh refused: too many failed logins from one address", "address", g.from.String(), "failures", f.count, "for", refuseTime)
+	}
+}
+
+// forgetLocked drops what is over, where there is much; and where that is not enough, some of the rest.
+func (e *entrance) forgetLocked(now time.Time) {
+	if len(e.failures) < mostRemember {
+		return
+	}
+	for source, f := range e.failures {
+		if now.Sub(f.since) > failureTime && now.After(f.refused) {
+			delete(e.failures, source)
+		}
+	}
+	for source := range e.failures {
+		if len(e.failures) < mostRemember {
+			return
+		}
+		delete(e.failures, source)
+	}
+}

@@ -1,0 +1,58 @@
+package sshgate
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func TestDestination(t *testing.T) {
+	for _, tt := range []struct {
+		kind  string
+		extra []byte
+		to    string
+		host  string
+		bad   bool
+	}{
+		{kindTCP, ssh.Marshal(&directTCP{"127.0.0.1", 8888, "::1", 1}), "127.0.0.1:8888", "127.0.0.1", false},
+		{kindTCP, ssh.Marshal(&directTCP{"fe80::1", 80, "", 0}), "[fe80::1]:80", "fe80::1", false},
+		{kindTCP, ssh.Marshal(&directTCP{"h", 70000, "", 0}), "", "", true},
+		{kindTCP, []byte{0, 0, 0, 9, 'x'}, "", "", true},
+		{kindTCP, nil, "", "", true},
+		{kindUnix, ssh.Marshal(&struct {
+			P, R string
+			N    uint32
+		}{"/tmp/s", "", 0}), "/tmp/s", "", false},
+		{kindUnix, []byte("x"), "", "", true},
+		{kindSession, []byte("whatever"), "", "", false},
+		{"new@example.org", []byte("whatever"), "", "", false},
+	} {
+		to, host, err := destination(tt.kind, tt.extra)
+		if to != tt.to || host != tt.host || (err != nil) != tt.bad {
+			t.Errorf("%s %q: %q, %q, %v", tt.kind, tt.extra, to, host, err)
+		}
+	}
+}
+
+func FuzzDestination(f *testing.F) {
+	f.Add(kindTCP, ssh.Marshal(&directTCP{"127.0.0.1", 8888, "::1", 1}))
+	f.Add(kindUnix, []byte("\x00\x00\x00\x01x\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, kind string, extra []byte) {
+		if to, _, err := destination(kind, extra); len(to) > 400 || err != nil && to != "" {
+			t.Errorf("%q: %q, %v", extra, to, err)
+		}
+	})
+}
+
+func TestDenied(t *testing.T) {
+	deny := []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
+	for host, want := range map[string]bool{
+		"169.254.169.254": true, "::ffff:169.254.169.254": true, "::ffff:a9fe:a9fe": true, "fe80::1%eth0": true, "[fe80::1]": true, "FE80::1": true,
+		"169.255.0.1": false, "127.0.0.1": false, "localhost": false, "metadata.google.internal": false, "": false,
+	} {
+		if _, is := denied(host, deny); is != want {
+			t.Errorf("%s: %v", host, is)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package sshgate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/errs"
+)
+
+// login is one connection on its way in. x/crypto calls its callbacks one after the other.
+type login struct {
+	g     *Gate
+	ctx   context.Context
+	wire  *wire
+	from  netip.Addr
+	guest *guest
+	tried int // keys and methods that were refused
+
+	pass   *Pass // once admitted: the owner's place is taken
+	target string
+}
+
+// passKey is where a pass lies in x/crypto's permissions.
+type passKey struct{}
+
+var errRefused = errors.New("not one that is let in")
+
+// login proves who comes. Nil: nobody who is let in; the connection is closed.
+func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
+	l := &login{g: g, ctx: ctx, wire: w, from: from, guest: guest}
+	cfg := g.base
+	cfg.PublicKeyCallback, cfg.VerifiedPublicKeyCallback = l.offered, l.proved
+	if g.cfg.Browser {
+		cfg.KeyboardInteractiveCallback = l.browse
+	}
+	_ = w.SetDeadline(time.Now().Add(loginTime))
+	c, chans, reqs, err := ssh.NewServerConn(w, &cfg)
+	if err != nil || l.pass == nil {
+		l.failed(err)
+		return nil, nil, nil
+	}
+	_ = w.SetDeadline(time.Time{})
+	g.count("ok")
+	g.cfg.Gatekeeper.Used(*l.pass, from)
+	return newVisitor(ctx, g, w, c, *l.pass, l.target), chans, reqs
+}
+
+// failed gives back what an unfinished login has taken, and counts it.
+func (l *login) failed(err error) {
+	if l.pass != nil {
+		l.g.release(l.pass.Owner)
+	}
+	if l.tried == 0 {
+		l.g.count("gone")
+		l.g.log.Debug("ssh gone before a login", "address", l.from.String(), "err", err)
+		return
+	}
+	l.g.count("refused")
+	l.g.door.failed(l.guest)
+	l.g.log.Info("ssh refused", "reason", "no key or certificate that is known", "address", l.from.String(), "tried", l.tried)
+}
+
+// offered says whether a key would do. Nothing tells an unknown user from an unknown key.
+func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+	pass, err := l.g.cfg.Gatekeeper.Check(meta.User(), key)
+	if err != nil {
+		l.tried++
+		return nil, errRefused
+	}
+	return &ssh.Permissions{ExtraData: map[any]any{passKey{}: pass}}, nil
+}
+
+// proved admits who holds the key.
+func (l *login) proved(meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permissions, _ string) (*ssh.Permissions, error) {
+	pass, ok := p.ExtraData[passKey{}].(Pass)
+	if !ok {
+		return nil, errRefused
+	}
+	return p, l.admit(meta.User(), pass)
+}
+
+// browse has a user log in by her browser. The words are shown without a question, so that she has nothing to type when she comes back.
+func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+	l.tried++
+	if !l.g.door.browse(l.guest) {
+		return nil, errRefused
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	prompt, err := l.g.cfg.Gatekeeper.Browser(ctx, meta.User(), l.from)
+	if err != nil {
+		return nil, errRefused
+	}
+	_ = l.wire.SetDeadline(prompt.Until.Add(loginTime))
+	if _, err := challenge("", prompt.Words, nil, nil); err != nil {
+		return nil, err
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	l.g.work.Go(func() {
+		select {
+		case <-l.wire.gone:
+			cancel()
+		case <-stop:
+		}
+	})
+	pass, err := prompt.Await(ctx)
+	if err != nil {
+		return nil, errRefused
+	}
+	return nil, l.admit(meta.User(), pass)
+}
+
+// admit lets in who has proved herself, if she may come now and from here. She is told why not.
+func (l *login) admit(name string, pass Pass) error {
+	target, ok := targetOf(name, pass.Owner.User)
+	if !ok {
+		l.tried++
+		return errRefused
+	}
+	outcome, why := l.g.objection(l.ctx, pass.Owner, l.from)
+	if why == nil && !l.g.take(pass.Owner) {
+		outcome, why = "at once", errs.New(errs.OverQuota, "you have %d connections open", l.g.cfg.AtOnce).With("close one first")
+	}
+	if why != nil {
+		l.g.count(outcome)
+		l.g.log.Info("ssh refused", "reason", outcome, "user", pass.Owner.User, "hub", pass.Owner.Hub, "key", pass.Key, "address", l.from.String())
+		return &ssh.BannerError{Err: why, Message: "slipway: " + why.Error() + "\r\n"}
+	}
+	l.pass, l.target = &pass, target
+	return nil
+}
+
+// askTime bounds a question to a Hub while somebody waits.
+const askTime = 10 * time.Second
+
+// objection says why a user is not let in from an address, in a word for the counts and to her; nil: she is.
+func (g *Gate) objection(ctx context.Context, o Owner, from netip.Addr) (outcome string, why error) {
+	if !trusted(g.cfg.Networks, func() []string { return g.cfg.Groups(o) }, from) {
+		return "network", errs.New(errs.Forbidden, "you may not come from %s", from).With("come from a network of your site or its VPN, or ask your administrator")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if !g.known.is(ctx, o) {
+		return "unknown user", errs.New(errs.Forbidden, "the Hub does not know you any more").With("ask your administrator")
+	}
+	return "", nil
+}
+
+// trusted says whether a user may come from an address. Her groups are asked for only where it matters.
+func trusted(networks []Network, groups func() []string, from netip.Addr) bool {
+	if len(networks) == 0 {
+		return true
+	}
+	var hers []string
+	for _, n := range networks {
+		if !slices.ContainsFunc(n.From, func(p netip.Prefix) bool { return p.Contains(from) }) {
+			continue
+		}
+		if slices.Contains(n.Groups, "*") {
+			return true
+		}
+		if hers == nil {
+			hers = groups()
+		}
+		if slices.ContainsFunc(n.Groups, func(name string) bool { return slices.Contains(hers, name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// take counts a connection of a user's, if she may have one more.
+func (g *Gate) take(o Owner) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[o] >= g.cfg.AtOnce {
+		return false
+	}
+	g.open[o]++
+	return true
+}
+
+// release gives it back.
+func (g *Gate) release(o Owner) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[o]--; g.open[o] <= 0 {
+		delete(g.open, o)
+	}
+}
+
+// newID names a connection. Nobody can guess it.
+func newID() string { return rand.Text() }

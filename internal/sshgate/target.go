@@ -1,0 +1,91 @@
+package sshgate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// targetOf takes a user's name off a login name: what stands behind it and a plus says where she wants to get to. A name may hold pluses
+// itself, so that only who has proved herself says where it ends.
+func targetOf(login, user string) (target string, ok bool) {
+	if user == "" {
+		return "", false
+	}
+	if login == user {
+		return "", true
+	}
+	return strings.CutPrefix(login, user+"+")
+}
+
+// place is where a login gets to: a session that is active, or a server that is to be started.
+type place struct {
+	join  *spawner.Workload
+	start hubapi.ServerRequest
+}
+
+// server names the place's server.
+func (p place) server() string {
+	if p.join != nil {
+		return p.join.Name
+	}
+	return p.start.Name
+}
+
+// choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is started with what it
+// had: so the Hub does where it is given no options. Names of servers go before those of profiles: they are her own.
+func choose(target string, all []spawner.Workload, profiles []string) (place, error) {
+	var active, stopped []spawner.Workload
+	for _, w := range all {
+		switch {
+		case w.Kind == spawner.Job || w.Want == spawner.WantGone || w.Phase == spawner.Removing:
+		case w.Phase.Active() && w.Want == spawner.WantRunning && w.Phase != spawner.Stopping:
+			active = append(active, w)
+		default:
+			stopped = append(stopped, w)
+		}
+	}
+	named := func(w spawner.Workload) bool { return w.Name == target }
+	if w := best(active, named); w != nil {
+		return place{join: w}, nil
+	}
+	if target == "" {
+		return place{}, nil
+	}
+	if w := best(active, func(w spawner.Workload) bool { return w.Spec.Profile == target }); w != nil {
+		return place{join: w}, nil
+	}
+	if slices.ContainsFunc(stopped, named) {
+		return place{start: hubapi.ServerRequest{Name: target}}, nil
+	}
+	if slices.Contains(profiles, target) {
+		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
+	}
+	return place{}, errs.New(errs.NotFound, "you have no session %.60q, and there is no profile of this name", target).
+		With(fmt.Sprintf("your sessions: %s; profiles: %s", names(append(active, stopped...)), cmp.Or(strings.Join(profiles, ", "), "none")))
+}
+
+// best finds the session that fits, a running one before others, and the latest of those.
+func best(sessions []spawner.Workload, fits func(spawner.Workload) bool) *spawner.Workload {
+	var found *spawner.Workload
+	for i, w := range sessions {
+		if fits(w) && (found == nil || w.Phase == spawner.Running || found.Phase != spawner.Running) {
+			found = &sessions[i]
+		}
+	}
+	return found
+}
+
+// names lists sessions to their user.
+func names(sessions []spawner.Workload) string {
+	var out []string
+	for _, w := range sessions {
+		out = append(out, fmt.Sprintf("%s (%s)", cmp.Or(w.Name, "the default one"), w.Phase))
+	}
+	return cmp.Or(strings.Join(out, ", "), "none")
+}

@@ -1,0 +1,107 @@
+package sshgate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/hubapi"
+	"slipway/spawner"
+)
+
+func TestTargetOf(t *testing.T) {
+	for _, tt := range []struct {
+		login, user, want string
+		ok                bool
+	}{
+		{"alice", "alice", "", true},
+		{"alice+gpu10", "alice", "gpu10", true},
+		{"alice+", "alice", "", true},
+		{"alice+a+b", "alice", "a+b", true},
+		{"alice+a+b", "alice+a", "b", true},
+		{"alice@cern.ch+gpu", "alice@cern.ch", "gpu", true},
+		{"a+b@cern.ch", "a+b@cern.ch", "", true},
+		{"a+b@cern.ch+x", "a+b@cern.ch", "x", true},
+		{"alice2", "alice", "", false},
+		{"alice2+gpu", "alice", "", false},
+		{"Alice", "alice", "", false},
+		{"bob", "alice", "", false},
+		{"bob+alice", "alice", "", false},
+		{"+gpu", "", "", false},
+		{"", "", "", false},
+	} {
+		got, ok := targetOf(tt.login, tt.user)
+		if ok != tt.ok || ok && got != tt.want {
+			t.Errorf("%s of %s: %q, %v", tt.login, tt.user, got, ok)
+		}
+	}
+}
+
+func FuzzTargetOf(f *testing.F) {
+	f.Add("alice+gpu", "alice")
+	f.Fuzz(func(t *testing.T, login, user string) {
+		target, ok := targetOf(login, user)
+		if ok && login != user && login != user+"+"+target {
+			t.Errorf("%q of %q: %q", login, user, target)
+		}
+	})
+}
+
+func session(id, name, profile string, phase spawner.Phase, want spawner.Want) spawner.Workload {
+	return spawner.Workload{
+		ID: spawner.ID(id), Kind: spawner.Lab, Owner: "alice", Hub: "main", Name: name, Phase: phase, Want: want, Spec: spawner.Spec{Profile: profile},
+	}
+}
+
+func TestChoose(t *testing.T) {
+	running := func(id, name, profile string) spawner.Workload {
+		return session(id, name, profile, spawner.Running, spawner.WantRunning)
+	}
+	stopped := func(id, name, profile string) spawner.Workload {
+		return session(id, name, profile, spawner.Stopped, spawner.WantStopped)
+	}
+	job := running("j-1", "gpu10", "")
+	job.Kind = spawner.Job
+	for name, tt := range map[string]struct {
+		target string
+		all    []spawner.Workload
+		join   spawner.ID
+		start  hubapi.ServerRequest
+		says   string
+	}{
+		"the default one":            {"", []spawner.Workload{running("s-1", "", "small"), running("s-2", "x", "small")}, "s-1", hubapi.ServerRequest{}, ""},
+		"is started":                 {"", []spawner.Workload{running("s-2", "x", "small")}, "", hubapi.ServerRequest{}, ""},
+		"is started again":           {"", []spawner.Workload{stopped("s-2", "", "small")}, "", hubapi.ServerRequest{}, ""},
+		"of a name":                  {"x", []spawner.Workload{running("s-1", "", "x"), running("s-2", "x", "small")}, "s-2", hubapi.ServerRequest{}, ""},
+		"of a profile":               {"gpu10", []spawner.Workload{running("s-1", "", "gpu10"), stopped("s-2", "gpu10", "gpu10")}, "s-1", hubapi.ServerRequest{}, ""},
+		"starts already":             {"gpu10", []spawner.Workload{session("s-1", "gpu10", "gpu10", spawner.Pending, spawner.WantRunning)}, "s-1", hubapi.ServerRequest{}, ""},
+		"the running one":            {"gpu10", []spawner.Workload{running("s-1", "a", "gpu10"), session("s-2", "b", "gpu10", spawner.Pending, spawner.WantRunning)}, "s-1", hubapi.ServerRequest{}, ""},
+		"the latest":                 {"gpu10", []spawner.Workload{running("s-1", "a", "gpu10"), running("s-2", "b", "gpu10")}, "s-2", hubapi.ServerRequest{}, ""},
+		"stopped, with what it had":  {"mine", []spawner.Workload{stopped("s-1", "mine", "small")}, "", hubapi.ServerRequest{Name: "mine"}, ""},
+		"is being stopped":           {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Running, spawner.WantStopped)}, "", hubapi.ServerRequest{Name: "mine"}, ""},
+		"the profile":                {"gpu10", []spawner.Workload{running("s-1", "", "small")}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
+		"a job is no session":        {"gpu10", []spawner.Workload{job}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
+		"one that goes is none":      {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Removing, spawner.WantGone)}, "", hubapi.ServerRequest{}, "your sessions: none; profiles: small, gpu10"},
+		"nothing of the name":        {"gpu", []spawner.Workload{running("s-1", "", "small"), stopped("s-2", "mine", "small")}, "", hubapi.ServerRequest{}, "your sessions: the default one (running), mine (stopped); profiles: small, gpu10"},
+		"what would fill the screen": {strings.Repeat("\x1b[2J", 40), nil, "", hubapi.ServerRequest{}, `"\x1b[2J`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := choose(tt.target, tt.all, []string{"small", "gpu10"})
+			if (err != nil) != (tt.says != "") || err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 500) {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.start, p.start); d != "" {
+				t.Error(d)
+			}
+			if got := spawner.ID(""); p.join != nil {
+				got = p.join.ID
+				if got != tt.join {
+					t.Errorf("joined %s", got)
+				}
+			} else if tt.join != "" {
+				t.Error("joined none")
+			}
+		})
+	}
+}

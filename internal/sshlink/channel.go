@@ -241,7 +241,12 @@ func (c *Channel) Send(ctx context.Context, kind string, want bool, payload []by
 	case ok := <-c.replies:
 		return ok, nil
 	case <-c.done:
-		return false, c.over()
+		select {
+		case ok := <-c.replies: // which came before the end
+			return ok, nil
+		default:
+			return false, c.over()
+		}
 	case <-ctx.Done():
 		c.Cut() // the answer would be taken for the next question's
 		return false, ctx.Err()

@@ -48,6 +48,11 @@ func (a *actor) Channel(ctx context.Context, p *Peer, i *Incoming) {
 		for r := range c.Requests() {
 			_ = r.Reply(r.Kind == "yes")
 		}
+	case "brief": // answers, and is over
+		for r := range c.Requests() {
+			_ = r.Reply(true)
+			return
+		}
 	case "cut":
 		_, _ = c.Write([]byte("half"))
 		c.Cut()
@@ -142,6 +147,17 @@ func TestEcho(t *testing.T) {
 	c.Close()
 	if user := <-a.left; user != "alice" {
 		t.Errorf("%q has left", user)
+	}
+}
+
+// An answer counts also where the channel has ended right behind it, as that of a command that does next to nothing.
+func TestBriefAnswer(t *testing.T) {
+	c, _, _ := connect(t)
+	for range 200 {
+		ch := open(t, c, "brief")
+		if ok, err := ch.Send(t.Context(), "exec", true, nil); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
 	}
 }
 

@@ -182,32 +182,34 @@ func forth(ctx context.Context, l *sshlink.Conn, n ssh.NewChannel) {
 	join(ctx, in, out, requests)
 }
 
-// join carries a channel. What the session says last goes before the end.
+// join carries a channel. What either side says last goes before its end.
 func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-chan *ssh.Request) {
-	var said, work sync.WaitGroup
+	var said, heard, work sync.WaitGroup
 	work.Go(func() {
 		for r := range requests {
 			ok, _ := in.Send(ctx, r.Type, r.WantReply, r.Payload)
 			_ = r.Reply(ok, nil)
 		}
+		heard.Wait()
 		_ = in.Close()
 	})
-	work.Go(func() {
+	heard.Go(func() {
 		if _, err := io.Copy(in, out); err == nil {
 			_ = in.CloseWrite()
 		}
 	})
 	said.Go(func() { _, _ = io.Copy(out, in) })
 	said.Go(func() { _, _ = io.Copy(out.Stderr(), in.Stderr()) })
-	said.Go(func() {
+	work.Go(func() {
+		said.Wait()
+		_ = out.CloseWrite()
+	})
+	work.Go(func() {
 		for r := range in.Requests() {
 			ok, _ := out.SendRequest(r.Kind, r.Want, r.Payload)
 			_ = r.Reply(ok)
 		}
-	})
-	work.Go(func() {
 		said.Wait()
-		_ = out.CloseWrite()
 		_ = out.Close()
 	})
 	work.Wait()

@@ -26,6 +26,7 @@ type Me struct {
 type Image struct {
 	Name   string `json:"name"`
 	Title  string `json:"title"`
+	Ref    string `json:"ref"`    // as sessions of it have it
 	Active int    `json:"active"` // sessions of it that there are now, of the caller's hub
 }
 
@@ -50,6 +51,9 @@ type Profile struct {
 	Waiting     int     `json:"waiting"`  // how many stand in line before a new one
 	Estimate    int64   `json:"estimate"` // seconds until a new one's turn; -1: nobody knows
 }
+
+// HeldAt is how Waiting begins for a workload that a batch system holds.
+const HeldAt = "Held at "
 
 // Workload is what sessions and jobs have in common.
 type Workload struct {

@@ -118,7 +118,7 @@ func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 		images := []hubapi.Image{}
 		for _, name := range p.Images {
 			if i, ok := s.cfg.Catalogue.Image(name); ok {
-				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Active: active[name]})
+				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Ref: i.Ref, Active: active[name]})
 			}
 		}
 		room := rooms[p.Name]

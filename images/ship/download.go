@@ -11,8 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"slipway/images/blob"
 	"slipway/images/oci"
@@ -56,19 +55,6 @@ func (p *place) fetch(ctx context.Context, d oci.Descriptor, dir string) (path s
 	return path, keep(file, path)
 }
 
-// lock opens a partial file that nobody else is working on.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, errs.New(errs.Conflict, "another pull is writing %s", filepath.Base(path)).With("wait for it")
-	}
-	return f, nil
-}
-
 // keep gives a complete file its name, durably.
 func keep(f *os.File, path string) error {
 	if err := f.Sync(); err != nil {
@@ -86,7 +72,7 @@ func keep(f *os.File, path string) error {
 
 // space tells a full disk from other errors.
 func space(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errs.New(errs.NoSpace, "%w", err)
 	}
 	return err

@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // block is one block on its way through the pipeline. Its buffer is used again and again.
@@ -65,7 +63,7 @@ func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipelin
 		}
 	}
 	var err error
-	if p.memory, err = unix.Mmap(-1, 0, count*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if p.memory, err = takeMemory(count * size); err != nil {
 		return nil, fmt.Errorf("%d bytes of memory: %w", count*size, err)
 	}
 	p.unused = p.memory
@@ -182,6 +180,6 @@ func (p *pipeline) close() {
 		close(p.work)
 		close(p.order)
 		p.wg.Wait()
-		_ = unix.Munmap(p.memory) // fails for what is no memory alone
+		freeMemory(p.memory)
 	})
 }

@@ -85,9 +85,9 @@ func newRoot(env Env) *cobra.Command {
 	})
 	root.AddCommand(
 		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), freezeCommand(env), submitCommand(env),
-		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env), versionCommand(env),
-		agentCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), mpsEncloseCommand(),
+		sshCommand(env), sshKeyCommand(env), versionCommand(env),
 	)
+	root.AddCommand(hostCommands(env)...)
 	return root
 }
 

@@ -41,8 +41,9 @@ func envsCommand(env Env) *cobra.Command {
 		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON), envVerifyCommand(env, &asJSON),
 		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
 		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON), envPullCommand(env, &asJSON),
-		envExportCommand(env, &asJSON), envCredentialCommand(env, &asJSON),
+		envExportCommand(env, &asJSON),
 	)
+	c.AddCommand(hostEnvCommands(env, &asJSON)...)
 	return c
 }
 

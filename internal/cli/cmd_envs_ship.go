@@ -168,3 +168,12 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err
 }
+
+// otherPlace reads a reference to a registry.
+func otherPlace(field, text string) (ship.Reference, error) {
+	ref, err := ship.ParseReference(strings.TrimPrefix(text, "oci://"))
+	if err != nil {
+		return ref, errs.Bad(field, text, "write host/repository:tag, such as registry.example.org/ana/analysis:v1")
+	}
+	return ref, nil
+}

@@ -38,7 +38,8 @@ func gpusCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&format, "format", "", "classad, cms or glue; with --pool classad")
 	c.Flags().BoolVar(&pool, "pool", false, "the GPUs of the HTCondor pool")
 	c.Flags().DurationVar(&history, "history", 0, "with --pool: also how many were free over the last time, such as 24h")
-	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env), gpusSimulateCommand(env), gpusSelftestCommand(env))
+	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env))
+	c.AddCommand(hostGPUCommands(env)...)
 	return c
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/spawner"
 )
 
 // jobsCommand is `slipway jobs`.
@@ -87,7 +86,7 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 
 // jobState is a job's state as people read it: one that is held, by its owner or by the batch system, does not merely wait or run.
 func jobState(j hubapi.Job) string {
-	if j.Held && j.State == hubapi.JobPending || !j.State.Ended() && strings.HasPrefix(j.Waiting, spawner.HeldAt) {
+	if j.Held && j.State == hubapi.JobPending || !j.State.Ended() && strings.HasPrefix(j.Waiting, hubapi.HeldAt) {
 		return "held"
 	}
 	return string(j.State)

@@ -14,11 +14,11 @@ import (
 func sessionsCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "sessions", Short: "List your sessions; start, show, stop or discard one", Args: nothingElse,
+		Use: "sessions", Short: "List your sessions; start, resume, show, stop or discard one", Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return runSessions(c.Context(), env, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
-	c.AddCommand(sessionStartCommand(env, &asJSON), &cobra.Command{
+	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), &cobra.Command{
 		Use: "show ID", Short: "Show one session; `self` is the one you are in", Args: exactly(1, "a session's ID"),
 		RunE: func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
 	}, &cobra.Command{

@@ -23,12 +23,14 @@ type stubService struct {
 	scans        stubScans
 	environments stubEnvironments
 	gpus         stubGPUs
+	ssh          stubSSH
 	ends         []func()
 }
 
 func newStubService(examples string) (*stubService, error) {
-	f := &stubService{}
+	f := &stubService{ssh: stubSSH{looks: map[string]int{}, asked: map[string]hubapi.SSHLoginRequest{}}}
 	for name, into := range map[string]any{
+		"ssh": &f.ssh.service, "ssh-key": &f.ssh.key, "profile": &f.ssh.profile,
 		"session": &f.session, "job": &f.job, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "pool": &f.gpus.pool, "environment": &f.environments.one,
 		"details": &f.environments.details, "diff": &f.environments.diff, "check": &f.environments.check, "usage": &f.environments.usage,
 	} {
@@ -81,6 +83,8 @@ func (f *stubService) byToken(w http.ResponseWriter, r *http.Request) {
 		f.routes("alice").ServeHTTP(w, r)
 	case "Bearer bob-token":
 		f.routes("bob").ServeHTTP(w, r)
+	case "":
+		f.ssh.public().ServeHTTP(w, r)
 	default:
 		refuse(w, 401, "unauthorized", "the token is not known", "get a new one from the Hub's token page")
 	}
@@ -133,6 +137,8 @@ func (f *stubService) routes(user string) http.Handler {
 	mine("POST "+api+"/jobs/{id}/cancel", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
 	mine("DELETE "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	f.scans.routes(mine)
+	f.ssh.routes(mine)
+	mux.Handle("GET "+api+"/ssh", f.ssh.public())
 	mine("POST "+api+"/jobs/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) { answer(w, f.scans.changed(r.PathValue("verb"))) })
 	mine("GET "+api+"/jobs/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.scans.why) })
 	mine("GET "+api+"/jobs/{id}/files", func(w http.ResponseWriter, _ *http.Request) {

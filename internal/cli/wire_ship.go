@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -69,15 +71,6 @@ func (s *shipper) client(host string, login hubapi.RegistryLogin) *ship.Client {
 	return ship.New(ship.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: ship.Static(host, ship.Credential{
 		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity), Token: secret.New(login.Token),
 	})})
-}
-
-// otherPlace reads a reference to a registry.
-func otherPlace(field, text string) (ship.Reference, error) {
-	ref, err := ship.ParseReference(strings.TrimPrefix(text, "oci://"))
-	if err != nil {
-		return ref, errs.Bad(field, text, "write host/repository:tag, such as registry.example.org/ana/analysis:v1")
-	}
-	return ref, nil
 }
 
 // Push sends an environment that the caller may use.

@@ -49,6 +49,19 @@ func (f *Files) join() (in Included, made bool, err error) {
 	return in, false, nil
 }
 
+// Included tells whether the user's configuration includes ours now.
+func (f *Files) Included() Included {
+	in := Included{Path: f.config()}
+	text, err := os.ReadFile(in.Path)
+	switch {
+	case err != nil:
+		in.Line, in.Why = f.include().line(), errs.Brief(err)
+	case !f.include().covered(text):
+		in.Line, in.Why = f.include().line(), "the line is not there, or too late"
+	}
+	return in
+}
+
 // part takes our lines out of the user's configuration; made says that the file came with them, and is to go with them.
 func (f *Files) part(made bool) error {
 	text, err := os.ReadFile(f.config())

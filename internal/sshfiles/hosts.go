@@ -18,25 +18,41 @@ const header = "# Written by `slipway ssh login`, anew each time: put what you w
 func (f *Files) Block(s Service) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# slipway: begin %s, %s\n", s.Name, s.Address)
-	f.entry(&b, s, s.Name, s.User)
-	for _, target := range s.Targets {
-		if Alias(target) {
-			f.entry(&b, s, s.Name+"-"+target, s.User+"+"+target)
-		}
-	}
+	s.entries(&b, [][2]string{
+		{"IdentityFile", option(f.Key(s.Name))}, {"CertificateFile", option(f.Certificate(s.Name))}, {"IdentitiesOnly", "yes"},
+		{"UserKnownHostsFile", option(f.KnownHosts(s.Name))},
+	})
 	fmt.Fprintf(&b, "# slipway: end %s\n", s.Name)
 	return b.String()
 }
 
-// entry writes one Host entry. A start may wait in line for long, so there is no end to the patience of a connect.
-func (f *Files) entry(b *strings.Builder, s Service, alias, user string) {
-	fmt.Fprintf(b, "Host %s\n", alias)
-	for _, o := range [][2]string{
-		{"HostName", s.Host}, {"Port", fmt.Sprint(s.Port)}, {"User", user}, {"IdentityFile", option(f.Key(s.Name))},
-		{"CertificateFile", option(f.Certificate(s.Name))}, {"IdentitiesOnly", "yes"}, {"UserKnownHostsFile", option(f.KnownHosts(s.Name))},
-		{"ServerAliveInterval", "10"}, {"ServerAliveCountMax", "3"}, {"ConnectTimeout", "0"},
-	} {
-		fmt.Fprintf(b, "  %s %s\n", o[0], o[1])
+// Plain gives the same for who writes ssh's configuration by herself, with a key that she has added: it names no files.
+func (s Service) Plain() (string, error) {
+	if err := s.check(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	s.entries(&b, nil)
+	return b.String(), nil
+}
+
+// entries writes a Host entry for the default session and for each target. A start may wait in line for long, so there is no end to the
+// patience of a connect.
+func (s Service) entries(b *strings.Builder, files [][2]string) {
+	entry := func(alias, user string) {
+		fmt.Fprintf(b, "Host %s\n", alias)
+		for _, o := range slices.Concat(
+			[][2]string{{"HostName", s.Host}, {"Port", fmt.Sprint(s.Port)}, {"User", user}}, files,
+			[][2]string{{"ServerAliveInterval", "10"}, {"ServerAliveCountMax", "3"}, {"ConnectTimeout", "0"}},
+		) {
+			fmt.Fprintf(b, "  %s %s\n", o[0], o[1])
+		}
+	}
+	entry(s.Name, s.User)
+	for _, target := range s.Targets {
+		if Alias(target) {
+			entry(s.Name+"-"+target, s.User+"+"+target)
+		}
 	}
 }
 

@@ -54,6 +54,10 @@ func (f *Files) Keep(s Service, c Credential) (Included, error) {
 	if err != nil {
 		return Included{}, err
 	}
+	certificate, err := c.checked()
+	if err != nil {
+		return Included{}, err
+	}
 	n, err := f.read()
 	if err != nil {
 		return Included{}, err
@@ -61,7 +65,7 @@ func (f *Files) Keep(s Service, c Credential) (Included, error) {
 	if n.Services, err = with(n.Services, s); err != nil {
 		return Included{}, err
 	}
-	in, err := f.write(&n, s, c, hosts)
+	in, err := f.write(&n, map[string][]byte{f.Key(s.Name): c.Key, f.Certificate(s.Name): certificate, f.KnownHosts(s.Name): hosts})
 	if err != nil {
 		return in, fmt.Errorf("write ssh's files: %w", err)
 	}
@@ -97,7 +101,7 @@ func with(list []Service, s Service) ([]Service, error) {
 }
 
 // write puts everything in place: notes first, so that what follows is found again, and the user's own file last.
-func (f *Files) write(n *notes, s Service, c Credential, hosts []byte) (Included, error) {
+func (f *Files) write(n *notes, own map[string][]byte) (Included, error) {
 	for _, dir := range []string{f.ssh(), f.own(), f.parts()} {
 		err := os.Mkdir(dir, 0o700)
 		if err == nil && dir != f.own() {
@@ -107,11 +111,11 @@ func (f *Files) write(n *notes, s Service, c Credential, hosts []byte) (Included
 			return Included{}, err
 		}
 	}
-	err := errors.Join(
-		os.Chmod(f.own(), 0o700), f.save(*n), write(f.KnownHosts(s.Name), hosts),
-		write(f.Key(s.Name), c.Key), write(f.Certificate(s.Name), []byte(c.Certificate)), write(f.hosts(), f.blocks(n.Services)),
-	)
-	if err != nil {
+	err := errors.Join(os.Chmod(f.own(), 0o700), f.save(*n))
+	for path, text := range own {
+		err = errors.Join(err, write(path, text))
+	}
+	if err = errors.Join(err, write(f.hosts(), f.blocks(n.Services))); err != nil {
 		return Included{}, err
 	}
 	in, made, err := f.join()

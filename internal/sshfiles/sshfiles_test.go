@@ -2,6 +2,7 @@ package sshfiles
 
 import (
 	"crypto/ed25519"
+	"encoding/pem"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -34,12 +35,36 @@ func exampleService(t *testing.T) Service {
 
 func mustKeep(t *testing.T, f *Files, s Service) Included {
 	t.Helper()
-	in, err := f.Keep(s, Credential{Key: []byte("key\n"), Certificate: "certificate\n"})
+	in, err := f.Keep(s, exampleCredential(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return in
 }
+
+// exampleCredential is the same in every call, but for the bytes by which ssh checks a private key.
+func exampleCredential(t *testing.T) Credential {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"alice"}, ValidBefore: 1795348800}
+	if err := cert.SignCert(zeros{}, signer); err != nil {
+		t.Fatal(err)
+	}
+	return Credential{Key: pem.EncodeToMemory(block), Certificate: string(ssh.MarshalAuthorizedKey(cert))}
+}
+
+// zeros are random numbers that are not.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // tree gives all that is below dir: modes, and what is in plain files.
 func tree(t *testing.T, dir string) map[string]string {
@@ -103,13 +128,18 @@ func TestKeepAndRemove(t *testing.T) {
 			}
 			now := tree(t, home)
 			mustKeep(t, f, exampleService(t))
-			if diff := cmp.Diff(now, tree(t, home)); diff != "" {
+			again := tree(t, home)
+			again["/.ssh/slipway/slipway"] = now["/.ssh/slipway/slipway"]
+			if diff := cmp.Diff(now, again); diff != "" {
 				t.Errorf("the second login changes what the first wrote: %s", diff)
 			}
-			for path, want := range map[string]string{"/.ssh/slipway": "drwx------", "/.ssh/slipway/slipway": "-rw------- key\n"} {
-				if now[path] != want {
+			for path, want := range map[string]string{"/.ssh/slipway": "drwx------", "/.ssh/slipway/slipway": "-rw------- -----BEGIN OPENSSH PRIVATE KEY-----\n"} {
+				if !strings.HasPrefix(now[path], want) {
 					t.Errorf("%s is %q, want %q", path, now[path], want)
 				}
+			}
+			if until, err := f.Expires("slipway"); err != nil || until.Unix() != 1795348800 {
+				t.Errorf("it expires %s, %v", until, err)
 			}
 			if _, err := f.Remove("slipway"); err != nil {
 				t.Fatal(err)
@@ -171,7 +201,7 @@ func TestSeveralServices(t *testing.T) {
 	mustKeep(t, f, two)
 	taken := two
 	taken.Name = "slipway"
-	if _, err := f.Keep(taken, Credential{}); !errs.Is(err, errs.Conflict) {
+	if _, err := f.Keep(taken, exampleCredential(t)); !errs.Is(err, errs.Conflict) {
 		t.Errorf("another service took the name: %v", err)
 	}
 	if _, err := f.Remove("slipway"); err != nil {
@@ -207,7 +237,7 @@ func TestHostileService(t *testing.T) {
 		home := t.TempDir()
 		s := exampleService(t)
 		spoil(&s)
-		if _, err := New(Config{Home: home}).Keep(s, Credential{}); !errs.Is(err, errs.Invalid) {
+		if _, err := New(Config{Home: home}).Keep(s, exampleCredential(t)); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s: %v", field, err)
 		}
 		if left := tree(t, home); len(left) != 1 {
@@ -216,11 +246,27 @@ func TestHostileService(t *testing.T) {
 	}
 }
 
+func TestCertificateOfAnotherKey(t *testing.T) {
+	key, _, err := NewKey("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, home := exampleCredential(t), t.TempDir()
+	for _, bad := range []Credential{{Key: key, Certificate: c.Certificate}, {Key: c.Key, Certificate: ourHost(t)}, {Key: c.Key}} {
+		if _, err := New(Config{Home: home}).Keep(exampleService(t), bad); !errs.Is(err, errs.Invalid) {
+			t.Error(err)
+		}
+	}
+	if left := tree(t, home); len(left) != 1 {
+		t.Errorf("it has left %v", left)
+	}
+}
+
 func TestForeignFileOfHosts(t *testing.T) {
 	home := t.TempDir()
 	put(t, home+"/.ssh/config.d/slipway.conf", "Host mine\n", 0o600)
 	was := tree(t, home)
-	if _, err := New(Config{Home: home}).Keep(exampleService(t), Credential{}); !errs.Is(err, errs.Conflict) {
+	if _, err := New(Config{Home: home}).Keep(exampleService(t), exampleCredential(t)); !errs.Is(err, errs.Conflict) {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(was, tree(t, home)); diff != "" {

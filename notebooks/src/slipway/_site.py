@@ -159,11 +159,12 @@ class Image:
     name: str
     title: str = ""
     active: int = 0
+    ref: str = ""  # as sessions of it have it
 
     @classmethod
     def from_json(cls, doc: JSON) -> Image:
         """Read an image."""
-        return cls(text(doc, "name"), text(doc, "title"), whole(doc, "active") or 0)
+        return cls(text(doc, "name"), text(doc, "title"), whole(doc, "active") or 0, text(doc, "ref"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,21 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// hostCommands are those of the service's host and of what runs inside sessions and jobs: Linux alone has them.
+func hostCommands(env Env) []*cobra.Command {
+	return []*cobra.Command{
+		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env),
+		agentCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), mpsEncloseCommand(),
+	}
+}
+
+// hostEnvCommands are those of `slipway envs` for Apptainer, which runs here.
+func hostEnvCommands(env Env, asJSON *bool) []*cobra.Command {
+	return []*cobra.Command{envCredentialCommand(env, asJSON)}
+}
+
+// hostGPUCommands are those of `slipway gpus` that use what the host has.
+func hostGPUCommands(env Env) []*cobra.Command {
+	return []*cobra.Command{gpusSimulateCommand(env), gpusSelftestCommand(env)}
+}

@@ -46,22 +46,40 @@ class Commands {
   };
 }
 
-async function lab(scope = {}, has = true) {
+const [ICommandPalette, ILauncher] = [{}, {}];
+class LabIcon {
+  constructor(icon) {
+    Object.assign(this, icon);
+  }
+}
+const shares = (name, module) => ({ [name]: { "4.7": { get: async () => () => module } } });
+const SCOPE = {
+  ...shares("@jupyterlab/apputils", { ICommandPalette }),
+  ...shares("@jupyterlab/launcher", { ILauncher }),
+  ...shares("@jupyterlab/ui-components", { LabIcon }),
+};
+
+async function lab(scope = SCOPE, has = true) {
   const commands = new Commands();
   new Function(source)();
   const container = window._JUPYTERLAB.slipway;
   await container.init(scope);
   const plugin = (await container.get("./extension"))().default;
   const palette = { items: [], addItem: (item) => palette.items.push(item) };
+  const launcher = { cards: [], add: (card) => launcher.cards.push(card) };
   const settings = { baseUrl: "/user/a/", token: "" };
   let started;
   const app = { commands, serviceManager: { serverSettings: settings }, started: new Promise((done) => (started = done)) };
-  assert.equal(plugin.activate(app, palette), undefined);
+  const services = new Map([
+    [ICommandPalette, palette],
+    [ILauncher, launcher],
+  ]);
+  assert.equal(plugin.activate(app, ...plugin.optional.map((token) => services.get(token))), undefined);
   await settled();
   commands.has = has; // another plugin's commands are there only when all have been activated
   started();
   await settled();
-  return { plugin, commands, palette };
+  return { plugin, commands, palette, launcher };
 }
 
 const settled = () => new Promise((done) => setImmediate(done));
@@ -143,7 +161,7 @@ test("outside Slipway, and in an application without notifications, it is silent
   answers = [{ status: 404 }];
   const { commands, palette } = await lab();
   assert.deepEqual([told, palette.items, commands.own, tick], [[], [], {}, null]);
-  await lab({}, false);
+  await lab(SCOPE, false);
   assert.equal(asked.length, 1);
 });
 
@@ -160,10 +178,32 @@ test("a service that is away for a while costs nothing; a server without the ext
   assert.equal(listeners.visibilitychange, undefined);
 });
 
-test("the palette comes from the application, if it shares one", async () => {
-  const token = {};
-  const scope = { "@jupyterlab/apputils": { "4.7": { get: async () => () => ({ ICommandPalette: token }) } } };
-  assert.deepEqual((await lab(scope)).plugin.optional, [token]);
+test("VS Code is a card of the launcher, where the image has it", async () => {
+  const opened = [];
+  globalThis.window.open = (...args) => opened.push(args);
+  answers = [{ stops: null, vscode: true }];
+  const { commands, palette, launcher } = await lab();
+  assert.deepEqual(launcher.cards, [{ command: "slipway:code", category: "Other", rank: 10 }]);
+  assert.deepEqual(palette.items.at(-1), { command: "slipway:code", category: "Slipway", args: { isPalette: true } });
+  const code = commands.own["slipway:code"];
+  assert.deepEqual([code.label({}), code.label({ isPalette: true })], ["VS Code", "Slipway: open VS Code"]);
+  assert.match(code.icon.svgstr, /^<svg /);
+  code.execute();
+  assert.deepEqual(opened, [["/user/a/vscode/", "_blank", "noopener"]]);
+
+  answers = [{ stops: null, vscode: false }];
+  const without = await lab();
+  assert.deepEqual([without.launcher.cards, without.commands.own["slipway:code"]], [[], undefined]);
+});
+
+test("what the application does not share is not used", async () => {
+  answers = [{ stops: null, vscode: true }];
+  assert.deepEqual((await lab()).plugin.optional, [ICommandPalette, ILauncher]);
+  const none = await lab({});
+  assert.deepEqual([none.plugin.optional, none.palette.items, none.launcher.cards], [[], [], []]);
+  assert.equal(none.commands.own["slipway:code"].icon, undefined);
+  const one = await lab(shares("@jupyterlab/launcher", { ILauncher }));
+  assert.deepEqual([one.plugin.optional, one.launcher.cards.length], [[ILauncher], 1]);
   const broken = { "@jupyterlab/apputils": { "4.7": { get: () => Promise.reject(new Error("no")) } } };
   assert.deepEqual((await lab(broken)).plugin.optional, []);
   await assert.rejects(window._JUPYTERLAB.slipway.get("./other"));

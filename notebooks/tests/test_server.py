@@ -77,6 +77,7 @@ def test_the_session_as_the_service_sees_it(http: httpx.Client, service: FakeSer
     doc = http.get("/slipway/session", headers=token()).raise_for_status().json()
     assert doc["stops"]["why"] == "idle for 1 h 50 min"
     assert doc["now"].endswith("+00:00")
+    assert doc["vscode"] is False  # no code-server here
     assert service.asked == [("GET", "/api/v1/sessions/self")]
 
 

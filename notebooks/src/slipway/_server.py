@@ -7,6 +7,7 @@ session alone. Outside a session there is nothing to serve, and nothing is said 
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +31,7 @@ class _Handler(APIHandler):
         try:
             doc = await self._service.json(method, path, body=body)
             doc["now"] = datetime.now(UTC).isoformat()  # a browser's clock may be wrong
+            doc["vscode"] = shutil.which("code-server") is not None  # the agent starts it, at vscode/
         except SlipwayError as error:
             self.set_status(error.status)
             doc = {"message": error.message, "remedy": error.remedy}

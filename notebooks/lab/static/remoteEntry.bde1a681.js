@@ -1,7 +1,8 @@
-// JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click.
+// JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click; opens VS Code
+// beside the notebook, where the session's image has it.
 //
 // It is written as the module container that JupyterLab loads, with no build: it uses the application's
-// commands and server settings alone, and the command palette if the application shares one. Where the
+// commands and server settings alone, and the command palette and the launcher if the application shares them. Where the
 // server is no Slipway session it falls silent after one question. Times are reckoned by the server's
 // clock: `now` comes with each answer, and a browser's clock may be wrong.
 "use strict";
@@ -10,6 +11,10 @@
   const MINUTE = 60_000;
   const ASKED = 4 * 60 * MINUTE; // what the button asks for, unless the site allows less
   const KEEP = "slipway:keep";
+  const CODE = "slipway:code";
+  const ANGLES =
+    '<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3" fill="#616161" ' +
+    'd="M8.7 6.3 3 12l5.7 5.7 1.4-1.4L5.8 12l4.3-4.3zm6.6 0-1.4 1.4 4.3 4.3-4.3 4.3 1.4 1.4L21 12z"/></svg>';
 
   let scope = {};
 
@@ -121,7 +126,20 @@
     }
   }
 
-  async function run(app, palette) {
+  // VS Code is below the server's own address, in a tab of its own.
+  function offerCode(app, { palette, launcher, LabIcon }) {
+    const address = `${app.serviceManager.serverSettings.baseUrl}vscode/`;
+    app.commands.addCommand(CODE, {
+      label: (args) => (args.isPalette ? "Slipway: open VS Code" : "VS Code"),
+      caption: "Open VS Code in a new tab",
+      icon: LabIcon && new LabIcon({ name: CODE, svgstr: ANGLES }),
+      execute: () => void window.open(address, "_blank", "noopener"),
+    });
+    palette?.addItem({ command: CODE, category: "Slipway", args: { isPalette: true } });
+    launcher?.add({ command: CODE, category: "Other", rank: 10 });
+  }
+
+  async function run(app, parts) {
     await app.started; // the commands of other plugins are there only then
     if (!app.commands.hasCommand("apputils:notify")) return;
     const ask = client(app.serviceManager.serverSettings);
@@ -130,7 +148,8 @@
     const watch = new Watch(app.commands, ask);
     const label = () => `Slipway: keep this session for ${inWords(watch.maxKeep)}`;
     app.commands.addCommand(KEEP, { label, execute: watch.keep });
-    palette?.addItem({ command: KEEP, category: "Slipway" });
+    parts.palette?.addItem({ command: KEEP, category: "Slipway" });
+    if (session.vscode) offerCode(app, parts);
     await watch.start(session);
   }
 
@@ -152,8 +171,14 @@
     async get(module) {
       if (module !== "./extension") throw new Error(`slipway has no module ${module}`);
       const palette = (await sharedModule("@jupyterlab/apputils"))?.ICommandPalette;
-      const activate = (app, list) => void run(app, list); // not awaited: JupyterLab is not to start any later
-      const plugin = { id: "slipway:keep", autoStart: true, optional: palette ? [palette] : [], activate };
+      const launcher = (await sharedModule("@jupyterlab/launcher"))?.ILauncher;
+      const LabIcon = (await sharedModule("@jupyterlab/ui-components"))?.LabIcon;
+      const optional = [palette, launcher].filter(Boolean);
+      const activate = (app, ...given) => {
+        const part = (token) => token && given[optional.indexOf(token)];
+        void run(app, { palette: part(palette), launcher: part(launcher), LabIcon }); // not awaited: JupyterLab is not to start any later
+      };
+      const plugin = { id: "slipway:keep", autoStart: true, optional, activate };
       return () => ({ __esModule: true, default: plugin });
     },
   };

@@ -27,7 +27,6 @@ const (
 	codeUnused  = 30 * time.Minute // after that it is ended there
 	codeGrace   = 5 * time.Second
 	codeHeaders = 64 << 10 // bytes
-	codeReady   = "http://code/healthz"
 )
 
 // code is VS Code in a session: the app itself, or a program beside it that is started when somebody asks for it. The gate stands before
@@ -113,6 +112,10 @@ func (c *code) makeDirs(home string) error {
 	}
 	return nil
 }
+
+// question is put to code-server to learn whether it is up: it listens, and says that there is no such page, some time before it has its
+// pages.
+func (c *code) question() question { return question{"http://code/", 400, unixTransport(c.socket())} }
 
 // isApp reports whether the app is code-server.
 func (c *code) isApp() bool {
@@ -222,7 +225,7 @@ func (c *code) follow(run *beside, done <-chan ended, pipe *os.File, out io.Writ
 	var all sync.WaitGroup
 	all.Go(func() { drain(out, pipe) })
 	all.Go(func() {
-		if answers(c.agent.ctx, run.over, codeReady, unixTransport(c.socket())) {
+		if c.question().answered(c.agent.ctx, run.over) {
 			close(run.up)
 		}
 	})

@@ -22,15 +22,22 @@ func (s *supervisor) becomeReady(app control.App) {
 		s.setLocked(ready)
 		return
 	}
-	url, transport := "http://"+loopback(s.port)+app.Ready, &http.Transport{DisableKeepAlives: true}
+	ask := question{"http://" + loopback(s.port) + app.Ready, 500, &http.Transport{DisableKeepAlives: true}}
 	if app.Code {
-		url, transport = codeReady, unixTransport(s.agent.code.socket())
+		ask = s.agent.code.question()
 	}
 	s.agent.work.Go(func() {
-		if answers(s.agent.ctx, s.over, url, transport) {
+		if ask.answered(s.agent.ctx, s.over) {
 			s.set(ready)
 		}
 	})
+}
+
+// question is how to find out whether an app is up.
+type question struct {
+	url       string
+	below     int // what the status of an answer must be below
+	transport *http.Transport
 }
 
 // unixTransport asks a server at a unix socket.
@@ -41,12 +48,12 @@ func unixTransport(path string) *http.Transport {
 	}}
 }
 
-// answers asks until an app answers with a status below 500. It gives up when the app is over.
-func answers(ctx context.Context, over <-chan struct{}, url string, transport *http.Transport) bool {
+// answered asks until an app answers so. It gives up when the app is over.
+func (q question) answered(ctx context.Context, over <-chan struct{}) bool {
 	every := time.NewTicker(control.ReadyEvery)
 	defer every.Stop()
 	for {
-		if probe(ctx, transport, url) {
+		if q.ask(ctx) {
 			return true
 		}
 		select {
@@ -59,17 +66,17 @@ func answers(ctx context.Context, over <-chan struct{}, url string, transport *h
 	}
 }
 
-func probe(ctx context.Context, t *http.Transport, url string) bool {
+func (q question) ask(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url, nil)
 	if err != nil {
 		return false
 	}
-	res, err := t.RoundTrip(req)
+	res, err := q.transport.RoundTrip(req)
 	if err != nil {
 		return false
 	}
 	_ = res.Body.Close()
-	return res.StatusCode < 500
+	return res.StatusCode < q.below
 }

@@ -112,6 +112,7 @@ hubs:
 users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes}
 images:
   - {name: notebook, title: Notebook, ref: %[6]q}
+  - {name: code, title: VS Code, ref: %[12]q}
   - {name: absent, title: Absent, ref: "slipway/no-such-image:1"}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
@@ -121,7 +122,7 @@ profiles:
 docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
 local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
-		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service))
+		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service, testenv.CodeImage))
 }
 
 // as asks the service's API as a user of the Hub, with a token that the Hub has made.

@@ -25,6 +25,7 @@ const (
 	Dockerd    Part = "dockerd"     // the programs of one, which a test starts and ends for itself
 	CDI        Part = "cdi"         // the same, new enough to read descriptions of devices: version 25
 	Notebook   Part = "notebook"    // the image slipway/notebook:1 in the engine
+	Code       Part = "code"        // the image slipway/code:1 likewise
 	Mksquashfs Part = "mksquashfs"  // squashfs-tools
 	Gensquash  Part = "gensquashfs" // squashfs-tools-ng
 	Squashfuse Part = "squashfuse"  // squashfuse, and a /dev/fuse to mount through
@@ -53,6 +54,9 @@ func Cache() string {
 
 // NotebookImage is the image that deploy/images/notebook builds.
 const NotebookImage = "slipway/notebook:1"
+
+// CodeImage is the image that deploy/images/code builds.
+const CodeImage = "slipway/code:1"
 
 // Need skips the test when a part is missing here, and fails it when SLIPWAY_TEST_REQUIRE names that part.
 func Need(t testing.TB, parts ...Part) {
@@ -96,6 +100,8 @@ func probe(p Part) error {
 		return newDockerd()
 	case Notebook:
 		return exec.Command("docker", "image", "inspect", NotebookImage).Run()
+	case Code:
+		return exec.Command("docker", "image", "inspect", CodeImage).Run()
 	case Mksquashfs:
 		return onPath("mksquashfs")
 	case Gensquash:

@@ -51,7 +51,7 @@ func (v *visitor) open(nc ssh.NewChannel) {
 		_ = nc.Reject(ssh.ConnectionFailed, err.Error())
 		return
 	case is:
-		v.log.Info("ssh refused", "reason", "a forward to "+network.String(), "to", to)
+		v.record().Info("ssh refused", "reason", "a forward to "+network.String(), "to", to)
 		_ = nc.Reject(ssh.Prohibited, "slipway: this site opens no forwards to "+network.String())
 		return
 	case noMore:
@@ -116,9 +116,16 @@ func (l *line) serve(nc ssh.NewChannel) {
 		far.Cut()
 		return
 	}
-	l.near = near
+	l.meet(near)
 	l.begin(far)
 	l.pump(reqs)
+}
+
+// meet says who is at the client's end.
+func (l *line) meet(near ssh.Channel) {
+	l.v.mu.Lock()
+	defer l.v.mu.Unlock()
+	l.near = near
 }
 
 // refusal tells the client what the session, or the way there, has said.
@@ -135,9 +142,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	l.v.mu.Lock()
-	l.near = near
-	l.v.mu.Unlock()
+	l.meet(near)
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() { l.ask(reqs) })
@@ -150,6 +155,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 		return
 	case <-l.v.ctx.Done():
 		close(l.opened)
+		<-l.v.parted
 		return
 	}
 	if l.v.err != nil {
@@ -388,7 +394,7 @@ func (l *line) down() {
 	}
 	<-ended
 	if l.far.Err() != nil && l.linkLost() {
-		<-l.v.ctx.Done() // which ends it, and not cleanly
+		<-l.v.parted // which ends it, and not cleanly
 		return
 	}
 	_ = l.near.Close()
@@ -509,9 +515,7 @@ func (v *visitor) towards(i *sshlink.Incoming) {
 			_ = near.Close()
 			return
 		}
-		v.mu.Lock()
-		l.near = near
-		v.mu.Unlock()
+		l.meet(near)
 		l.begin(far)
 		l.pump(reqs)
 	})
@@ -528,5 +532,5 @@ func (l *line) audit() {
 	if l.to != "" {
 		attrs = append(attrs, "to", l.to)
 	}
-	l.v.log.Info(what, attrs...)
+	l.v.record().Info(what, attrs...)
 }

@@ -36,6 +36,9 @@ type visitor struct {
 	far      *sshlink.Conn // nil: there is an error
 	session  spawner.Workload
 	err      error
+	trail    *slog.Logger // log, with the session
+
+	parted chan struct{} // closed when the client's connection is
 
 	told     chan struct{} // closed when she was told of the error
 	tellOnce sync.Once
@@ -69,7 +72,7 @@ func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, pass P
 	v := &visitor{
 		g: g, wire: w, ssh: c, pass: pass, target: target, id: newID(), life: ctx,
 		log:   g.log.With("user", pass.Owner.User, "hub", pass.Owner.Hub, "key", pass.Key, "address", c.RemoteAddr().String()),
-		queue: make(chan *ssh.Request, mostRequests), ready: make(chan struct{}), told: make(chan struct{}), lines: map[*line]bool{}, wanted: map[string]bool{},
+		queue: make(chan *ssh.Request, mostRequests), ready: make(chan struct{}), told: make(chan struct{}), parted: make(chan struct{}), lines: map[*line]bool{}, wanted: map[string]bool{},
 	}
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
 	v.arriving, v.giveUp = context.WithCancelCause(v.ctx)
@@ -204,6 +207,7 @@ func (v *visitor) arrive() {
 	if v.err != nil && v.arriving.Err() != nil && v.ctx.Err() == nil {
 		v.err = context.Cause(v.arriving)
 	}
+	v.trail = v.log.With("session", string(v.session.ID))
 	close(v.ready)
 	if v.err != nil {
 		v.log.Info("ssh refused", "reason", v.err.Error(), "target", brief(v.target))
@@ -211,10 +215,9 @@ func (v *visitor) arrive() {
 		return
 	}
 	defer v.far.Close()
-	v.log = v.log.With("session", string(v.session.ID))
-	v.log.Info("ssh login", "client", brief(string(v.ssh.ClientVersion())), "waited", time.Since(begun).Round(time.Millisecond))
+	v.trail.Info("ssh login", "client", brief(string(v.ssh.ClientVersion())), "waited", time.Since(begun).Round(time.Millisecond))
 	defer func() {
-		v.log.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
+		v.trail.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
 	}()
 	v.g.cfg.Engine.Visit(v.session.ID, true)
 	v.work.Go(v.watchSession)
@@ -325,6 +328,14 @@ func (v *visitor) attend() {
 	}
 }
 
+// record is where what happens is logged.
+func (v *visitor) record() *slog.Logger {
+	if v.waits() {
+		return v.log
+	}
+	return v.trail
+}
+
 // waits reports whether it is not known yet where the visitor gets to.
 func (v *visitor) waits() bool {
 	select {
@@ -343,6 +354,7 @@ const restart = "the service is being restarted; your session goes on: connect a
 
 // part closes the connection when it is over.
 func (v *visitor) part() {
+	defer close(v.parted)
 	<-v.ctx.Done()
 	why := context.Cause(v.ctx)
 	if v.life.Err() != nil {

@@ -2,6 +2,8 @@ package sshd
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
 	"syscall"
 
 	"github.com/pkg/sftp"
@@ -10,7 +12,8 @@ import (
 // files serves the channel as the file server. It works in the agent itself: no image needs a program for it.
 func (s *session) files() {
 	defer close(s.finished)
-	server, err := sftp.NewServer(ending{felt{s.channel, s.channel, s.moved}, s}, sftp.WithServerWorkingDirectory(s.directory()), sftp.WithAllocator())
+	both := felt{Reader: s.channel, Writer: &packets{to: s.channel}, moved: s.moved}
+	server, err := sftp.NewServer(ending{both, s}, sftp.WithServerWorkingDirectory(s.directory()), sftp.WithAllocator())
 	if err == nil {
 		err = server.Serve()
 	}
@@ -21,6 +24,31 @@ func (s *session) files() {
 	kind, payload := exit(code)
 	_, _ = s.channel.Send(context.Background(), kind, false, payload)
 	_ = s.channel.CloseWrite()
+}
+
+// packets writes the file server's packets whole: it writes the beginning of one and its data apart, and each would be a packet of ssh.
+type packets struct {
+	to   io.Writer
+	head []byte // what has been written of a packet whose rest is to come
+	buf  []byte
+}
+
+// Write writes a packet, or the first part of one, which begins with the length of what follows.
+func (p *packets) Write(b []byte) (int, error) {
+	const size = 4
+	if len(p.head) == 0 && len(b) >= size && uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-size) {
+		p.head = append(p.head, b...)
+		return len(b), nil
+	}
+	if len(p.head) == 0 {
+		return p.to.Write(b)
+	}
+	p.buf = append(append(p.buf[:0], p.head...), b...)
+	p.head = p.head[:0]
+	if _, err := p.to.Write(p.buf); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // ending is a channel whose closing wakes its reader.

@@ -3,11 +3,13 @@ package sshd
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 )
@@ -62,5 +64,19 @@ func TestFilesEnd(t *testing.T) {
 	}
 	if err := newGateway(t).session().RequestSubsystem("netconf"); err == nil {
 		t.Error("another subsystem was started")
+	}
+}
+
+// A packet leaves whole, in however many parts it was written.
+func TestPackets(t *testing.T) {
+	var seen []string
+	p := &packets{to: felt{Writer: io.Discard, moved: func(n int) { seen = append(seen, fmt.Sprint(n)) }}}
+	for _, part := range []string{"\x00\x00\x00\x02ab", "\x00\x00\x00\x05a", "bcde", "\x00\x00\x00\x01a", "\x00\x00\x00\x02", "ab"} {
+		if n, err := io.WriteString(p, part); n != len(part) || err != nil {
+			t.Errorf("%q: %d, %v", part, n, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"6", "9", "5", "6"}, seen); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -138,7 +139,7 @@ func (g *guest) listenUnix(ctx context.Context, payload []byte) bool {
 // listenAt makes a socket, in the place of one that nobody listens at any more.
 func listenAt(path string) (*listener, error) {
 	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == os.ModeSocket {
-		c, err := net.Dial("unix", path)
+		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			_ = c.Close()
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,11 +20,9 @@ func (g *gateway) openssh(in, program string, args ...string) (out, errs string,
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
-	host, port, _ := net.SplitHostPort(g.address)
-	options := []string{"-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "Port=" + port, "-o", "HostName=" + host}
-	c := exec.CommandContext(ctx, program, append(options, args...)...)
+	c := g.command(ctx, program, args...)
 	var o, e bytes.Buffer
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewBufferString(in), &o, &e
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(in), &o, &e
 	err := c.Run()
 	if x, ok := errors.AsType[*exec.ExitError](err); ok {
 		return o.String(), e.String(), x.ExitCode()
@@ -32,6 +31,12 @@ func (g *gateway) openssh(in, program string, args ...string) (out, errs string,
 		g.t.Errorf("%s: %v", program, err)
 	}
 	return o.String(), e.String(), 0
+}
+
+func (g *gateway) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	host, port, _ := net.SplitHostPort(g.address)
+	options := []string{"-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "Port=" + port, "-o", "HostName=" + host}
+	return exec.CommandContext(ctx, program, append(options, args...)...)
 }
 
 func TestOpenSSH(t *testing.T) {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/sshlink"
+	"slipway/internal/testenv"
 	"slipway/internal/tunnel"
 )
 
@@ -102,5 +104,31 @@ func readTo(t *testing.T, r io.Reader, want string) {
 		if _, err := io.ReadFull(r, b); err != nil {
 			t.Fatalf("%q, and then %v", seen, err)
 		}
+	}
+}
+
+// In a container the agent is the first process: it takes the ends of ssh's programs among those of orphans, and leaves what they left.
+func TestRealSSH(t *testing.T) {
+	testenv.Need(t, testenv.Docker, testenv.Notebook)
+	r := newContainer(t)
+	r.launch(t, shell("exec sleep 1000"), control.Ready)
+	c, err := r.visit(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		ch := begin(t, c, fmt.Sprintf("(sleep 0.01 &); echo $PPID; exit %d", n), n%2 == 1)
+		out, err := io.ReadAll(ch)
+		end := <-ch.Requests()
+		if end == nil || end.Kind != "exit-status" || int(end.Payload[3]) != n || strings.TrimSpace(string(out)) != "1" || err != nil {
+			t.Errorf("command %d: %+v, %q, %v", n, end, out, err)
+		}
+	}
+	out, err := io.ReadAll(begin(t, c, "nohup setsid sh -c 'sleep 0.2; touch /tmp/left' >/dev/null 2>&1 & tty; stat -c %a $VSCODE_AGENT_FOLDER", true))
+	if err != nil || !strings.HasPrefix(string(out), "/dev/pts/") || !strings.HasSuffix(string(out), "700\r\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := io.ReadAll(begin(t, c, "while ! test -e /tmp/left; do sleep 0.05; done; echo there", false)); string(out) != "there\n" || err != nil {
+		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -150,6 +150,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, env)...)
 	checks = append(checks, condorChecks(harmless, log)...)
+	checks = append(checks, sshChecks(cfg)...)
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
 	}

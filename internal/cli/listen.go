@@ -20,6 +20,7 @@ import (
 type listeners struct {
 	common net.Listener
 	hubs   map[string]net.Listener // of hubs that have one for themselves
+	ssh    net.Listener            // nil: the site has no ssh
 }
 
 func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error) {
@@ -37,10 +38,19 @@ func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error)
 			return l, err
 		}
 	}
+	if cfg.SSH.On() {
+		own, err := net.Listen("tcp", cfg.SSH.Listen)
+		if err != nil {
+			l.close()
+			return l, errs.New(errs.Unavailable, "listen for ssh at %s: %w", cfg.SSH.Listen, err).
+				With("another service may be there, such as this host's own sshd; see `ssh.listen` in the configuration")
+		}
+		l.ssh = own
+	}
 	return l, nil
 }
 
-// addresses gives all addresses, the common one first.
+// addresses gives all addresses of HTTP, the common one first.
 func (l listeners) addresses() []string {
 	all := []string{l.common.Addr().String()}
 	for _, own := range l.hubs {
@@ -54,6 +64,9 @@ func (l listeners) close() {
 	l.common.Close()
 	for _, own := range l.hubs {
 		own.Close()
+	}
+	if l.ssh != nil {
+		l.ssh.Close()
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
+	"slipway/internal/sshgate"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
@@ -80,6 +81,7 @@ type service struct {
 	hubs     []hubPart
 	sshKeys  *sshauth.Authority // nil: the site has no ssh
 	server   *server.Server
+	gate     *sshgate.Gate      // nil likewise
 	bases    sync.Map           // what was made of plain images: digests of environments by ids of images
 	end      context.CancelFunc // ends everything that was made for this run
 }
@@ -99,13 +101,16 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 		return err
 	}
 	log.Info("slipway serves", "listen", strings.Join(listeners.addresses(), " "), "data", cfg.DataDir, "version", version)
+	if listeners.ssh != nil {
+		log.Info("slipway serves ssh", "listen", listeners.ssh.Addr().String())
+	}
 	s.tellRetired(ctx)
 	return s.run(ctx, listeners)
 }
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer,
+		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -238,7 +243,7 @@ func (s *service) makeServer(context.Context) error {
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports,
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(),
 		}), Logger: s.log,
 	})
 	return nil
@@ -256,6 +261,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
 	s.runHTCondor(ctx, g.Go)
+	s.runGate(ctx, l.ssh, g.Go)
 	for _, p := range s.hubs {
 		g.Go(func() error { return s.syncer(p).Run(ctx) })
 	}

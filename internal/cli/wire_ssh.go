@@ -1,0 +1,107 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+
+	"slipway/internal/config"
+	"slipway/internal/metrics"
+	"slipway/internal/sshauth"
+	"slipway/internal/sshgate"
+	"slipway/internal/tunnel"
+	"slipway/spawner"
+)
+
+// makeGate makes the ssh gateway. There is none where the site has no ssh.
+func (s *service) makeGate(context.Context) error {
+	if !s.cfg.SSH.On() {
+		return nil
+	}
+	c := s.cfg.SSH
+	s.gate = sshgate.New(sshgate.Config{
+		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Profiles: profileNames(s.cfg), Start: s.server.StartFor, Stop: s.server.StopFor,
+		Dial: agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
+		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
+		Proxies: config.Prefixes(c.Proxies), Deny: config.Prefixes(c.Deny), AtOnce: c.AtOnce, Logger: s.log,
+	})
+	return nil
+}
+
+func profileNames(c config.Config) (names []string) {
+	for _, p := range c.Profiles {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func networksOf(c config.SSH) (out []sshgate.Network) {
+	for _, n := range c.Networks {
+		out = append(out, sshgate.Network{Groups: n.Groups, From: config.Prefixes(n.From)})
+	}
+	return out
+}
+
+// knownAt says whether a hub still has a user. A hub at which the service has no token is not asked.
+func (s *service) knownAt(ctx context.Context, o sshgate.Owner) (bool, error) {
+	for _, p := range s.hubs {
+		if p.cfg.Name == o.Hub {
+			if !p.server.Activity {
+				return true, nil
+			}
+			return p.client.Knows(ctx, o.User)
+		}
+	}
+	return false, nil // whose users nobody vouches for any more
+}
+
+// sshStats is what the gateway's metrics are made of; nil: there is none.
+func (s *service) sshStats() func() metrics.SSH {
+	if !s.cfg.SSH.On() {
+		return nil
+	}
+	return func() metrics.SSH { return s.gate.Stats() }
+}
+
+// runGate runs the gateway, if there is one.
+func (s *service) runGate(ctx context.Context, l net.Listener, start func(func() error)) {
+	if s.gate != nil {
+		start(func() error { return s.gate.Run(ctx, l) })
+	}
+}
+
+// dialSSH opens a stream to the ssh door of a session's agent.
+func (a agents) dialSSH(ctx context.Context, id spawner.ID) (net.Conn, error) {
+	wait, cancel := context.WithTimeout(ctx, redial)
+	defer cancel()
+	if err := a.links.Wait(wait, string(id)); err != nil {
+		return nil, err
+	}
+	return a.links.Dial(ctx, string(id), tunnel.DoorSSH)
+}
+
+// gatekeeper lets the gateway ask the authority.
+type gatekeeper struct{ *sshauth.Authority }
+
+// Browser begins a login by the browser.
+func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (sshgate.Prompt, error) {
+	begun, err := g.Begin(sshauth.Ask{Login: login, Address: from, Computer: "ssh"})
+	if err != nil {
+		return sshgate.Prompt{}, err
+	}
+	var pages []string
+	for _, p := range begun.Pages {
+		pages = append(pages, p.URL)
+	}
+	return sshgate.Prompt{
+		Words: "To log in, open\n  " + strings.Join(pages, "\n  or ") + "\nin your browser, and type this code there:\n  " + begun.Code + "\n",
+		Until: begun.Expires,
+		Await: func(ctx context.Context) (sshgate.Pass, error) {
+			state, err := g.Await(ctx, begun.ID)
+			return state.Pass, err
+		},
+	}, nil
+}

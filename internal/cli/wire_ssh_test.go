@@ -1,0 +1,81 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/hubapi/hub"
+	"slipway/hubapi/server"
+	"slipway/internal/config"
+	"slipway/internal/secret"
+	"slipway/internal/sshauth"
+	"slipway/internal/sshgate"
+	"slipway/internal/store"
+)
+
+func TestKnownAt(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/users/alice") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer h.Close()
+	at, _ := url.Parse(h.URL + "/hub/api")
+	client := hub.New(hub.Config{APIURL: at, Service: "slipway", Token: secret.New(strings.Repeat("t", 30))})
+	s := &service{hubs: []hubPart{
+		{cfg: config.Hub{Name: "main"}, client: client, server: server.Hub{Activity: true}},
+		{cfg: config.Hub{Name: "silent"}},
+	}}
+	for o, want := range map[sshgate.Owner]bool{
+		{Hub: "main", User: "alice"}: true, {Hub: "main", User: "bob"}: false, {Hub: "silent", User: "bob"}: true, {Hub: "gone", User: "alice"}: false,
+	} {
+		if known, err := s.knownAt(t.Context(), o); known != want || err != nil {
+			t.Errorf("%+v: %v, %v", o, known, err)
+		}
+	}
+}
+
+// TestGatekeeperBrowser: the code that ssh shows lets in whoever confirms it, and nobody before.
+func TestGatekeeperBrowser(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	db, err := store.Open(t.Context(), t.TempDir()+"/records/s.db", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	a, err := sshauth.New(t.Context(), sshauth.Config{
+		Store: db, Dir: t.TempDir() + "/ssh", Host: "hub.example.org", Port: 2222, Logger: log,
+		Pages: []sshauth.Page{{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := gatekeeper{a}.Browser(t.Context(), "alice+gpu", netip.MustParseAddr("192.0.2.1"))
+	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/ssh/login") || time.Until(prompt.Until) < time.Minute {
+		t.Fatalf("%+v, %v", prompt, err)
+	}
+	lines := strings.Fields(prompt.Words)
+	code, owner := lines[len(lines)-1], sshauth.Owner{Hub: "main", User: "alice"}
+	if _, err := a.Find(owner, code); err != nil {
+		t.Fatalf("%q: %v", code, err)
+	}
+	if _, err := a.Decide(owner, code, true); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if pass, err := prompt.Await(ctx); err != nil || pass.Owner != owner || pass.Session != sshauth.AnySession {
+		t.Errorf("%+v, %v", pass, err)
+	}
+}

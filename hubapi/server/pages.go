@@ -52,6 +52,7 @@ func (s *Server) newPages() *pages {
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)
 		p.jobPages(r)
+		p.sshPages(r)
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/why", p.show(p.why))
@@ -136,7 +137,7 @@ type visitor struct {
 // view is what pages show of it.
 func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil,
+		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
 	}
 }
@@ -241,7 +242,7 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), n.Link)
 	there := r.Method == http.MethodPost && kind != errs.NotFound
-	if link, label := pagesBack(rest, there); link != "" && kind != errs.Unauthorized {
+	if link, label := pagesBack(rest, there); link != "" && kind != errs.Unauthorized && kind != errs.Missing {
 		n.Link, n.Label = n.Link+link, label
 	}
 	switch kind {

@@ -153,6 +153,10 @@ func pagesBack(rest string, there bool) (link, label string) {
 	words := strings.Split(rest, "/")
 	back := map[string]string{"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job"}[words[0]]
 	switch {
+	case words[0] == "ssh" && len(words) > 1 && words[1] == "login":
+		return "ssh/login", "Type a code"
+	case words[0] == "ssh":
+		return "ssh", "Your keys"
 	case there && back != "" && len(words) > 1:
 		return strings.Join(words[:2], "/"), back
 	case words[0] == "environments":

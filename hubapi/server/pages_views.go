@@ -27,7 +27,11 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 	if keepsBack(v.caller, w) {
 		detail = youHold
 	}
-	return webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+	if owns(v.caller, w) {
+		item.SSH = p.sshLine(w)
+	}
+	return item
 }
 
 // overview shows the visitor's sessions, scans and jobs; an administrator's, with all=1, those of the whole Hub.

@@ -23,6 +23,7 @@ type Visit struct {
 	Pool   bool   // the site has a pool, and the page of its GPUs lies at Prefix + "gpus/pool"
 	// Environments: the service keeps some, and their page lies at Prefix + "environments".
 	Environments bool
+	SSH          bool // sessions are reached by ssh, and its page lies at Prefix + "ssh"
 }
 
 // Item is a workload with what the engine says of it.
@@ -33,6 +34,7 @@ type Item struct {
 	Prospect spawner.Prospect
 	Use      gpu.Use // of its slice of a GPU
 	Lent     bool    // its slice is lent to a job meanwhile
+	SSH      string  // what the visitor types to reach it; empty: she does not by ssh
 }
 
 // keepFor is how long the button keeps a session.
@@ -77,6 +79,14 @@ func (r row) Open() string {
 		return ""
 	}
 	return (&url.URL{Path: r.Spec.Prefix}).EscapedPath()
+}
+
+// OpenWord is what opening it is called.
+func (r row) OpenWord() string {
+	if r.Kind == spawner.Code {
+		return "Open VS Code"
+	}
+	return "Open"
 }
 
 // Start is where the Hub starts the session's server again; empty while it is active.

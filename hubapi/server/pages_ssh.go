@@ -1,0 +1,172 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/sshauth"
+	"slipway/internal/sshfiles"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have people confirm
+// what somebody else has begun.
+func (p *pages) sshPages(r chi.Router) {
+	r.Get("/ssh", p.show(p.sshPage))
+	r.Post("/ssh/keys", p.act(p.addKey))
+	r.Post("/ssh/keys/remove", p.act(p.removeKey))
+	r.Post("/ssh/certificates/revoke", p.act(p.revokeCertificate))
+	r.Get("/ssh/login", p.show(p.sshLoginPage))
+	r.Post("/ssh/login", p.act(p.findLogin))
+	r.Post("/ssh/login/decide", p.act(p.decideLogin))
+	r.Get("/ssh/login/confirmed", p.show(p.sshLoginDone("Let in", "What you have begun goes on by itself.")))
+	r.Get("/ssh/login/refused", p.show(p.sshLoginDone("Refused", "Nobody was let in.")))
+}
+
+func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	owner, err := p.sshOwner(v.caller)
+	if err != nil {
+		return err
+	}
+	a := p.cfg.SSH
+	view := webui.SSHView{
+		Life: a.Life(), Fingerprints: a.Fingerprints(), KnownHosts: a.KnownHosts()[0], Config: p.sshConfig(r, v),
+		Places: p.sshPlaces(r, v),
+	}
+	for _, k := range a.Keys(owner) {
+		view.Keys = append(view.Keys, wireKey(k))
+	}
+	for _, c := range a.Certificates(owner) {
+		view.Certificates = append(view.Certificates, wireCertificate(c))
+	}
+	return webui.SSHPage(w, p.view(v), view)
+}
+
+// sshConfig gives the entries for ssh's configuration; empty where the visitor's name cannot be written there.
+func (p *pages) sshConfig(r *http.Request, v visitor) string {
+	text, err := sshfiles.Service{
+		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.sshTargets(r, v.caller),
+		KnownHosts: p.cfg.SSH.KnownHosts(),
+	}.Plain()
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// sshPlaces are where the visitor gets by ssh. A server with the name of a profile is reached like it.
+func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
+	user := string(v.caller.User)
+	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
+	for _, target := range p.sshTargets(r, v.caller) {
+		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
+		if i := slices.IndexFunc(p.cfg.Catalogue.Profiles, func(each spawner.Profile) bool { return each.Name == target }); i >= 0 {
+			found := p.cfg.Catalogue.Profiles[i]
+			place.Title, place.Detail = cmp.Or(found.Title, found.Name), found.Description
+		}
+		places = append(places, place)
+	}
+	return places
+}
+
+// posted gives what a form has sent, and who has, for the log too.
+func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
+	owner, err := p.sshOwner(v.caller)
+	return r.WithContext(withCaller(r.Context(), v.caller)), owner, err
+}
+
+func (p *pages) addKey(r *http.Request, v visitor) (string, error) {
+	r, _, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	_, err = audited(p.Server, p.addSSHKey, auditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
+	return "ssh", err
+}
+
+func (p *pages) removeKey(r *http.Request, v visitor) (string, error) {
+	r, owner, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	fingerprint := r.PostForm.Get("fingerprint")
+	if err := p.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint); err != nil {
+		return "", err
+	}
+	p.audit(r, "an ssh key is removed", "key", fingerprint)
+	return "ssh", nil
+}
+
+func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
+	r, owner, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	serial, err := serialOf(r.PostForm.Get("serial"))
+	if err != nil {
+		return "", err
+	}
+	if err := p.cfg.SSH.Revoke(r.Context(), owner, serial); err != nil {
+		return "", err
+	}
+	p.audit(r, "an ssh certificate is revoked", "serial", serial)
+	return "ssh", nil
+}
+
+func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
+	owner, err := p.sshOwner(v.caller)
+	if err != nil {
+		return err
+	}
+	var asks []webui.SSHAsk
+	for _, f := range p.cfg.SSH.Found(owner) {
+		asks = append(asks, webui.SSHAsk{Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address})
+	}
+	return webui.SSHLoginPage(w, p.view(v), asks, p.cfg.SSH.Life())
+}
+
+func (p *pages) findLogin(r *http.Request, v visitor) (string, error) {
+	_, owner, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.cfg.SSH.Find(owner, r.PostForm.Get("code"))
+	return "ssh/login", err
+}
+
+func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {
+	r, owner, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	answer := r.PostForm.Get("answer")
+	if answer != "yes" && answer != "no" {
+		return "", errs.Bad("answer", answer, "yes or no")
+	}
+	f, err := p.cfg.SSH.Decide(owner, r.PostForm.Get("code"), answer == "yes")
+	if err != nil {
+		return "", err
+	}
+	what, to := "an ssh login is refused", "ssh/login/refused"
+	if answer == "yes" {
+		what, to = "an ssh login is confirmed", "ssh/login/confirmed"
+	}
+	p.audit(r, what, "login", f.Login, "key", f.Fingerprint, "computer", f.Computer, "from", f.Address)
+	return to, nil
+}
+
+// sshLoginDone says how a login was decided.
+func (p *pages) sshLoginDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
+	return func(w http.ResponseWriter, r *http.Request, v visitor) error {
+		webui.Tell(w, r, webui.Notice{
+			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.", Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",
+		})
+		return nil
+	}
+}

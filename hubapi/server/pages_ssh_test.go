@@ -1,0 +1,202 @@
+package server
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"slipway/internal/sshauth"
+	"slipway/spawner"
+)
+
+// post sends a form with a person's token.
+func (p *person) post(path, token string, form url.Values) (status int, to, body string) {
+	p.t.Helper()
+	sent := url.Values{"token": {token}}
+	for name, value := range form {
+		sent[name] = value
+	}
+	r := p.do("POST", prefix+path, sent)
+	return r.Code, strings.TrimPrefix(r.Header().Get("Location"), prefix), r.Body.String()
+}
+
+// read gives a page as its reader sees its words.
+func (p *person) read(path string) string {
+	p.t.Helper()
+	return html.UnescapeString(p.get(prefix + path).Body.String())
+}
+
+func sshPagesOf(t *testing.T) *harness {
+	t.Helper()
+	code := named("s-two", "alice", "two")
+	code.Kind = spawner.Code
+	return startPages(t, newFake(code, named("s-bob", "bob", "his")), func(c *Config) {
+		c.SSH = authority(t)
+		add(t, c.SSH, "bob", freeKey)
+	})
+}
+
+func TestSSHPage(t *testing.T) {
+	h := sshPagesOf(t)
+	p := h.visitor(t, "alice")
+	page := p.read("ssh")
+	token := formToken(t, page)
+	for _, words := range []string{
+		"ssh -p 2222 alice@hub.test<", "ssh -p 2222 alice+small@hub.test<", "ssh -p 2222 alice+two@hub.test<", "You have none here", "@cert-authority [hub.test]:2222",
+		"Host slipway-two", "(ED25519)", "(RSA)", `href="` + prefix + `ssh"`,
+	} {
+		if !strings.Contains(page, words) {
+			t.Errorf("the page does not say %q: %s", words, page)
+		}
+	}
+	if strings.Contains(page, "+his") || strings.Contains(page, "bob") {
+		t.Error("the page tells of bob")
+	}
+	if status, to, body := p.post("ssh/keys", token, url.Values{"key": {alicesKey + "\r\n"}, "comment": {"<b>my laptop"}}); status != http.StatusSeeOther || to != "ssh" {
+		t.Fatalf("%d %s %s", status, to, body)
+	}
+	if page := p.read("ssh"); !strings.Contains(page, "<b>my laptop") || !strings.Contains(page, "never") {
+		t.Errorf("%s", page)
+	}
+	secret := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZ\n"
+	if status, _, body := p.post("ssh/keys", token, url.Values{"key": {secret}}); status != 422 || !strings.Contains(body, "PRIVATE") || strings.Contains(body, "b3Bl") ||
+		!strings.Contains(body, `href="`+prefix+`ssh"`) || strings.Contains(h.logged.String(), "b3Bl") {
+		t.Errorf("a private key: %d %s", status, body)
+	}
+	bobs := h.visitor(t, "bob")
+	form := url.Values{"fingerprint": {alicesPrint}}
+	if status, _, _ := bobs.post("ssh/keys/remove", formToken(t, bobs.read("ssh")), form); status != 404 {
+		t.Errorf("bob removes it: %d", status)
+	}
+	if status, _, _ := p.post("ssh/keys/remove", "", form); status != 403 {
+		t.Errorf("without the form's token: %d", status)
+	}
+	if status, _, body := p.post("ssh/keys/remove", token, form); status != http.StatusSeeOther {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, words := range []string{"an ssh key is added", "an ssh key is removed", "user=alice"} {
+		if !strings.Contains(h.logged.String(), words) {
+			t.Errorf("the log does not say %q", words)
+		}
+	}
+}
+
+func TestSSHLoginPages(t *testing.T) {
+	h := sshPagesOf(t)
+	p, bobs := h.visitor(t, "alice"), h.visitor(t, "bob")
+	token := formToken(t, p.read("ssh/login"))
+	begin := func() sshauth.Login {
+		t.Helper()
+		l, err := h.cfg.SSH.Begin(sshauth.Ask{Hub: "main", Key: alicesKey, Computer: "<i>laptop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	yes, no := begin(), begin()
+	if page := p.read("ssh/login?code=" + yes.Code); strings.Contains(page, yes.Code) || strings.Contains(page, "Let it in") {
+		t.Error("the code is taken from the address")
+	}
+	if status, _, body := p.post("ssh/login", token, url.Values{"code": {"BBBB-BBBB"}}); status != 404 || !strings.Contains(body, `href="`+prefix+`ssh/login"`) {
+		t.Errorf("a wrong code: %d %s", status, body)
+	}
+	answer := func(l sshauth.Login, word string) (int, string) {
+		status, to, _ := p.post("ssh/login/decide", token, url.Values{"code": {l.Code}, "answer": {word}})
+		return status, to
+	}
+	if status, _ := answer(yes, "yes"); status != 404 {
+		t.Errorf("confirmed unseen: %d", status)
+	}
+	for _, l := range []sshauth.Login{yes, no} {
+		if status, to, body := p.post("ssh/login", token, url.Values{"code": {strings.ToLower(l.Code)}}); status != http.StatusSeeOther || to != "ssh/login" {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	page := p.read("ssh/login")
+	for _, words := range []string{yes.Code, no.Code, "<i>laptop", alicesPrint, "for 12 h", "through a proxy"} {
+		if !strings.Contains(page, words) {
+			t.Errorf("the page does not say %q: %s", words, page)
+		}
+	}
+	if page := bobs.read("ssh/login"); strings.Contains(page, yes.Code) {
+		t.Error("bob sees it")
+	}
+	for _, tc := range []struct {
+		l           sshauth.Login
+		word        string
+		status      int
+		to, leadsTo string
+	}{
+		{yes, "perhaps", 422, "", ""}, {yes, "yes", 303, "ssh/login/confirmed", "Let in"}, {no, "no", 303, "ssh/login/refused", "Refused"}, {yes, "yes", 404, "", ""},
+	} {
+		if status, to := answer(tc.l, tc.word); status != tc.status || to != tc.to {
+			t.Errorf("%s: %d %s", tc.word, status, to)
+		}
+		if tc.to != "" && !strings.Contains(p.read(tc.to), tc.leadsTo) {
+			t.Errorf("%s leads nowhere", tc.to)
+		}
+	}
+	s, err := h.cfg.SSH.Poll(t.Context(), yes.ID)
+	if err != nil || s.Pass.Owner.User != "alice" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if page := p.read("ssh"); !strings.Contains(page, "all sessions") || !strings.Contains(page, "<i>laptop") {
+		t.Errorf("%s", page)
+	}
+	form := url.Values{"serial": {formValue(t, p.read("ssh"), "serial")}}
+	if status, to, body := p.post("ssh/certificates/revoke", token, form); status != http.StatusSeeOther || to != "ssh" || h.cfg.SSH.Holds(s.Pass) {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, words := range []string{"an ssh login is confirmed", "an ssh login is refused", "an ssh certificate is revoked"} {
+		if !strings.Contains(h.logged.String(), words) {
+			t.Errorf("the log does not say %q", words)
+		}
+	}
+}
+
+func formValue(t *testing.T, page, name string) string {
+	t.Helper()
+	for _, n := range elements(t, page, "input") {
+		if attribute(n, "name") == name {
+			return attribute(n, "value")
+		}
+	}
+	t.Fatalf("no form has a %s", name)
+	return ""
+}
+
+func TestSessionPagesSayTheirLine(t *testing.T) {
+	h := sshPagesOf(t)
+	p := h.visitor(t, "alice")
+	for path, words := range map[string][]string{
+		"":               {"ssh -p 2222 alice+two@hub.test<", "Open VS Code"},
+		"sessions/s-two": {"ssh -p 2222 alice+two@hub.test<", `data-copy="ssh-s-two"`, "Open VS Code"},
+	} {
+		page := p.read(path)
+		for _, each := range words {
+			if !strings.Contains(page, each) {
+				t.Errorf("%q does not say %q: %s", path, each, page)
+			}
+		}
+	}
+	if page := h.visitor(t, "root").get(prefix + "sessions/s-two").Body.String(); !strings.Contains(page, "Session two") || strings.Contains(page, "By ssh") {
+		t.Error("an administrator is told how she would get in as alice")
+	}
+}
+
+func TestNoSSHPages(t *testing.T) {
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), nil)
+	p := h.visitor(t, "alice")
+	for _, path := range []string{"", "sessions/s-alice"} {
+		if page := p.read(path); strings.Contains(page, "SSH") || strings.Contains(page, "By ssh") {
+			t.Errorf("%q speaks of ssh", path)
+		}
+	}
+	for _, path := range []string{"ssh", "ssh/login"} {
+		if r := p.get(prefix + path); r.Code != http.StatusNotImplemented || !strings.Contains(r.Body.String(), "ssh.listen") {
+			t.Errorf("%s: %d", path, r.Code)
+		}
+	}
+}

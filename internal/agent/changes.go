@@ -28,13 +28,14 @@ type packer struct {
 	proc    string
 	root    string // of the session's tree
 	still   func() *stillness
+	hold    func() (release func()) // what the agent itself does for ssh
 
 	mu sync.Mutex // one stream at a time
 }
 
 func (a *agent) packer() *packer {
 	self, parent := os.Getpid(), os.Getppid()
-	return &packer{overlay: a.cfg.OverlayDir, proc: "/proc", root: "/", still: func() *stillness {
+	return &packer{overlay: a.cfg.OverlayDir, proc: "/proc", root: "/", hold: a.ssh.Hold, still: func() *stillness {
 		return newStillness("/proc", self, alone("/proc", self, parent))
 	}}
 }
@@ -51,14 +52,16 @@ func (p *packer) serve(w http.ResponseWriter, r *http.Request) {
 		control.WriteError(w, err)
 		return
 	}
-	s := p.still()
+	s, release := p.still(), func() {}
 	cfg.Pause = func(ctx context.Context) error {
 		// Whoever takes the stream too slowly must not hold the session still.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(mostStill))
+		release = p.hold()
 		return s.stop(ctx)
 	}
 	cfg.Resume = func(context.Context) error {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		release()
 		return s.resume()
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

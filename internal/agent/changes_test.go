@@ -52,9 +52,10 @@ func TestMarksOf(t *testing.T) {
 func overlayRig(t *testing.T, table string) (*packer, control.Client) {
 	t.Helper()
 	dir := t.TempDir()
-	p := &packer{overlay: filepath.Join(dir, "overlay"), proc: filepath.Join(dir, "proc"), root: filepath.Join(dir, "root"), still: func() *stillness {
-		return newStillness(filepath.Join(dir, "proc"), 1, true)
-	}}
+	p := &packer{overlay: filepath.Join(dir, "overlay"), proc: filepath.Join(dir, "proc"), root: filepath.Join(dir, "root"),
+		hold: func() func() { return func() {} }, still: func() *stillness {
+			return newStillness(filepath.Join(dir, "proc"), 1, true)
+		}}
 	err := errors.Join(os.MkdirAll(filepath.Join(p.proc, "self/ns"), 0o755), os.Symlink("user:[4026531837]", filepath.Join(p.proc, "self/ns/user")),
 		os.WriteFile(filepath.Join(p.proc, "self/mountinfo"), []byte(table), 0o644), os.MkdirAll(filepath.Join(p.overlay, "upper/opt/.ssh"), 0o755),
 		os.WriteFile(filepath.Join(p.overlay, "upper/opt/file"), []byte("changed"), 0o644), os.WriteFile(filepath.Join(p.overlay, "upper/opt/.ssh/id"), []byte("key"), 0o600))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"sync"
 	"syscall"
 
 	"github.com/pkg/sftp"
@@ -12,7 +13,7 @@ import (
 // files serves the channel as the file server. It works in the agent itself: no image needs a program for it.
 func (s *session) files() {
 	defer close(s.finished)
-	both := felt{Reader: s.channel, Writer: &packets{to: s.channel}, moved: s.moved}
+	both := felt{Reader: holding{s.channel, s.server}, Writer: &packets{to: s.channel}, moved: s.moved}
 	server, err := sftp.NewServer(ending{both, s}, sftp.WithServerWorkingDirectory(s.directory()), sftp.WithAllocator())
 	if err == nil {
 		err = server.Serve()
@@ -24,6 +25,26 @@ func (s *session) files() {
 	kind, payload := exit(code)
 	_, _ = s.channel.Send(context.Background(), kind, false, payload)
 	_ = s.channel.CloseWrite()
+}
+
+// Hold lets file transfers rest until release is called, as the session's processes do while its changes are read.
+func (s *Server) Hold() (release func()) {
+	s.transfers.Lock()
+	return sync.OnceFunc(s.transfers.Unlock)
+}
+
+// holding gives what it reads when transfers do not rest.
+type holding struct {
+	io.Reader
+	server *Server
+}
+
+// Read reads.
+func (h holding) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
+	h.server.transfers.RLock()
+	defer h.server.transfers.RUnlock()
+	return n, err
 }
 
 // packets writes the file server's packets whole: it writes the beginning of one and its data apart, and each would be a packet of ssh.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"
@@ -64,6 +65,28 @@ func TestFilesEnd(t *testing.T) {
 	}
 	if err := newGateway(t).session().RequestSubsystem("netconf"); err == nil {
 		t.Error("another subsystem was started")
+	}
+}
+
+// While the session's changes are read, nothing is written.
+func TestHold(t *testing.T) {
+	g := newGateway(t)
+	c, err := sftp.NewClient(g.client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := g.server.Hold()
+	made := make(chan error, 1)
+	go func() { made <- c.Mkdir("dir") }()
+	select {
+	case err := <-made:
+		t.Error("made, while it was held:", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	release()
+	release() // a second time is nothing
+	if err := <-made; err != nil {
+		t.Error(err)
 	}
 }
 

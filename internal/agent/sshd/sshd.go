@@ -50,6 +50,8 @@ type Server struct {
 	ctx    context.Context // ends with the server
 	cancel context.CancelFunc
 
+	transfers sync.RWMutex // locked for writing while they rest
+
 	mu      sync.Mutex
 	guests  map[*sshlink.Peer]*guest
 	running map[int]bool // the numbers of processes

@@ -207,7 +207,11 @@ func (l *sshLogin) tell(files *sshfiles.Files, login sshfiles.Service, in sshfil
 	}
 	p.printf("  VS Code: Remote-SSH: Connect to Host..., %s\n", login.Name)
 	for _, t := range odd {
-		p.printf("\n%s has no Host entry, for its name: ssh -l '%s+%s' %s\n", printable(t), login.User, printable(t), login.Name)
+		p.printf("\n%s has no Host entry, for its name", printable(t))
+		if !strings.ContainsAny(t, "'\"`$;&<>|(){}\\") { // which ssh refuses in a login name
+			p.printf(": ssh -l '%s+%s' %s", login.User, printable(t), login.Name)
+		}
+		p.printf("\n")
 	}
 	if in.Line != "" {
 		p.printf("\n%s is left alone (%s). Put this line on top of it:\n\n  %s\n", in.Path, in.Why, in.Line)

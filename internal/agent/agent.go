@@ -138,6 +138,7 @@ func (a *agent) run(outer context.Context) error {
 	a.work.Go(func() { _ = server.Serve(a.doors) })
 	a.work.Go(func() { a.code.serve(ctx) })
 	a.work.Go(func() { a.code.retire(ctx) })
+	a.work.Go(func() { a.code.report(ctx) })
 	a.work.Go(func() { a.endAlone(ctx) })
 
 	err := a.launchAlone()

@@ -149,6 +149,39 @@ func (c *code) dial(ctx context.Context) (net.Conn, error) {
 	return nil, errs.New(errs.Unavailable, "VS Code does not answer").With("try again in a minute")
 }
 
+// reportEvery is how often the Hub is told of activity, as jupyterhub-singleuser does.
+const reportEvery = 5 * time.Minute
+
+// report tells the Hub of what goes on where code-server is the app, until ctx ends.
+func (c *code) report(ctx context.Context) {
+	every := time.NewTicker(reportEvery)
+	defer every.Stop()
+	var told time.Time
+	for {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		g, own := c.gate, c.own
+		c.mu.Unlock()
+		if g == nil || !own {
+			continue
+		}
+		a := c.agent.lookout.activity(ctx)
+		last := time.Now().Add(-time.Duration(a.Quiet * float64(time.Second)))
+		if a.Quiet < 0 || last.Sub(told) < time.Second {
+			continue
+		}
+		if err := g.Report(ctx, last); err != nil {
+			c.agent.log.Debug("the Hub is not told of activity", "error", err)
+			continue
+		}
+		told = last
+	}
+}
+
 // editors tells how much goes on in VS Code; asked: it is the app and can be asked.
 func (c *code) editors() (t gate.Traffic, asked bool) {
 	c.mu.Lock()

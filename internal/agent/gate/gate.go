@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Config is what a gate needs.
@@ -120,6 +121,14 @@ func (g *Gate) visit(w http.ResponseWriter, r *http.Request) {
 	g.forward.ServeHTTP(metered{w, line}, r)
 	cancel()
 	<-watched
+}
+
+// Report tells the Hub when something last went on, if nobody else does.
+func (g *Gate) Report(ctx context.Context, last time.Time) error {
+	if g.set.activity == "" {
+		return nil
+	}
+	return g.hub.report(ctx, last)
 }
 
 // Traffic tells of the connections that stay open.

@@ -49,7 +49,7 @@ func (h *hub) version(ctx context.Context) string {
 		var answer struct {
 			Version string `json:"version"`
 		}
-		if h.ask(ctx, http.MethodGet, "/", nil, secret.Text{}, &answer) == nil && !strings.ContainsAny(answer.Version, "\r\n\x00") {
+		if h.ask(ctx, question{method: http.MethodGet, url: h.set.api.String() + "/"}, &answer) == nil && !strings.ContainsAny(answer.Version, "\r\n\x00") {
 			h.release = answer.Version
 		}
 	}
@@ -65,7 +65,8 @@ func (h *hub) exchange(ctx context.Context, code, verifier string) (secret.Text,
 	var answer struct {
 		Token string `json:"access_token"`
 	}
-	err := h.ask(ctx, http.MethodPost, "/oauth2/token", form, secret.Text{}, &answer)
+	q := question{method: http.MethodPost, url: h.set.api.String() + "/oauth2/token", kind: "application/x-www-form-urlencoded", body: form.Encode()}
+	err := h.ask(ctx, q, &answer)
 	if err == nil && answer.Token == "" {
 		err = errs.New(errs.Unavailable, "the Hub's answer has no token in it")
 	}
@@ -79,7 +80,7 @@ func (h *hub) identify(ctx context.Context, token secret.Text) error {
 		Name   string   `json:"name"`
 		Scopes []string `json:"scopes"`
 	}
-	if err := h.ask(ctx, http.MethodGet, "/user", nil, token, &who); err != nil {
+	if err := h.ask(ctx, question{method: http.MethodGet, url: h.set.api.String() + "/user", token: token}, &who); err != nil {
 		return err
 	}
 	if !meets(h.set.access, who.Scopes) {
@@ -88,8 +89,26 @@ func (h *hub) identify(ctx context.Context, token secret.Text) error {
 	return nil
 }
 
-// ask asks once. A form is sent as one.
-func (h *hub) ask(ctx context.Context, method, path string, form url.Values, token secret.Text, into any) error {
+// report tells when something last went on in the server.
+func (h *hub) report(ctx context.Context, last time.Time) error {
+	at := last.UTC().Format("2006-01-02T15:04:05.000000Z")
+	body, err := json.Marshal(map[string]any{"last_activity": at, "servers": map[string]any{h.set.name: map[string]string{"last_activity": at}}})
+	if err != nil {
+		return err
+	}
+	q := question{method: http.MethodPost, url: h.set.activity, kind: "application/json", body: string(body), token: h.set.token}
+	return h.ask(ctx, q, nil)
+}
+
+// question is one to the Hub.
+type question struct {
+	method, url string
+	kind, body  string      // of what is sent; empty: nothing
+	token       secret.Text // empty: none
+}
+
+// ask asks once.
+func (h *hub) ask(ctx context.Context, q question, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, hubTime)
 	defer cancel()
 	select {
@@ -98,15 +117,15 @@ func (h *hub) ask(ctx context.Context, method, path string, form url.Values, tok
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, h.set.api.String()+path, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, q.method, q.url, strings.NewReader(q.body))
 	if err != nil {
 		return fmt.Errorf("ask the Hub: %w", err)
 	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if q.kind != "" {
+		req.Header.Set("Content-Type", q.kind)
 	}
-	if !token.Empty() {
-		req.Header["Authorization"] = []string{"token " + token.Reveal()}
+	if !q.token.Empty() {
+		req.Header.Set("Authorization", "token "+q.token.Reveal())
 	}
 	res, err := h.trip.RoundTrip(req)
 	if err != nil {
@@ -114,13 +133,13 @@ func (h *hub) ask(ctx context.Context, method, path string, form url.Values, tok
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, hubAnswer))
-	if err == nil && res.StatusCode == http.StatusOK {
+	if err == nil && res.StatusCode == http.StatusOK && into != nil {
 		err = json.NewDecoder(bytes.NewReader(b)).Decode(into)
 	}
 	switch {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
 		return errs.New(errs.Unauthorized, "the Hub does not know this login any more").With("log in again")
-	case method == http.MethodPost && res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests:
+	case q.method == http.MethodPost && res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests:
 		return errs.New(errs.Unauthorized, "the Hub does not take the login: HTTP status %d", res.StatusCode).With("log in again")
 	case res.StatusCode != http.StatusOK:
 		return errs.New(errs.Unavailable, "the Hub answers with HTTP status %d", res.StatusCode).With("try again in a minute")

@@ -21,6 +21,8 @@ type settings struct {
 	authorize string      // the Hub's page that asks the visitor
 	api       *url.URL    // the Hub's API, as it is reached from here
 	access    []string    // scopes of which one lets in
+	name      string      // of the server; empty: the user's default one
+	activity  string      // where the Hub is told when something went on; empty: somebody else tells it
 	https     bool        // the Hub says that visitors come by https
 }
 
@@ -62,6 +64,10 @@ func settingsOf(env func(string) string, below string) (settings, error) {
 	}
 	if len(s.access) == 0 {
 		return lacks("JUPYTERHUB_OAUTH_ACCESS_SCOPES")
+	}
+	s.name, s.activity = env("JUPYTERHUB_SERVER_NAME"), env("JUPYTERHUB_ACTIVITY_URL")
+	if env("JUPYTERHUB_ACTIVITY_INTERVAL") == "0" { // as jupyterhub-singleuser reads it
+		s.activity = ""
 	}
 	return s, nil
 }

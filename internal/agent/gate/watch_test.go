@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,21 @@ import (
 
 // answering is a Hub that answers every question alike.
 type answering struct {
+	mu     sync.Mutex
 	status int
 	text   string
 	asked  *http.Request
 }
 
+func (a *answering) turn(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status = status
+}
+
 func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.asked = r
 	return &http.Response{StatusCode: a.status, Body: io.NopCloser(strings.NewReader(a.text)), Header: http.Header{}, Request: r}, nil
 }
@@ -51,9 +61,9 @@ func TestOpenConnectionsEnd(t *testing.T) {
 		ended := make(chan time.Time, 1)
 		go g.watch(ctx, v, func() { ended <- time.Now() })
 		<-time.After(3*recheck + time.Minute)
-		a.status = http.StatusBadGateway
+		a.turn(http.StatusBadGateway)
 		<-time.After(2 * recheck)
-		a.status = http.StatusForbidden
+		a.turn(http.StatusForbidden)
 		if took := (<-ended).Sub(began); took < 5*recheck || took > 7*recheck {
 			t.Errorf("it ended after %v", took)
 		}
@@ -77,7 +87,7 @@ func TestReport(t *testing.T) {
 	if string(b) != want || a.asked.Header.Get("Authorization") != "token its-own" || a.asked.URL.Path != "/hub/api/users/alice/activity" {
 		t.Errorf("%s %s %v", a.asked.URL, b, a.asked.Header)
 	}
-	a.status = http.StatusNotFound
+	a.turn(http.StatusNotFound)
 	if g.Report(t.Context(), at) == nil {
 		t.Error("what the Hub refuses is told")
 	}

@@ -45,11 +45,6 @@ type Pass struct {
 	Expires time.Time // zero: never
 }
 
-// Target gives what follows the user's name in a login name that the pass is for; empty: nothing.
-func (p Pass) Target(login string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(login, p.Owner.User), "+")
-}
-
 // record is an entry of the store, as package store has it.
 type record = struct {
 	Key   string

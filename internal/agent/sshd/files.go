@@ -1,20 +1,33 @@
 package sshd
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"io"
+	"os"
 	"sync"
 	"syscall"
 
 	"github.com/pkg/sftp"
 )
 
+const readAhead = 64 << 10
+
 // files serves the channel as the file server. It works in the agent itself: no image needs a program for it.
 func (s *session) files() {
 	defer close(s.finished)
-	both := felt{Reader: holding{s.channel, s.server}, Writer: &packets{to: s.channel}, moved: s.moved}
-	server, err := sftp.NewServer(ending{both, s}, sftp.WithServerWorkingDirectory(s.directory()), sftp.WithAllocator())
+	out := &packets{to: s.channel}
+	in := &requests{
+		from: bufio.NewReaderSize(holding{s.channel, s.server}, readAhead),
+		link: func(packet []byte) error { return out.link(s.directory(), packet) },
+	}
+	both := felt{Reader: in, Writer: out, moved: s.moved}
+	options := []sftp.ServerOption{sftp.WithAllocator()}
+	if here, err := os.Getwd(); err != nil || here != s.directory() {
+		options = append(options, sftp.WithServerWorkingDirectory(s.directory())) // with it targets of links become absolute
+	}
+	server, err := sftp.NewServer(ending{both, s}, options...)
 	if err == nil {
 		err = server.Serve()
 	}
@@ -52,6 +65,16 @@ type packets struct {
 	to   io.Writer
 	head []byte // what has been written of a packet whose rest is to come
 	buf  []byte
+
+	mu sync.Mutex // of to
+}
+
+// whole writes a packet.
+func (p *packets) whole(b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.to.Write(b)
+	return err
 }
 
 // Write writes a packet, or the first part of one, which begins with the length of what follows.
@@ -61,12 +84,12 @@ func (p *packets) Write(b []byte) (int, error) {
 		p.head = append(p.head, b...)
 		return len(b), nil
 	}
-	if len(p.head) == 0 {
-		return p.to.Write(b)
+	all := b
+	if len(p.head) > 0 {
+		p.buf = append(append(p.buf[:0], p.head...), b...)
+		p.head, all = p.head[:0], p.buf
 	}
-	p.buf = append(append(p.buf[:0], p.head...), b...)
-	p.head = p.head[:0]
-	if _, err := p.to.Write(p.buf); err != nil {
+	if err := p.whole(all); err != nil {
 		return 0, err
 	}
 	return len(b), nil

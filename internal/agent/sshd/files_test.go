@@ -1,8 +1,10 @@
 package sshd
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,9 +47,38 @@ func TestFiles(t *testing.T) {
 	if b, err := io.ReadAll(f); !bytes.Equal(b, want) || err != nil {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
+	for target, path := range map[string]string{"data": "link", "../x/./y": "odd", "/abs": "abs"} {
+		if err := c.Symlink(target, path); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.Readlink(filepath.Join(g.home, path)); got != target || err != nil {
+			t.Errorf("%s leads to %q, %v", path, got, err)
+		}
+	}
+	if err := c.Symlink("x", "no/such"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a link where there is no directory: %v", err)
+	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whatever comes, packets for links are taken and all others pass as they are.
+func FuzzRequests(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x05\x01\x00\x00\x00\x03\x00\x00\x00\x01\x14\x00\x00\x00\x02\x05x"))
+	f.Add([]byte("\xff\xff\xff\xff\x14"))
+	f.Add([]byte("\x00\x00\x00\x00\x14"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		taken := 0
+		r := &requests{from: bufio.NewReader(bytes.NewReader(b)), link: func(p []byte) error {
+			taken += sftpHead + len(p)
+			return nil
+		}}
+		passed, err := io.ReadAll(r)
+		if n := taken + len(passed); n > len(b) || err == nil && taken == 0 && !bytes.HasPrefix(b, passed) {
+			t.Errorf("%q, %d taken, of %q", passed, taken, b)
+		}
+	})
 }
 
 // At the end of input the file server ends with success: clients take anything else for a failed copy.

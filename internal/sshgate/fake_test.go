@@ -7,12 +7,14 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -128,6 +130,7 @@ func (j *journal) String() string {
 type fakeKeeper struct {
 	alice, bob, host, rsa ssh.Signer
 	session               string // that passes are for
+	lost                  bool   // none holds when it is looked at again
 
 	mu      sync.Mutex
 	used    int
@@ -173,6 +176,8 @@ func (k *fakeKeeper) Check(login string, key ssh.PublicKey) (Pass, error) {
 	}
 	return Pass{}, errs.New(errs.Unauthorized, "no such key")
 }
+
+func (k *fakeKeeper) Holds(Pass) bool { return !k.lost }
 
 func (k *fakeKeeper) Used(Pass, netip.Addr) {
 	k.mu.Lock()
@@ -335,6 +340,11 @@ func (a *fakeAgent) session(ctx context.Context, p *sshlink.Peer, c *sshlink.Cha
 		case "reach":
 			_, err := p.Open(ctx, kindFromTCP, []byte("x"))
 			_, _ = c.Write([]byte(errText(err)))
+		case "slow": // takes its input when the client has gone
+			<-time.After(100 * time.Millisecond)
+			n, err := io.Copy(io.Discard, c)
+			a.note(fmt.Sprintf("%d bytes, %v", n, err))
+			return
 		case "true":
 		default:
 			_, _ = io.Copy(c, c)
@@ -344,6 +354,18 @@ func (a *fakeAgent) session(ctx context.Context, p *sshlink.Peer, c *sshlink.Cha
 		_, _ = c.Send(ctx, "exit-status", false, ssh.Marshal(struct{ S uint32 }{3}))
 		return
 	}
+}
+
+func (a *fakeAgent) note(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = append(a.requests, what)
+}
+
+func (a *fakeAgent) has(what string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(a.requests, what)
 }
 
 func errText(err error) string {

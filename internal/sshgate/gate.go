@@ -36,6 +36,8 @@ type Gatekeeper interface {
 	HostKeys() []ssh.Signer // with their certificates
 	// Check finds whose a key or certificate is, if the login name begins with hers. It is asked also for keys that are only offered.
 	Check(login string, key ssh.PublicKey) (Pass, error)
+	// Holds says whether a pass still does: what was withdrawn before the connection was known to OnRevoke's function is seen by it.
+	Holds(p Pass) bool
 	Used(p Pass, from netip.Addr)
 	// OnRevoke has a function called when something was withdrawn; gone says of a pass whether it does not hold any more.
 	OnRevoke(call func(gone func(Pass) bool))
@@ -194,7 +196,7 @@ func (g *Gate) revoke(gone func(Pass) bool) {
 	defer g.mu.Unlock()
 	for v := range g.visitors {
 		if gone(v.pass) {
-			v.end("the key or certificate that you came with was withdrawn")
+			v.end(withdrawn)
 		}
 	}
 }

@@ -79,6 +79,25 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestLeftBehind: what a client sends before it closes the channel arrives, as the last words of a forwarded connection.
+func TestLeftBehind(t *testing.T) {
+	h := open(t, nil)
+	ch, reqs, err := h.alice("alice").OpenChannel(kindSession, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ssh.DiscardRequests(reqs)
+	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ C string }{"slow"})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if _, err := ch.Write(make([]byte, 300_000)); err != nil {
+		t.Fatal(err)
+	}
+	_ = ch.CloseWrite()
+	_ = ch.Close()
+	eventually(t, "all has arrived", func() bool { return h.agent.has("300000 bytes, <nil>") })
+}
+
 // TestForeign: a key opens no session of another user, whatever name is given with it.
 func TestForeign(t *testing.T) {
 	h := open(t, nil)

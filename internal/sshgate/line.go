@@ -23,6 +23,7 @@ type line struct {
 
 	opened chan struct{} // closed when far is there, or never will be
 	gone   chan struct{} // closed when the client has closed the channel
+	sent   chan struct{} // closed when all that the client has sent is on its way
 	begun  chan struct{} // closed when the client has said what is to run
 	pty    atomic.Bool
 	out    sync.Mutex // near's stderr, of which x/crypto wants one writer at a time
@@ -70,7 +71,8 @@ func (v *visitor) open(nc ssh.NewChannel) {
 
 func (v *visitor) newLine(kind, to string) *line {
 	l := &line{
-		v: v, kind: kind, to: to, since: time.Now(), opened: make(chan struct{}), gone: make(chan struct{}), begun: make(chan struct{}),
+		v: v, kind: kind, to: to, since: time.Now(), opened: make(chan struct{}), gone: make(chan struct{}), sent: make(chan struct{}),
+		begun: make(chan struct{}),
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -223,8 +225,35 @@ func (l *line) ask(reqs <-chan *ssh.Request) {
 		}
 	}
 	close(l.gone)
-	if <-l.opened; l.far != nil {
-		_ = l.far.Close()
+	if <-l.opened; l.far == nil {
+		return
+	}
+	l.drain()
+	_ = l.far.Close()
+}
+
+// stuckTime is how long the session may take nothing of what a client has left behind.
+const stuckTime = 20 * time.Second
+
+// drain waits until the session has what the client sent before it closed the channel.
+func (l *line) drain() {
+	look := time.NewTicker(stuckTime)
+	defer look.Stop()
+	for _, before := l.far.Moved(); ; {
+		select {
+		case <-l.sent:
+			return
+		case <-l.v.ctx.Done():
+			return
+		case <-l.far.Done():
+			return
+		case <-look.C:
+			_, now := l.far.Moved()
+			if now == before {
+				return
+			}
+			before = now
+		}
 	}
 }
 
@@ -306,6 +335,7 @@ const (
 
 // up carries the client's data.
 func (l *line) up() {
+	defer close(l.sent)
 	little := make([]byte, small)
 	buf, taken := little, (*[large]byte)(nil)
 	defer func() { l.v.g.give(taken) }()
@@ -378,13 +408,15 @@ func (l *line) down() {
 	l.v.g.countLine(l.kind)
 	defer l.audit()
 	var out sync.WaitGroup
-	out.Go(func() { _, _ = l.far.WriteTo(l.near) })
-	out.Go(func() { _, _ = io.Copy(lockedWriter{&l.out, l.near.Stderr()}, l.far.Stderr()) })
+	var cut, errCut error
+	out.Go(func() { _, cut = l.far.WriteTo(l.near) })
+	out.Go(func() { _, errCut = io.Copy(lockedWriter{&l.out, l.near.Stderr()}, l.far.Stderr()) })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		out.Wait()
-		if l.clean() {
+		if out.Wait(); cut == nil && errCut == nil { // both have come to their end, and not just to one
+			l.out.Lock()
+			defer l.out.Unlock()
 			_ = l.near.CloseWrite()
 		}
 	}()
@@ -398,16 +430,6 @@ func (l *line) down() {
 		return
 	}
 	_ = l.near.Close()
-}
-
-// clean reports whether the session has not been cut off.
-func (l *line) clean() bool {
-	select {
-	case <-l.far.Done():
-		return l.far.Err() == nil
-	default:
-		return true
-	}
 }
 
 // lossTime is how long after one of its streams a link may be seen to be lost.

@@ -82,6 +82,9 @@ func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, pass P
 // run serves the connection until it ends.
 func (v *visitor) run(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	v.g.enter(v)
+	if !v.g.cfg.Gatekeeper.Holds(v.pass) {
+		v.end(withdrawn)
+	}
 	defer v.g.left(v)
 	defer v.cancel(errLeft)
 	v.work.Go(v.part)
@@ -348,6 +351,9 @@ func (v *visitor) waits() bool {
 
 // end ends the connection, and tells its user why where there is a place for it.
 func (v *visitor) end(why string) { v.cancel(farewell(why)) }
+
+// withdrawn is what is said when a key or certificate is taken away.
+const withdrawn = "the key or certificate that you came with was withdrawn"
 
 // restart is what is said when the service ends.
 const restart = "the service is being restarted; your session goes on: connect again"

@@ -131,6 +131,7 @@ type fakeKeeper struct {
 	alice, bob, host, rsa ssh.Signer
 	session               string // that passes are for
 	lost                  bool   // none holds when it is looked at again
+	lost                  bool   // none holds when it is looked at again
 
 	mu      sync.Mutex
 	used    int
@@ -176,6 +177,8 @@ func (k *fakeKeeper) Check(login string, key ssh.PublicKey) (Pass, error) {
 	}
 	return Pass{}, errs.New(errs.Unauthorized, "no such key")
 }
+
+func (k *fakeKeeper) Holds(Pass) bool { return !k.lost }
 
 func (k *fakeKeeper) Holds(Pass) bool { return !k.lost }
 

@@ -186,10 +186,13 @@ func forth(ctx context.Context, l *sshlink.Conn, n ssh.NewChannel) {
 // join carries a channel. What either side says last goes before its end.
 func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-chan *ssh.Request) {
 	var said, heard, work sync.WaitGroup
+	var answering sync.Mutex // an answer goes before the end
 	work.Go(func() {
 		for r := range requests {
+			answering.Lock()
 			ok, _ := in.Send(ctx, r.Type, r.WantReply, r.Payload)
 			_ = r.Reply(ok, nil)
+			answering.Unlock()
 		}
 		heard.Wait()
 		_ = in.Close()
@@ -211,6 +214,8 @@ func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-
 			_ = r.Reply(ok)
 		}
 		said.Wait()
+		answering.Lock()
+		defer answering.Unlock()
 		_ = out.Close()
 	})
 	work.Wait()

@@ -131,7 +131,6 @@ type fakeKeeper struct {
 	alice, bob, host, rsa ssh.Signer
 	session               string // that passes are for
 	lost                  bool   // none holds when it is looked at again
-	lost                  bool   // none holds when it is looked at again
 
 	mu      sync.Mutex
 	used    int
@@ -177,8 +176,6 @@ func (k *fakeKeeper) Check(login string, key ssh.PublicKey) (Pass, error) {
 	}
 	return Pass{}, errs.New(errs.Unauthorized, "no such key")
 }
-
-func (k *fakeKeeper) Holds(Pass) bool { return !k.lost }
 
 func (k *fakeKeeper) Holds(Pass) bool { return !k.lost }
 

@@ -27,6 +27,7 @@ type line struct {
 	begun  chan struct{} // closed when the client has said what is to run
 	pty    atomic.Bool
 	out    sync.Mutex // near's stderr, of which x/crypto wants one writer at a time
+	asked  sync.Mutex // held until a request of the client's is answered: that goes before the channel's end
 
 	mu    sync.Mutex
 	far   *sshlink.Channel
@@ -323,6 +324,8 @@ func (l *line) forward(r *ssh.Request) {
 		_ = r.Reply(true, nil)
 		return
 	}
+	l.asked.Lock()
+	defer l.asked.Unlock()
 	ok, err := l.far.Send(l.v.ctx, r.Type, r.WantReply, r.Payload)
 	_ = r.Reply(ok && err == nil, nil)
 }
@@ -429,6 +432,8 @@ func (l *line) down() {
 		<-l.v.parted // which ends it, and not cleanly
 		return
 	}
+	l.asked.Lock()
+	defer l.asked.Unlock()
 	_ = l.near.Close()
 }
 

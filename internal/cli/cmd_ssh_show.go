@@ -58,7 +58,7 @@ func (s *sshCall) logout() error {
 	if s.asJSON {
 		return printJSON(s.env.Stdout, map[string]string{"removed": gone.Name, "address": gone.Address})
 	}
-	_, err = fmt.Fprintf(s.env.Stdout, "This computer is logged out of %s: its key and certificate, the Host entries and the Include line are gone.\n", gone.Address)
+	_, err = fmt.Fprintf(s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n", gone.Address)
 	return err
 }
 

@@ -12,6 +12,8 @@ export function require(holds, claim) {
   if (!holds) throw new Error(claim);
 }
 
+const inFrames = /^https:\/\/[^/]+\.vscode-resource\.vscode-cdn\.net\//;
+
 let count = 0;
 export const shoot = async (page, name, options = {}) =>
   page.screenshot({ path: `${shots}${String(++count).padStart(2, "0")}-${name}.png`, ...options });
@@ -46,9 +48,12 @@ export async function open(hub) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light" });
   context.setDefaultTimeout(60_000);
   const outside = [];
-  context.on("request", (request) => {
+  context.on("request", async (request) => {
     const url = request.url();
-    if (!url.startsWith(hub) && !/^(data|blob|about):/.test(url)) outside.push(url);
+    if (url.startsWith(hub) || /^(data|blob|about):/.test(url)) return;
+    // Frames of VS Code ask such names of a worker of their own, in the browser.
+    const within = inFrames.test(url) && (await request.response().catch(() => null))?.fromServiceWorker();
+    if (!within) outside.push(url);
   });
   context.on("page", (page) => {
     page.on("websocket", (socket) => {

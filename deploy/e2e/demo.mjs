@@ -1,7 +1,7 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
 // progress, in JupyterLab installs a package and runs a cell as a job, freezes an environment and starts
-// another session from it, keeps the session, starts one with a slice of a simulated GPU, and one on the
-// HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all. What is looked
+// another session from it, keeps the session, starts one with a slice of a simulated GPU, one of VS Code,
+// VS Code beside a notebook, and a session on the HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all. What is looked
 // for is what is to be seen on the page. Any request to another host than the Hub's is a failure.
 //
 //   node demo.mjs HUB-URL PASSWORD-FILE
@@ -9,6 +9,7 @@
 // Screenshots of each step are kept in screenshots/, also of the moment of a failure.
 import { readFileSync } from "node:fs";
 import { minutes, open, require, say, shoot, shots } from "./browser.mjs";
+import { coded } from "./code.mjs";
 import { frozen } from "./environments.mjs";
 import { sliced } from "./gpus.mjs";
 import { openNotebook, run } from "./lab.mjs";
@@ -40,9 +41,9 @@ async function watchProgress(page) {
   return lines;
 }
 
-async function logIn(page) {
+async function logIn(page, name = user) {
   await page.goto(`${hub}/hub/login?next=/hub/spawn`);
-  await page.fill("#username_input", user);
+  await page.fill("#username_input", name);
   await page.fill("#password_input", readFileSync(passwordFile, "utf8").trim());
   await shoot(page, "login");
   await page.click("#login_submit");
@@ -99,13 +100,18 @@ async function story(page) {
   await keep(page, hub);
   say("a slice of a GPU");
   await sliced(page, hub, user);
+  say("VS Code");
+  const stranger = await browser.newPage();
+  await logIn(stranger, `stranger-${user}`);
+  await stranger.waitForURL(/\/hub\/spawn/);
+  const edited = await coded(page, stranger, hub, user);
   const far = await pooled(page, hub, user);
   say("wait in line");
   await waitInLine(page, hub, user);
   say("stop the servers");
   await stop(page, hub);
   await stopServer(page);
-  await allStopped(page, hub, 5 + far);
+  await allStopped(page, hub, 5 + edited + far);
   await remembered(page, hub, free);
 }
 

@@ -6,6 +6,7 @@ PROGRAM=$CACHE/bin/slipway
 GPU_HELPER=$CACHE/bin/slipway-gpu
 GPU_INSIDE=$GPU_HELPER-inside # its name is known to the service
 NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
+CODE_IMAGE=slipway/code:1
 
 prepare() { alone prepare_all; }
 
@@ -27,6 +28,7 @@ prepare_all() {
   step "JupyterHub and its proxy" build_hub
   [[ -n ${BASE_IMAGE:-} ]] || step "base image" "$DEPLOY/images/base/build"
   step "notebook image" build_image
+  step "VS Code image" "$DEPLOY/images/code/build" "$CODE_IMAGE" "$NOTEBOOK_IMAGE"
 }
 
 install_packages() {

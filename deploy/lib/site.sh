@@ -46,12 +46,13 @@ users:
   homes: $STATE/homes
 images:
   - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$NOTEBOOK_IMAGE"}
+  - {name: code, title: "The same, and VS Code", ref: "$CODE_IMAGE"}
 profiles:
   - name: small
     title: Small
     description: One processor, for trying things out
     kind: lab
-    images: [notebook]
+    images: [notebook, code]
     cpus: 1
     max_cpus: $cpus
     memory: 1G
@@ -67,6 +68,15 @@ profiles:
     cpus: $cpus
     memory: $((gib < 2 ? gib : 2))G
     max_memory: ${gib}G
+  - name: code
+    title: VS Code
+    description: An editor in the browser, with terminals, notebooks and a debugger
+    kind: code
+    images: [code]
+    cpus: 1
+    max_cpus: $cpus
+    memory: 1G
+    max_memory: ${gib}G
   - name: gpu
     title: GPU slice (simulated)
     description: A seventh of a GPU that does not exist, to see how slices work
@@ -78,6 +88,7 @@ profiles:
     max_memory: ${gib}G
     gpu: 1g.18gb
 $(pool_profile)
+ssh: {listen: "127.0.0.1:$SSH_PORT", host: 127.0.0.1}
 jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
 docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
 local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}

@@ -1,0 +1,76 @@
+// VS Code through the Hub: a session of its own, and one beside JupyterLab. Files, a terminal, a notebook, the debugger, a stranger.
+import { minutes, require, say, shoot } from "./browser.mjs";
+import { submit } from "./pages.mjs";
+import { contents, debugged, newFile, notebook, opened, terminal } from "./vscode.mjs";
+
+const program = "a = 6\nb = 7\nprint(a * b)\n";
+
+// Gives how many sessions the user has had here; they are stopped again. other is a page where somebody else is logged in.
+export async function coded(page, other, hub, user) {
+  await ownSession(page, hub, user);
+  await stranger(other, hub, user);
+  await stop(page, hub, "editor");
+  await besideLab(page, hub, user);
+  await stop(page, hub, "beside");
+  return 2;
+}
+
+async function ownSession(page, hub, user) {
+  await page.goto(`${hub}/hub/spawn/${user}/editor`);
+  await page.check('.slipway-form input[name="profile"][value="code"]');
+  await submit(page);
+  await page.waitForURL(new RegExp(`/user/${user}/editor/`), { timeout: 2 * minutes });
+  await opened(page);
+  await shoot(page, "code");
+  await newFile(page, "sum.py", program);
+  await terminal(page, "python3 sum.py >sum.txt; pwd >>sum.txt", "sum.txt");
+  const said = await contents(page, "sum.txt");
+  require(/^42\s/.test(said) && said.includes(user), `the terminal's command has written: ${said}`);
+  say(`  terminal: ${said.trim().replaceAll("\n", ", ")}`);
+  await shoot(page, "code-terminal");
+  const below = await notebook(page, "sum.ipynb", "import sys\nprint(6 * 7, sys.prefix)");
+  require(below.includes("42 /opt/env"), `below the cell stands: ${below}`);
+  say(`  notebook: ${below.trim()}`);
+  await shoot(page, "code-notebook");
+  const seen = await debugged(page, "sum.py", 3, () => shoot(page, "code-debugger"));
+  require(seen.includes("a = 6") && seen.includes("b = 7"), `the debugger shows: ${seen.join(" | ")}`);
+  say(`  debugger: ${seen.join(", ")}`);
+}
+
+// Whoever is logged in as somebody else is told so by the Hub, and nothing of the session's comes.
+async function stranger(page, hub, user) {
+  for (const path of ["", "stable/static/", "vscode/"]) {
+    const answer = await page.goto(`${hub}/user/${user}/editor/${path}`);
+    require(answer.status() === 403, `a stranger's request for ${path || "the session"} is answered with ${answer.status()}`);
+    require((await page.locator(".monaco-workbench").count()) === 0, "a stranger sees the workbench");
+  }
+  await shoot(page, "code-stranger");
+  say("  a stranger is refused");
+}
+
+// From a card of the launcher, which is reached by keys.
+async function besideLab(page, hub, user) {
+  await page.goto(`${hub}/hub/spawn/${user}/beside`);
+  await page.check('.slipway-form input[name="profile"][value="small"]');
+  await page.selectOption("#slipway-image", "code");
+  await submit(page);
+  await page.waitForURL(/\/beside\/lab/, { timeout: 2 * minutes });
+  const card = page.locator('.jp-LauncherCard[data-category="Other"]', { hasText: "VS Code" });
+  await card.waitFor({ timeout: 2 * minutes });
+  await card.scrollIntoViewIfNeeded();
+  await shoot(page, "code-launcher");
+  await card.focus();
+  const [beside] = await Promise.all([page.context().waitForEvent("page"), page.keyboard.press("Enter")]);
+  await opened(beside);
+  require(beside.url().includes(`/user/${user}/beside/vscode/`), `VS Code is at ${beside.url()}`);
+  require((await contents(beside, "sum.py")).includes("print"), "the file of the other session is not to be seen");
+  await shoot(beside, "code-beside");
+  await beside.close();
+}
+
+async function stop(page, hub, name) {
+  await page.goto(`${hub}/services/slipway/`);
+  await page.click(`#live a:has-text("${name}")`);
+  await page.click('button:has-text("Stop")');
+  await page.waitForFunction(() => document.querySelector("#state")?.textContent.includes("stopped"));
+}

@@ -1,0 +1,85 @@
+// VS Code in the browser, used by its keys.
+
+const editor = ".editor-group-container.active .editor-instance .view-lines";
+const quick = ".quick-input-widget:not([style*='display: none'])";
+const tab = (name, more = "") => `.tabs-container .tab.active${more}[data-resource-name="${name}"]`;
+
+// The workbench is there, with the files of its folder beside it.
+export async function opened(page) {
+  await page.waitForSelector(".monaco-workbench .explorer-viewlet .monaco-list .monaco-list-row");
+}
+
+// By the explorer, whose lines stay where they are: those of the quick search move while they are clicked.
+export async function openFile(page, name) {
+  await page.locator(".explorer-viewlet").getByRole("treeitem", { name, exact: true }).dblclick();
+  await page.waitForSelector(tab(name));
+}
+
+async function emptyFile(page, name) {
+  await page.hover(".explorer-viewlet");
+  await page.getByRole("button", { name: "New File...", exact: true }).click();
+  await page.fill(".explorer-viewlet .explorer-item-edited input", name);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(tab(name));
+}
+
+// Makes a file in the explorer, fills it and saves it.
+export async function newFile(page, name, text) {
+  await emptyFile(page, name);
+  await page.click(editor);
+  await page.keyboard.insertText(text);
+  await save(page, name);
+}
+
+async function save(page, name) {
+  await page.keyboard.press("Control+S");
+  await page.waitForSelector(tab(name, ":not(.dirty)"));
+}
+
+// What a file says, as its editor shows it.
+export async function contents(page, name) {
+  await openFile(page, name);
+  await page.waitForFunction((selector) => document.querySelector(selector)?.innerText.trim(), editor);
+  return (await page.locator(editor).first().innerText()).replaceAll("\u00a0", " ");
+}
+
+// Types a command into a new terminal, and waits for the file that it makes to be seen in the explorer.
+export async function terminal(page, line, file) {
+  await page.keyboard.press("Control+Shift+Backquote");
+  await page.waitForSelector(".terminal-wrapper.active .xterm-screen");
+  await page.waitForTimeout(2500);
+  await page.keyboard.type(line);
+  await page.keyboard.press("Enter");
+  await page.locator(".explorer-viewlet .monaco-list-row", { hasText: file }).waitFor();
+}
+
+// Makes a notebook with one cell, runs it, and gives what stands below it: that is in frames of its own.
+export async function notebook(page, name, code) {
+  await emptyFile(page, name);
+  await page.getByRole("button", { name: "Add Code Cell" }).first().click();
+  await page.waitForSelector(".notebookOverlay .code-cell-row .monaco-editor.focused");
+  await page.keyboard.insertText(code);
+  await page.keyboard.press("Shift+Enter");
+  await page.waitForSelector(".notebookOverlay .code-cell-row .codicon-notebook-state-success");
+  return page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output").first().innerText();
+}
+
+// Debugs a file with a breakpoint at a line; gives the variables that are to be seen where it stops, and lets it go on to its end.
+export async function debugged(page, name, line, look) {
+  await openFile(page, name);
+  await page.keyboard.press("Control+G");
+  await page.waitForSelector(`${quick} .quick-input-box input`);
+  await page.keyboard.insertText(`${line}`);
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("F9");
+  await page.waitForSelector(".codicon-debug-breakpoint");
+  await page.keyboard.press("F5");
+  await page.waitForSelector(".debug-toolbar .codicon-debug-continue");
+  await page.waitForSelector(".debug-top-stack-frame-line");
+  await page.locator(".debug-variables .monaco-list-row", { hasText: "=" }).first().waitFor();
+  const seen = await page.locator(".debug-variables .monaco-list-row").allInnerTexts();
+  await look();
+  await page.keyboard.press("F5");
+  await page.waitForSelector(".debug-toolbar", { state: "hidden" });
+  return seen.map((words) => words.replace(/\s+/g, " "));
+}

@@ -36,6 +36,7 @@ data_dir: $STATE/data
 hubs:
   - name: demo
     api_url: http://127.0.0.1:$HUB_API_PORT/hub/api
+    url: "${URL:-}"
     service: slipway
     spawner_token_file: $STATE/hub/spawner-token
     token_file: $STATE/hub/service-token

@@ -37,7 +37,8 @@ type site struct {
 
 const spawnerToken = "spawner-token-of-the-end-to-end-tests"
 
-func newSite(t testing.TB) *site {
+// newSite starts one; more are lines of its configuration.
+func newSite(t testing.TB, more ...string) *site {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.Apptainer)
 	program, err := buildOnce()
 	if err != nil {
@@ -52,7 +53,7 @@ func newSite(t testing.TB) *site {
 	}
 	s.hub = httptest.NewServer(http.HandlerFunc(fakeHub))
 	t.Cleanup(s.hub.Close)
-	s.configure()
+	s.configure(more)
 	t.Cleanup(s.kill) // also when clear gives up
 	s.haveBase()
 	s.serve()
@@ -74,7 +75,7 @@ func fakeHub(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "user", "name": name, "admin": false, "scopes": scopes})
 }
 
-func (s *site) configure() {
+func (s *site) configure(more []string) {
 	address := fmt.Sprintf("127.0.0.1:%d", hubtest.FreePorts(s.t, 1)[0])
 	s.url = "http://" + address
 	s.write("spawner.token", spawnerToken)
@@ -91,7 +92,8 @@ profiles:
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h}
 docker: {cpus: 2, memory: 2G, instance: %[7]q}
 local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
-`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, "e2e-"+filepath.Base(s.dir)+s.t.Name(), testenv.ApptainerPath()))
+%[9]s
+`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, "e2e-"+filepath.Base(s.dir)+s.t.Name(), testenv.ApptainerPath(), strings.Join(more, "\n")))
 }
 
 func (s *site) write(name, text string) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Channel is one channel, seen from either side. Reading gives the other side's data, writing sends one's own.
@@ -21,9 +22,12 @@ type Channel struct {
 	asking   sync.Mutex // one question at a time
 	replies  chan bool
 
+	patience time.Duration // of Close
+
 	closing sync.Once
 	leaving sync.Once
 	left    chan struct{} // closed when this side has ended it
+	gone    func()        // tells the other side that this one has cut it; nil: only the stream's end does
 	done    chan struct{} // closed when the other side, or the stream, has ended it
 	err     error         // of done: nil when the other side ended it
 
@@ -51,7 +55,7 @@ const requestsWaiting = 16
 
 func newChannel(stream net.Conn) *Channel {
 	return &Channel{
-		stream: stream, out: pipe{to: stream}, data: newQueue(), stderr: newQueue(),
+		stream: stream, out: pipe{to: stream}, data: newQueue(), stderr: newQueue(), patience: closeTime,
 		requests: make(chan *Request, requestsWaiting), replies: make(chan bool, 1), left: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -202,20 +206,35 @@ func (s second) ReadFrom(r io.Reader) (n int64, e error) { return s.c.readFrom(f
 // CloseWrite says that no more data comes from here. Requests may.
 func (c *Channel) CloseWrite() error { return c.out.send(frameEOF, nil) }
 
-// Close ends the channel; what has been sent before arrives. What has come and was not read is lost. Closing twice is success.
+// Close ends the channel; what has been sent before arrives, unless the other side has not taken it in time: then the channel is cut. What has come and was not read is lost. Closing twice is success.
 func (c *Channel) Close() error {
 	var err error
-	c.closing.Do(func() { err = c.out.send(frameClose, nil) })
+	c.closing.Do(func() {
+		defer time.AfterFunc(c.patience, c.Cut).Stop()
+		if err = c.out.send(frameClose, nil); err == nil {
+			c.leave(nil)
+		}
+	})
 	c.Cut()
 	return err
 }
 
 // Cut ends the channel as a lost link does: the other side does not take it for a clean end. It waits for nothing.
 func (c *Channel) Cut() {
-	c.leaving.Do(func() { close(c.left) })
+	c.leave(c.gone)
 	c.data.drop()
 	c.stderr.drop()
 	_ = c.stream.Close()
+}
+
+// leave notes, once, that this side has ended the channel, and tells so.
+func (c *Channel) leave(tell func()) {
+	c.leaving.Do(func() {
+		close(c.left)
+		if tell != nil {
+			tell()
+		}
+	})
 }
 
 // Done is closed when the other side has ended the channel, or its stream is cut.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Conn is one ssh connection, seen from the gateway.
@@ -20,6 +23,7 @@ type Conn struct {
 	opened  chan *Incoming
 	done    chan struct{}
 
+	lines    atomic.Uint32
 	mu       sync.Mutex
 	channels map[*Channel]bool
 	closed   bool
@@ -118,23 +122,25 @@ func (c *Conn) frame() error {
 
 // Open opens a channel. The error is a *Refusal when the session refuses it.
 func (c *Conn) Open(ctx context.Context, kind string, extra []byte) (*Channel, error) {
-	return c.stretch(ctx, frameOpen, &openFrame{c.login.ID, kind, extra})
+	return c.stretch(ctx, func(line uint32) (byte, any) { return frameOpen, &openFrame{c.login.ID, line, kind, extra} })
 }
 
 // answer opens the channel that the agent has asked for.
 func (c *Conn) answer(ctx context.Context, number uint32) (*Channel, error) {
-	return c.stretch(ctx, frameAnswer, &answerFrame{c.login.ID, number})
+	return c.stretch(ctx, func(line uint32) (byte, any) { return frameAnswer, &answerFrame{c.login.ID, line, number} })
 }
 
-// stretch opens the stream of a channel.
-func (c *Conn) stretch(ctx context.Context, kind byte, first any) (*Channel, error) {
+// stretch opens the stream of a channel, whose first frame is made of its number.
+func (c *Conn) stretch(ctx context.Context, first func(line uint32) (kind byte, rest any)) (*Channel, error) {
 	stream, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ch := newChannel(stream)
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
-	err = ch.out.send(kind, first)
+	line := c.lines.Add(1)
+	ch.gone = func() { c.tellGone(line) }
+	err = ch.out.send(first(line))
 	if err == nil {
 		err = accepted(stream)
 	}
@@ -149,6 +155,15 @@ func (c *Conn) stretch(ctx context.Context, kind byte, first any) (*Channel, err
 		return nil, err
 	}
 	return ch, nil
+}
+
+// tellGone tells the agent of a channel that was cut: what is behind its stream may read nothing, and would not see that it has ended.
+func (c *Conn) tellGone(line uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.work.Go(func() { _ = c.out.send(frameGone, &goneFrame{line}) })
+	}
 }
 
 // keep has the channel served until it ends.
@@ -196,11 +211,12 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
-	for ch := range c.channels {
-		ch.Cut()
-	}
+	open := slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
 	_ = c.stream.Close()
+	for _, ch := range open {
+		ch.Cut()
+	}
 	c.work.Go(func() { // what nobody else takes any more, so that who sends it ends
 		for range c.opened {
 			continue

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// queueLimit is how many bytes may wait for who reads them. What the link's own window holds comes on top.
-const queueLimit = 1 << 20
+// queueLimit is how many buffers may wait for who reads them: 1 MiB. What the link's own window holds comes on top.
+const queueLimit = 16
 
 // chunk is data of one frame that has not been read yet.
 type chunk struct {
@@ -19,7 +19,6 @@ type queue struct {
 	mu     sync.Mutex
 	change sync.Cond
 	chunks []chunk
-	size   int
 	err    error // what comes behind the data; nil: more may
 	unread bool  // nobody reads any more
 }
@@ -49,7 +48,7 @@ func (q *queue) put(r io.Reader, n int) error {
 func (q *queue) waitForRoom() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.size >= queueLimit && !q.unread && q.err == nil {
+	for len(q.chunks) >= queueLimit && !q.unread && q.err == nil {
 		q.change.Wait()
 	}
 }
@@ -61,8 +60,23 @@ func (q *queue) add(c chunk) {
 		buffers.put(c.buf)
 		return
 	}
-	q.chunks, q.size = append(q.chunks, c), q.size+len(c.rest)
+	if q.fits(c) {
+		last := &q.chunks[len(q.chunks)-1]
+		last.rest = append(last.rest, c.rest...)
+		buffers.put(c.buf)
+	} else {
+		q.chunks = append(q.chunks, c)
+	}
 	q.change.Broadcast()
+}
+
+// fits reports whether the last buffer has room for a chunk: else a program that writes a byte at a time would fill one with each.
+func (q *queue) fits(c chunk) bool {
+	if len(q.chunks) == 0 {
+		return false
+	}
+	last := q.chunks[len(q.chunks)-1].rest
+	return len(c.rest) <= cap(last)-len(last)
 }
 
 // end lets readers have what is there, and then err. The first end counts.
@@ -83,7 +97,7 @@ func (q *queue) drop() {
 	for _, c := range q.chunks {
 		buffers.put(c.buf)
 	}
-	q.chunks, q.size = nil, 0
+	q.chunks = nil
 	q.change.Broadcast()
 }
 
@@ -103,7 +117,6 @@ func (q *queue) take() (chunk, error) {
 	c := q.chunks[0]
 	q.chunks[0] = chunk{}
 	q.chunks = q.chunks[1:]
-	q.size -= len(c.rest)
 	q.change.Broadcast()
 	return c, nil
 }
@@ -134,7 +147,7 @@ func (q *queue) giveBack(c chunk) {
 		buffers.put(c.buf)
 		return
 	}
-	q.chunks, q.size = append([]chunk{c}, q.chunks...), q.size+len(c.rest)
+	q.chunks = append([]chunk{c}, q.chunks...)
 }
 
 // WriteTo writes all that comes to w, without a copy in between.

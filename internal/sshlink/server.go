@@ -49,6 +49,7 @@ type Peer struct {
 	mu      sync.Mutex
 	number  uint32
 	waiting map[uint32]chan<- opening // what was asked for, by its number
+	lines   map[uint32]*Channel       // those that are open, by the gateway's number
 	ended   bool
 }
 
@@ -101,7 +102,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn) error {
 
 // connection serves what concerns a whole connection, until it ends.
 func (s *Server) connection(ctx context.Context, stream net.Conn, l Login) error {
-	p := &Peer{Login: l, out: pipe{to: stream}, waiting: map[uint32]chan<- opening{}}
+	p := &Peer{Login: l, out: pipe{to: stream}, waiting: map[uint32]chan<- opening{}, lines: map[uint32]*Channel{}}
 	p.ctx, p.end = context.WithCancel(ctx)
 	if !s.enter(p) {
 		return errors.New("a connection of this name is there already")
@@ -168,6 +169,13 @@ func (s *Server) frame(p *Peer, stream net.Conn) error {
 			w <- opening{err: &Refusal{r.Reason, r.Message}}
 		}
 		return nil
+	case frameGone:
+		var g goneFrame
+		if err := readRest(stream, size, &g); err != nil {
+			return err
+		}
+		p.cut(g.Line)
+		return nil
 	}
 	return fmt.Errorf("a frame %q", kind)
 }
@@ -179,10 +187,10 @@ const connectFailed = 2
 func (s *Server) channel(stream net.Conn, o openFrame) error {
 	c := newChannel(stream)
 	p := s.find(o.ID)
-	if p == nil || !p.begin() {
+	if p == nil || !p.begin(o.Line, c) {
 		return c.out.send(frameRefuse, &refuseFrame{connectFailed, "the ssh connection has ended"})
 	}
-	defer p.work.Done()
+	defer p.finish(o.Line)
 	defer context.AfterFunc(p.ctx, c.Cut)()
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -210,16 +218,16 @@ func (s *Server) channel(stream net.Conn, o openFrame) error {
 
 // answered hands a channel over that this side has asked for, and serves it.
 func (s *Server) answered(stream net.Conn, a answerFrame) error {
+	c := newChannel(stream)
 	p := s.find(a.ID)
-	if p == nil || !p.begin() {
+	if p == nil || !p.begin(a.Line, c) {
 		return errors.New("an answer to nobody")
 	}
-	defer p.work.Done()
+	defer p.finish(a.Line)
 	w := p.expected(a.Number)
 	if w == nil {
 		return errors.New("an answer to no question")
 	}
-	c := newChannel(stream)
 	defer context.AfterFunc(p.ctx, c.Cut)()
 	if err := c.out.send(frameAccept, nil); err != nil {
 		w <- opening{err: ErrCut}
@@ -230,14 +238,33 @@ func (s *Server) answered(stream net.Conn, a answerFrame) error {
 	return nil
 }
 
-// begin says whether something may still be started for the connection; if so, work.Done must follow.
-func (p *Peer) begin() bool {
+// begin says whether a channel may still be served for the connection; if so, finish must follow.
+func (p *Peer) begin(line uint32, c *Channel) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ended {
-		p.work.Add(1)
+	if p.ended || p.lines[line] != nil {
+		return false
 	}
-	return !p.ended
+	p.lines[line] = c
+	p.work.Add(1)
+	return true
+}
+
+func (p *Peer) finish(line uint32) {
+	p.mu.Lock()
+	delete(p.lines, line)
+	p.mu.Unlock()
+	p.work.Done()
+}
+
+// cut ends a channel that the gateway has cut.
+func (p *Peer) cut(line uint32) {
+	p.mu.Lock()
+	c := p.lines[line]
+	p.mu.Unlock()
+	if c != nil {
+		c.Cut()
+	}
 }
 
 // expected gives who waits for the channel of a number, once; nil: nobody does.

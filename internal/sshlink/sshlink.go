@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -56,23 +57,31 @@ const (
 	frameStderr   byte = 'e'
 	frameEOF      byte = 'f'
 	frameClose    byte = 'c'
+	frameGone     byte = 'g' // on a connection's stream: the gateway has cut a channel, which its own stream may not tell
 )
 
 const (
 	headerSize = 5
 	frameSize  = 64 << 10  // bytes of data in one frame, with its header
 	frameLimit = 256 << 10 // most bytes of a frame's rest that are taken
+
+	closeTime = 15 * time.Second // for what is on its way when a channel is closed: workers may be far, and their link slow
 )
 
 type openFrame struct {
-	ID, Kind string
-	Extra    []byte `ssh:"rest"`
+	ID   string
+	Line uint32 // the gateway's number of the channel
+	Kind string
+
+	Extra []byte `ssh:"rest"`
 }
 
 type answerFrame struct {
-	ID     string
-	Number uint32
+	ID           string
+	Line, Number uint32
 }
+
+type goneFrame struct{ Line uint32 }
 
 type incomingFrame struct {
 	Number uint32

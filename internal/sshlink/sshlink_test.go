@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,8 +17,9 @@ import (
 
 // actor is an agent whose channels do what their kinds say.
 type actor struct {
-	t    *testing.T
-	left chan string
+	t     *testing.T
+	left  chan string
+	heard chan bool // a deaf channel has ended
 }
 
 func (a *actor) Request(_ context.Context, _ *Peer, kind string, payload []byte) (bool, []byte) {
@@ -48,6 +50,7 @@ func (a *actor) Channel(ctx context.Context, p *Peer, i *Incoming) {
 		for r := range c.Requests() {
 			_ = r.Reply(r.Kind == "yes")
 		}
+		a.heard <- true
 	case "brief": // answers, and is over
 		for r := range c.Requests() {
 			_ = r.Reply(true)
@@ -74,7 +77,7 @@ func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor,
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = &actor{t: t, left: make(chan string, 1)}
+	a = &actor{t: t, left: make(chan string, 1), heard: make(chan bool, 8)}
 	s := NewServer(a, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
@@ -165,7 +168,7 @@ func TestBriefAnswer(t *testing.T) {
 func TestRequestsPassData(t *testing.T) {
 	c, _, _ := connect(t)
 	ch := open(t, c, "deaf")
-	if _, err := ch.Write(make([]byte, queueLimit/2)); err != nil {
+	if _, err := ch.Write(make([]byte, queueLimit*frameSize/2)); err != nil {
 		t.Fatal(err)
 	}
 	for kind, want := range map[string]bool{"yes": true, "no": false} {
@@ -264,6 +267,49 @@ func TestStalled(t *testing.T) {
 	c.Close()
 	if err := <-wrote; err == nil {
 		t.Error("the write was not ended")
+	}
+}
+
+// A channel whose other end reads nothing can be closed, and the agent hears of it.
+func TestCloseOfStalled(t *testing.T) {
+	c, a, _ := connect(t)
+	ch := open(t, c, "deaf")
+	ch.patience = 10 * time.Millisecond
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := ch.Write(make([]byte, 64<<20))
+		wrote <- err
+	}()
+	<-time.After(50 * time.Millisecond)
+	_ = ch.Close()
+	if err := <-wrote; err == nil {
+		t.Error("the write was not ended")
+	}
+	select {
+	case <-a.heard:
+	case <-time.After(30 * time.Second):
+		t.Error("the agent does not hear that the channel was cut")
+	}
+}
+
+// However small the frames are, what waits takes no more room than its bytes.
+func TestSmallFrames(t *testing.T) {
+	q := newQueue()
+	for range 1000 {
+		if err := q.put(bytes.NewReader([]byte("x\n")), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(q.chunks); n != 1 {
+		t.Errorf("%d buffers", n)
+	}
+	q.end(io.EOF)
+	b := make([]byte, 3)
+	if n, err := q.Read(b); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+	if rest, err := io.ReadAll(q); len(rest) != 1997 || err != nil || string(b)+string(rest) != strings.Repeat("x\n", 1000) {
+		t.Errorf("%d bytes, %v", len(rest), err)
 	}
 }
 

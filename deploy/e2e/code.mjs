@@ -55,6 +55,7 @@ async function besideLab(page, hub, user) {
   await page.selectOption("#slipway-image", "code");
   await submit(page);
   await page.waitForURL(/\/beside\/lab/, { timeout: 2 * minutes });
+  await page.goto(`${hub}/user/${user}/beside/lab?reset`); // what was open in another session is open here too, and no launcher
   const card = page.locator('.jp-LauncherCard[data-category="Other"]', { hasText: "VS Code" });
   await card.waitFor({ timeout: 2 * minutes });
   await card.scrollIntoViewIfNeeded();

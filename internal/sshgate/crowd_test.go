@@ -123,10 +123,18 @@ func BenchmarkCiphers(b *testing.B) {
 }
 
 func benchmarkCipher(b *testing.B, cipher string) {
-	near, far := net.Pipe()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
 	cfg := serverConfig([]ssh.Signer{newSigner(b)})
 	cfg.NoClientAuth, cfg.Ciphers = true, []string{cipher}
 	go func() {
+		far, err := l.Accept()
+		if err != nil {
+			return
+		}
 		_, chans, reqs, err := ssh.NewServerConn(far, &cfg)
 		if err != nil {
 			return
@@ -144,6 +152,10 @@ func benchmarkCipher(b *testing.B, cipher string) {
 	}()
 	client := &ssh.ClientConfig{HostKeyCallback: ssh.InsecureIgnoreHostKey()}
 	client.Ciphers = []string{cipher}
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
 	conn, chans, reqs, err := ssh.NewClientConn(near, "", client)
 	if err != nil {
 		b.Fatal(err)

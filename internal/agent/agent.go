@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -45,6 +46,7 @@ type Config struct {
 	Env        []string // the agent's own environment, given on to the app
 	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
 	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
+	Alone      bool     // the process is the agent's only: also the orphans of what it starts are taken, and its file mask is set
 	Logger     *slog.Logger
 }
 
@@ -91,7 +93,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1), ending: make(chan struct{}), finished: make(chan struct{})}
+	if cfg.Alone {
+		syscall.Umask(groupMask)
+	}
+	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app, a.code = newSupervisor(a), newCode(a)
 	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,8 @@ const (
 	codeWait    = time.Minute      // for VS Code's server to come up beside another app
 	codeUnused  = 30 * time.Minute // after that it is ended there
 	codeGrace   = 5 * time.Second
+	codeDies    = time.Second // for its end to be seen, when its socket is dead
+	codeTries   = 2
 )
 
 // beside is a code-server that is not the app.
@@ -29,21 +32,43 @@ type beside struct {
 	over chan struct{} // closed when it has ended
 }
 
-// await returns when a code-server beside the app listens.
-func (c *code) await(ctx context.Context) error {
+// dialBeside opens a connection to a code-server beside the app. One that has just died is started again.
+func (c *code) dialBeside(ctx context.Context) (net.Conn, error) {
+	for range codeTries {
+		run, err := c.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := c.connect(ctx)
+		if err == nil || ctx.Err() != nil {
+			return conn, err
+		}
+		select {
+		case <-run.over:
+		case <-time.After(codeDies):
+			return nil, errSilent
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errSilent
+}
+
+// await gives a code-server beside the app when it listens.
+func (c *code) await(ctx context.Context) (*beside, error) {
 	ctx, cancel := context.WithTimeout(ctx, codeWait)
 	defer cancel()
 	run, err := c.begin()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case <-run.up:
-		return nil
+		return run, nil
 	case <-run.over:
-		return errs.New(errs.Unavailable, "VS Code ended when it was started").With("try again; the session's log says why")
+		return nil, errs.New(errs.Unavailable, "VS Code ended when it was started").With("try again; the session's log says why")
 	case <-ctx.Done():
-		return errs.New(errs.Unavailable, "VS Code has not come up yet").With("try again in a minute")
+		return nil, errs.New(errs.Unavailable, "VS Code has not come up yet").With("try again in a minute")
 	}
 }
 

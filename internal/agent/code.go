@@ -38,9 +38,9 @@ type code struct {
 
 func newCode(a *agent) *code { return &code{agent: a, doors: newStreams(), dir: a.cfg.CodeDir} }
 
-// prepare makes the gate for an HTTP app that is started with env, and gives the app's arguments. Without a Hub there is no VS Code
-// beside another app.
-func (c *code) prepare(app control.App, env []string) ([]string, error) {
+// prepare makes the gate for an HTTP app that is started with env. It alone has the Hub's tokens: code-server gets none. Without a Hub there
+// is no VS Code beside another app.
+func (c *code) prepare(app control.App, env []string) error {
 	cfg := gate.Config{
 		Env: func(name string) string { return variable(env, name) }, Title: "VS Code", Mark: control.CodeState, Logger: c.agent.log,
 		Hub: func(ctx context.Context) (net.Conn, error) { return c.agent.uplink.Open(ctx, tunnel.DoorHub) }, App: c.dial,
@@ -50,19 +50,17 @@ func (c *code) prepare(app control.App, env []string) ([]string, error) {
 	}
 	g, err := gate.New(cfg)
 	if err != nil && app.Code {
-		return nil, err
+		return err
 	}
-	argv := app.Argv
 	if app.Code {
 		if err := c.makeDirs(variable(env, "HOME")); err != nil {
-			return nil, err
+			return err
 		}
-		argv = c.argv(app.Argv...)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gate, c.own, c.app, c.env = g, app.Code, app, env
-	return argv, nil
+	c.gate, c.own, c.app, c.env = g, app.Code, app, withoutApps(env)
+	return nil
 }
 
 // argv is how code-server is started: nobody but this user reaches its socket, and who may come in is the gate's matter.
@@ -134,19 +132,23 @@ func (c *code) serve(ctx context.Context) {
 // dial opens a connection to code-server, and starts it where it is not the app.
 func (c *code) dial(ctx context.Context) (net.Conn, error) {
 	if !c.isApp() {
-		if err := c.await(ctx); err != nil {
-			return nil, err
-		}
+		return c.dialBeside(ctx)
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", c.socket())
+	conn, err := c.connect(ctx)
 	if err == nil || ctx.Err() != nil {
 		return conn, err
 	}
-	if st, _ := c.agent.app.now(); c.isApp() && st.State == control.Exited {
+	if st, _ := c.agent.app.now(); st.State == control.Exited {
 		return nil, errs.New(errs.Unavailable, "VS Code has ended, and the session ends with it").With("start it again on the Hub's home page: what you changed is kept")
 	}
-	return nil, errs.New(errs.Unavailable, "VS Code does not answer").With("try again in a minute")
+	return nil, errSilent
+}
+
+var errSilent = errs.New(errs.Unavailable, "VS Code does not answer").With("try again in a minute")
+
+func (c *code) connect(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", c.socket())
 }
 
 // reportEvery is how often the Hub is told of activity, as jupyterhub-singleuser does.

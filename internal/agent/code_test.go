@@ -36,7 +36,7 @@ func playCode() {
 	m.HandleFunc("/die", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	m.HandleFunc("/upgrade", upgrade)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, os.Getpid(), r.URL.RequestURI(), strings.Join(os.Args[1:], " "))
+		fmt.Fprintln(w, os.Getpid(), r.URL.RequestURI(), os.Getenv("JUPYTERHUB_API_TOKEN"), strings.Join(os.Args[1:], " "))
 	})
 	_ = http.Serve(l, m)
 }
@@ -117,7 +117,7 @@ func TestCodeIsTheApp(t *testing.T) {
 		t.Errorf("the Hub's question: %d %s", status, body)
 	}
 	status, body := s.get(t, tunnel.DoorApp, "/user/alice/x?y", "alices")
-	for _, part := range []string{" /x?y ", "--socket " + filepath.Join(s.dir, "code/code.sock"), "--socket-mode 600 --auth none", "--disable-telemetry", " /folder\n"} {
+	for _, part := range []string{" /x?y  --socket " + filepath.Join(s.dir, "code/code.sock"), "--socket-mode 600 --auth none", "--disable-telemetry", " /folder\n"} {
 		if status != http.StatusOK || !strings.Contains(body, part) {
 			t.Errorf("alice's: %d %s, want %s", status, body, part)
 		}
@@ -166,7 +166,7 @@ func TestCodeBesideAnApp(t *testing.T) {
 	}
 	pid := func() (pid int) {
 		status, body := s.get(t, tunnel.DoorCode, "/user/alice/vscode/x", "alices")
-		if _, err := fmt.Sscan(body, &pid); err != nil || status != http.StatusOK || !strings.Contains(body, " /x ") {
+		if _, err := fmt.Sscan(body, &pid); err != nil || status != http.StatusOK || !strings.Contains(body, " /x  --socket ") {
 			t.Fatalf("alice's: %d %s", status, body)
 		}
 		return pid

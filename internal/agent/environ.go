@@ -101,6 +101,19 @@ func readdress(env map[string]string, port int, relay string) error {
 // loopback is the address of a port of the loopback.
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
+// withoutApps leaves out what is between the Hub and the session's app, or of one process alone: people's own programs, and what those load
+// from registries of extensions, do not get the Hub's tokens.
+func withoutApps(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "JUPYTER_TOKEN", "PASSWORD", "HASHED_PASSWORD", "SHLVL", "PWD", "OLDPWD", "_":
+			return true
+		}
+		return strings.HasPrefix(name, "JUPYTERHUB_") || strings.HasPrefix(name, "JPY_")
+	})
+}
+
 // variable gives the value of a name in a list as environ makes it.
 func variable(env []string, name string) string {
 	for _, kv := range env {

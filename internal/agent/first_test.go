@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,6 +57,36 @@ func TestFirstProcessCountsCPU(t *testing.T) {
 	if err != nil || cpu < 2*burnt-0.1 || cpu > 4*burnt-0.1 {
 		t.Errorf("two programs that use %v s each: %s", burnt, out)
 	}
+}
+
+// Where the agent is not the first process it stands in for one: nothing that it has begun outlives it.
+func TestStandsIn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0])
+	c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=stand-in")
+	c.WaitDelay = time.Second // what has been left holds the output
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "code 3, 0 left\n" {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func playStandIn() {
+	r := newReaper(standIn())
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { r.run(ctx) })
+	_, done, err := r.begin("/bin/sh", []string{"sh", "-c", "setsid sleep 600 & (setsid sh -c 'sleep 600 & sleep 600' &); exit 3"},
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}, false)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	e := <-done
+	r.killAll()
+	fmt.Printf("code %d, %d left\n", e.status.ExitStatus(), len(below(processes("/proc"), os.Getpid())))
+	cancel()
+	work.Wait()
 }
 
 func executable(t *testing.T) string {
@@ -173,6 +204,14 @@ func TestEnviron(t *testing.T) {
 }
 
 // TestEnvironOfASlice: the driver's files are found last, so what the image or the user brings along goes first.
+// What is the app's alone is no other program's.
+func TestWithoutApps(t *testing.T) {
+	env := []string{"JUPYTERHUB_API_TOKEN=hush", "JPY_API_TOKEN=hush", "A=JUPYTERHUB_X", "PASSWORD=hush", "SHLVL=7", "JUPYTER=1", "_=/bin/env", "PWD=/"}
+	if diff := cmp.Diff([]string{"A=JUPYTERHUB_X", "JUPYTER=1"}, withoutApps(env)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEnvironOfASlice(t *testing.T) {
 	for path, want := range map[string]string{"": control.GPULibDir, "/cuda/compat": "/cuda/compat:" + control.GPULibDir} {
 		cfg := Config{APISocket: "/s", BinDir: "/b", Env: []string{control.GPUDirEnv + "=" + control.GPUDir, "PATH=/x", "LD_LIBRARY_PATH=" + path}}

@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		burn()
 	case "first":
 		os.Exit(playFirst())
+	case "stand-in":
+		playStandIn()
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stubborn")

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,11 +17,11 @@ type ended struct {
 	usage  syscall.Rusage
 }
 
-// reaper starts processes and takes their ends. As the first process of a container it also takes the orphans that end up
-// with it; there it alone may call wait, so that no end is taken twice, and it starts processes under its own lock, so that
+// reaper starts processes and takes their ends. Where it is the first process of a container, or stands in for one, it also takes the
+// orphans that end up with it; there it alone may call wait, so that no end is taken twice, and it starts processes under its own lock, so that
 // an end is never taken before somebody waits for it.
 type reaper struct {
-	first bool // this is PID 1
+	first bool // orphans end up here
 
 	mu    sync.Mutex
 	waits map[int]waiting
@@ -32,6 +33,9 @@ type waiting struct {
 	told  chan ended
 	group bool // what is left of its group ends with it
 }
+
+// standIn has the orphans among this process's descendants end up with it as with a first process, and reports whether they do.
+func standIn() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
 func newReaper(first bool) *reaper { return &reaper{first: first, waits: map[int]waiting{}} }
 
@@ -59,14 +63,16 @@ func (r *reaper) begin(program string, argv []string, attr *syscall.ProcAttr, gr
 	return pid, ch, nil
 }
 
-// spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: files stay
-// writable for the group, and it goes before the agent does. A process may always raise its own standing and take that back.
+const groupMask = 0o002 // files stay writable for the group
+
+// spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: it goes before the
+// agent does. A process may always raise its own standing and take that back.
 func spawn(program string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	const standing = "/proc/self/oom_score_adj"
 	if old, err := os.ReadFile(standing); err == nil && os.WriteFile(standing, []byte("1000"), 0) == nil {
 		defer func() { _ = os.WriteFile(standing, old, 0) }()
 	}
-	defer syscall.Umask(syscall.Umask(0o002))
+	defer syscall.Umask(syscall.Umask(groupMask))
 	return syscall.ForkExec(program, argv, attr)
 }
 
@@ -131,9 +137,37 @@ func waitFor(pid int, group bool) ended {
 	}
 }
 
-// killAll ends every other process of the container. Outside of one it does nothing.
+// killAll ends every other process of the container. Outside of one it ends what this process has begun and what came of that, as far as it
+// can be known: where orphans do not end up here, it does nothing.
 func (r *reaper) killAll() {
-	if r.first {
+	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
+		return
 	}
+	again := time.NewTicker(killEvery)
+	defer again.Stop()
+	for end := time.Now().Add(closeTime); r.first && time.Now().Before(end); <-again.C {
+		list := below(processes("/proc"), os.Getpid())
+		if len(list) == 0 {
+			return
+		}
+		for _, pid := range list {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+const killEvery = 10 * time.Millisecond // what is killed may just have begun another
+
+// below gives the descendants of a process.
+func below(list []process, pid int) (found []int) {
+	children := map[int][]int{}
+	for _, p := range list {
+		children[p.parent] = append(children[p.parent], p.pid)
+	}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		found = append(found, next[0])
+		next = append(next, children[next[0]]...)
+	}
+	return found
 }

@@ -125,7 +125,8 @@ func (s *supervisor) launch(app control.App) error {
 	case s.ending:
 		return errs.New(errs.Conflict, "the agent is ending")
 	}
-	s.others, _ = environ(s.agent.cfg, control.App{Env: app.Env}, 0, "") // what is wrong with it, the app's start tells
+	others, _ := environ(s.agent.cfg, control.App{Env: app.Env}, 0, "") // what is wrong with it, the app's start tells
+	s.others = withoutApps(others)
 	s.grace = app.Grace
 	if s.grace <= 0 {
 		s.grace = defaultGrace
@@ -182,11 +183,12 @@ func (s *supervisor) start(app control.App) (int, string) {
 		return fail(err)
 	}
 	if app.HTTP {
-		argv, err := a.code.prepare(app, env)
-		if err != nil {
+		if err := a.code.prepare(app, env); err != nil {
 			return fail(err)
 		}
-		app.Argv = argv
+	}
+	if app.Code {
+		app.Argv, env = a.code.argv(app.Argv...), withoutApps(env)
 	}
 	if app.HTTP && app.Jupyter {
 		s.jupyter = newJupyter(env, loopback(s.port))

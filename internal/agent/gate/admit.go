@@ -134,7 +134,10 @@ func (g *Gate) askToLogIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, g.set.authorize+"?"+q.Encode(), http.StatusFound)
 }
 
-// address is what a visitor asked for, as an address below the gate's path as its cookies have that.
+const longAddress = 2 << 10 // bytes: logins under way are kept in memory, and nobody has to be known to begin one
+
+// address is what a visitor asked for, as an address below the gate's path as its cookies have that; one that is too long to be kept is
+// that path alone.
 func (g *Gate) address(r *http.Request) string {
 	next := r.URL.EscapedPath()
 	if !strings.HasPrefix(next, g.set.path) {
@@ -143,6 +146,9 @@ func (g *Gate) address(r *http.Request) string {
 	}
 	if r.URL.RawQuery != "" {
 		next += "?" + r.URL.RawQuery
+	}
+	if len(next) > longAddress {
+		return g.set.path
 	}
 	return next
 }

@@ -104,6 +104,7 @@ func TestReturnAddress(t *testing.T) {
 		"/user/alice/%5Cevil.example":                              "/user/alice/%5Cevil.example",
 		"/user/alice/x%0d%0aSet-Cookie:%20a=b?next=//evil.example": "/user/alice/x%0d%0aSet-Cookie:%20a=b?next=//evil.example",
 		"/user/%61lice/?folder=/":                                  "/user/alice/?folder=/",
+		"/user/alice/x?" + strings.Repeat("y", longAddress):        "/user/alice/",
 	} {
 		b := s.browser(t).stay()
 		there := b.get(path)

@@ -66,6 +66,7 @@ type display struct {
 }
 
 func (d *display) close() {
+	_ = os.Remove(d.authority)
 	d.guest.mu.Lock()
 	defer d.guest.mu.Unlock()
 	if l := d.guest.listeners[d.key]; l != nil {
@@ -100,15 +101,16 @@ func (s *session) forwardX11(ctx context.Context, payload []byte) bool {
 }
 
 func (g *guest) openDisplay(ctx context.Context, want x11Request) (*display, int, error) {
-	dir, err := g.privateDir()
-	if err != nil {
-		return nil, 0, err
-	}
 	l, number, err := listenDisplay()
 	if err != nil {
 		return nil, 0, err
 	}
-	d := &display{guest: g, key: fmt.Sprint("x11 ", number), name: fmt.Sprintf("localhost:%d.%d", number, want.Screen), authority: filepath.Join(dir, "xauthority")}
+	dir, err := g.privateDir()
+	if err != nil {
+		l.close()
+		return nil, 0, err
+	}
+	d := &display{guest: g, key: fmt.Sprint("x11 ", number), name: fmt.Sprintf("localhost:%d.%d", number, want.Screen), authority: filepath.Join(dir, fmt.Sprint("xauthority-", number))}
 	ok := g.add(ctx, d.key, "x11", l, func(c net.Conn) []byte {
 		if want.Single {
 			l.close()

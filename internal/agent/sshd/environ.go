@@ -45,22 +45,6 @@ func (v variables) get(name string) string {
 	return ""
 }
 
-func (v variables) without(drop func(name string) bool) variables {
-	return slices.DeleteFunc(slices.Clone(v), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return drop(name)
-	})
-}
-
-// appOnly says which variables are between the Hub and the session's app, or of one process alone. The Hub's tokens are among them.
-func appOnly(name string) bool {
-	switch name {
-	case "JUPYTER_TOKEN", "PASSWORD", "HASHED_PASSWORD", "SHLVL", "PWD", "OLDPWD", "_":
-		return true
-	}
-	return strings.HasPrefix(name, "JUPYTERHUB_") || strings.HasPrefix(name, "JPY_")
-}
-
 // surroundings are what all programs of one connection have.
 type surroundings struct {
 	env         variables
@@ -68,7 +52,7 @@ type surroundings struct {
 }
 
 func (s *Server) surroundings(l sshlink.Login) surroundings {
-	env := variables(s.cfg.Environment()).without(appOnly)
+	env := slices.Clone(variables(s.cfg.Environment()))
 	a := ownAccount()
 	out := surroundings{shell: shell(env.get("SHELL"), a.shell), home: s.home()}
 	user := first(a.name, env.get("USER"), l.User)

@@ -2,11 +2,14 @@ package sshd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"slipway/internal/sshlink"
 )
@@ -18,7 +21,7 @@ func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
 		_ = i.Refuse(connectFailed, err.Error())
 		return
 	}
-	var d net.Dialer
+	d := net.Dialer{Control: notTheLinks}
 	c, err := d.DialContext(ctx, network, to)
 	if err != nil {
 		_ = i.Refuse(connectFailed, err.Error())
@@ -29,6 +32,28 @@ func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
 	if err == nil {
 		s.join(c, ch)
 	}
+}
+
+// notTheLinks refuses addresses of the link itself, at which clouds tell secrets of the machine. It sees what a name has become.
+func notTheLinks(_, to string, _ syscall.RawConn) error {
+	a, err := netip.ParseAddrPort(to)
+	if err == nil && ofTheLink(a.Addr()) { // what is no such address is a socket's path
+		return fmt.Errorf("no forward goes to %s", a.Addr())
+	}
+	return nil
+}
+
+// ofTheLink reports whether an address is of its link alone, also where one of IPv4 is written as one of IPv6: mapped (RFC 4291), for NAT64
+// (RFC 6052) or for 6to4 (RFC 3056).
+func ofTheLink(a netip.Addr) bool {
+	b := a.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a.WithZone("")):
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	case netip.MustParsePrefix("2002::/16").Contains(a.WithZone("")):
+		a = netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return a.Unmap().IsLinkLocalUnicast()
 }
 
 func (s *Server) destination(i *sshlink.Incoming) (network, to string, err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -292,4 +293,37 @@ func TestMurmur(t *testing.T) {
 			t.Error("work does not count")
 		}
 	})
+}
+
+// No forward goes to the link's own addresses, however they are written; names are looked at when they have become addresses.
+func TestNotTheLinks(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"169.254.169.254": true, "fe80::1%lo": true, "::ffff:169.254.1.2": true, "64:ff9b::a9fe:a9fe": true, "2002:a9fe:a9fe::1": true, "febf::1": true,
+		"127.0.0.1": false, "192.0.2.1": false, "64:ff9b::c000:201": false, "2001:db8::a9fe:a9fe": false, "169.253.0.1": false,
+	} {
+		if err := notTheLinks("tcp", net.JoinHostPort(address, "80"), nil); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := notTheLinks("unix", "/run/169.254.169.254:80", nil); err != nil {
+		t.Error(err)
+	}
+	_, err := newGateway(t).client().Dial("tcp", "169.254.169.254:80")
+	if e, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || !strings.Contains(e.Message, "no forward goes to") {
+		t.Errorf("%v", err)
+	}
+}
+
+// However often a connection asks, it has one directory.
+func TestPrivateDir(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	g := newGuest(nil, nil)
+	first, err := g.privateDir()
+	if again, err2 := g.privateDir(); again != first || err != nil || err2 != nil {
+		t.Errorf("%s, then %s: %v, %v", first, again, err, err2)
+	}
+	g.close()
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 || err != nil {
+		t.Errorf("%v is left, %v", left, err)
+	}
 }

@@ -17,8 +17,8 @@ type guest struct {
 	mu        sync.Mutex
 	channels  int
 	listeners map[string]*listener
-	agent     string   // the socket that leads to the client's ssh agent; empty: none yet
-	dirs      []string // private ones
+	agent     string // the socket that leads to the client's ssh agent; empty: none yet
+	dir       string // the private one; empty: none yet
 	work      sync.WaitGroup
 }
 
@@ -45,16 +45,14 @@ func (g *guest) leave() {
 	g.server.pulse.open.Add(-1)
 }
 
-// privateDir makes a directory that goes with the connection.
-func (g *guest) privateDir() (string, error) {
-	dir, err := os.MkdirTemp("", "ssh-")
-	if err != nil {
-		return "", err
-	}
+// privateDir gives the directory that goes with the connection, and makes it when it is first wanted.
+func (g *guest) privateDir() (dir string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dirs = append(g.dirs, dir)
-	return dir, nil
+	if g.dir == "" {
+		g.dir, err = os.MkdirTemp("", "ssh-")
+	}
+	return g.dir, err
 }
 
 // close ends what the connection has open. Its channels have ended.
@@ -63,10 +61,10 @@ func (g *guest) close() {
 	for _, l := range g.listeners {
 		l.close()
 	}
-	dirs := g.dirs
+	dir := g.dir
 	g.mu.Unlock()
 	g.work.Wait()
-	for _, dir := range dirs {
+	if dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 }

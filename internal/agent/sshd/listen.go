@@ -147,12 +147,13 @@ func listenAt(path string) (*listener, error) {
 			_ = os.Remove(path)
 		}
 	}
-	at, err := net.Listen("unix", path)
+	own := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		other := raw.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }) // what is bound then has this mode from the beginning
+		return errors.Join(err, other)
+	}}
+	at, err := own.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, at.Close())
 	}
 	return &listener{at: []net.Listener{at}}, nil
 }

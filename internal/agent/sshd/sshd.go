@@ -37,7 +37,7 @@ type Wait func(ctx context.Context) (syscall.WaitStatus, error)
 type Config struct {
 	// Start starts a process of the session as attr says. What is left of its group when it ends goes on.
 	Start func(program string, argv []string, attr *syscall.ProcAttr) (pid int, wait Wait, err error)
-	// Environment is what the session's programs have.
+	// Environment is what the session's programs have, without what is the app's alone.
 	Environment func() []string
 	Logger      *slog.Logger
 }

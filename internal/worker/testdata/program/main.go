@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	}
 	switch args[0] {
 	case "agent":
-		err = agent.Run(ctx, agent.Config{Logger: log})
+		err = agent.Run(ctx, agent.Config{Alone: true, Logger: log})
 	case worker.KeepCommand:
 		return worker.Keep(ctx, args[1:])
 	default:

@@ -142,6 +142,11 @@ func (c *Client) RevokeSSHCertificate(ctx context.Context, serial uint64) error 
 	return c.call(ctx, http.MethodDelete, path("ssh", "certificates", strconv.FormatUint(serial, 10)), nil, nil)
 }
 
+// EndSSHConnections ends all ssh connections of the caller's. Her keys and certificates stay.
+func (c *Client) EndSSHConnections(ctx context.Context) error {
+	return c.call(ctx, http.MethodDelete, "/ssh/connections", nil, nil)
+}
+
 // BeginSSHLogin begins a login that the user confirms in her browser. No token is needed.
 func (c *Client) BeginSSHLogin(ctx context.Context, r SSHLoginRequest) (SSHLogin, error) {
 	return fetch[SSHLogin](ctx, c, http.MethodPost, "/ssh/logins", r)

@@ -79,12 +79,19 @@ var sshFiles = sync.OnceValues(func() (map[string][]byte, error) {
 func authorityConfig(dir string) sshauth.Config {
 	return sshauth.Config{
 		Store: &memory{values: map[string]json.RawMessage{}}, Dir: dir, Host: "hub.test", Port: 2222, Logger: slog.New(slog.DiscardHandler),
+		Hubs:  []sshauth.Hub{{Name: "main", Realm: "site"}},
 		Pages: []sshauth.Page{{Hub: "main", URL: "http://hub.test" + prefix + "ssh/login"}},
 	}
 }
 
 // authority knows who may come in by ssh: nobody yet.
 func authority(t *testing.T) *sshauth.Authority {
+	t.Helper()
+	return authorityOf(t, authorityConfig("").Pages)
+}
+
+// authorityOf is one with these pages.
+func authorityOf(t *testing.T, pages []sshauth.Page) *sshauth.Authority {
 	t.Helper()
 	all, err := sshFiles()
 	if err != nil {
@@ -99,7 +106,9 @@ func authority(t *testing.T) *sshauth.Authority {
 			t.Fatal(err)
 		}
 	}
-	a, err := sshauth.New(t.Context(), authorityConfig(dir))
+	cfg := authorityConfig(dir)
+	cfg.Pages = pages
+	a, err := sshauth.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ func (p *pages) sshPages(r chi.Router) {
 	r.Post("/ssh/keys", p.act(p.addKey))
 	r.Post("/ssh/keys/remove", p.act(p.removeKey))
 	r.Post("/ssh/certificates/revoke", p.act(p.revokeCertificate))
+	r.Post("/ssh/connections/end", p.act(p.endConnections))
 	r.Get("/ssh/login", p.show(p.sshLoginPage))
 	r.Post("/ssh/login", p.act(p.findLogin))
 	r.Post("/ssh/login/decide", p.act(p.decideLogin))
@@ -119,6 +120,15 @@ func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
 	return "ssh", nil
 }
 
+func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
+	r, _, err := p.posted(r, v)
+	if err != nil {
+		return "", err
+	}
+	_, err = audited(p.Server, p.endSSH, auditEnded)(r, none{})
+	return "ssh", err
+}
+
 func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
 	owner, err := p.sshOwner(v.caller)
 	if err != nil {
@@ -128,7 +138,11 @@ func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) 
 	for _, f := range p.cfg.SSH.Found(owner) {
 		asks = append(asks, webui.SSHAsk{Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address})
 	}
-	return webui.SSHLoginPage(w, p.view(v), asks, p.cfg.SSH.Life())
+	hub := ""
+	if len(p.cfg.SSH.Pages()) > 1 {
+		hub = owner.Hub
+	}
+	return webui.SSHLoginPage(w, p.view(v), webui.SSHLoginView{Asks: asks, Life: p.cfg.SSH.Life(), Hub: hub})
 }
 
 func (p *pages) findLogin(r *http.Request, v visitor) (string, error) {

@@ -156,6 +156,28 @@ func TestSSHLoginPages(t *testing.T) {
 	}
 }
 
+// TestSSHLoginNamesItsHub: where there are several, the page says whose sessions are opened.
+func TestSSHLoginNamesItsHub(t *testing.T) {
+	for n, pages := range [][]sshauth.Page{{{Hub: "main", URL: "x"}}, {{Hub: "main", URL: "x"}, {Hub: "school", URL: "y"}}} {
+		h := startPages(t, newFake(), func(c *Config) { c.SSH = authorityOf(t, pages) })
+		p := h.visitor(t, "alice")
+		l, err := h.cfg.SSH.Begin(sshauth.Ask{Login: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, several := "at the Hub <strong>main</strong>", n == 1
+		if page := p.read("ssh/login"); strings.Contains(page, words) != several {
+			t.Errorf("%v: %s", pages, page)
+		}
+		if status, _, body := p.post("ssh/login", formToken(t, p.read("ssh/login")), url.Values{"code": {l.Code}}); status != http.StatusSeeOther {
+			t.Fatalf("%d %s", status, body)
+		}
+		if page := p.read("ssh/login"); strings.Contains(page, words) != several || !strings.Contains(page, "Let it in") {
+			t.Errorf("%v: %s", pages, page)
+		}
+	}
+}
+
 func formValue(t *testing.T, page, name string) string {
 	t.Helper()
 	for _, n := range elements(t, page, "input") {

@@ -28,6 +28,7 @@ func (s *Server) sshRoutes(r chi.Router) {
 	r.Get("/certificates", serve(s, 200, s.listSSHCertificates))
 	r.Post("/certificates", serve(s, 200, audited(s, s.issueSSHCertificate, auditIssued)))
 	r.Delete("/certificates/{serial}", serve(s, 204, audited(s, s.revokeSSHCertificate, auditRevoked)))
+	r.Delete("/connections", serve(s, 204, audited(s, s.endSSH, auditEnded)))
 }
 
 func noSSH() error {
@@ -139,6 +140,15 @@ func (s *Server) revokeSSHCertificate(r *http.Request, _ none) (none, error) {
 	return none{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
 }
 
+// endSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.
+func (s *Server) endSSH(r *http.Request, _ none) (none, error) {
+	owner, err := s.sshOwner(callerOf(r.Context()))
+	if err == nil {
+		s.cfg.SSH.End(owner)
+	}
+	return none{}, err
+}
+
 func serialOf(text string) (uint64, error) {
 	serial, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -177,4 +187,8 @@ const issuedWords = "an ssh certificate is issued"
 
 func auditRevoked(r *http.Request, _, _ none) (string, []any) {
 	return "an ssh certificate is revoked", []any{"serial", chi.URLParam(r, "serial")}
+}
+
+func auditEnded(*http.Request, none, none) (string, []any) {
+	return "all ssh connections are ended", nil
 }

@@ -56,8 +56,14 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }
 
-// addressOf is where a request comes from, as far as this host knows.
+// addressOf is where a request comes from; the zero one where that is not known: what a proxy has carried has the proxy's address, and what
+// its headers say of another, anybody could have written.
 func addressOf(r *http.Request) netip.Addr {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return netip.Addr{}
+		}
+	}
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -72,6 +73,42 @@ func TestSSHCertificatesOverTheAPI(t *testing.T) {
 	}
 }
 
+// TestEndSSH: a user ends her own connections, by the API and on the page, and nobody else's.
+func TestEndSSH(t *testing.T) {
+	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	hers, his := sshauth.Pass{Owner: sshauth.Owner{Hub: "main", User: "alice"}}, sshauth.Pass{Owner: sshauth.Owner{Hub: "main", User: "bob"}}
+	ended := make(chan bool, 1)
+	h.cfg.SSH.OnRevoke(func(gone func(sshauth.Pass) bool) { ended <- gone(hers) && !gone(his) })
+	if err := h.client(t, "alice-token").EndSSHConnections(t.Context()); err != nil || len(ended) == 0 || !<-ended {
+		t.Errorf("by the API: %v", err)
+	}
+	p := h.visitor(t, "alice")
+	if status, _, _ := p.post("ssh/connections/end", "", nil); status != http.StatusForbidden || len(ended) != 0 {
+		t.Errorf("without the form's token: %d", status)
+	}
+	if status, to, body := p.post("ssh/connections/end", formToken(t, p.read("ssh")), nil); status != http.StatusSeeOther || to != "ssh" || len(ended) == 0 || !<-ended {
+		t.Errorf("on the page: %d %s", status, body)
+	}
+	if strings.Count(h.logged.String(), "all ssh connections are ended") != 2 {
+		t.Error("the log does not say it")
+	}
+}
+
+// TestAddressOf: an address that a proxy has written, or that is a proxy's, is none.
+func TestAddressOf(t *testing.T) {
+	for name, want := range map[string]string{"": "192.0.2.7", "X-Forwarded-For": "", "Forwarded": "", "X-Real-IP": "", "Via": "", "X-Other": "192.0.2.7"} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.RemoteAddr = "[::ffff:192.0.2.7]:1234"
+		if name != "" {
+			r.Header.Set(name, "203.0.113.1")
+		}
+		text, err := addressOf(r).MarshalText()
+		if err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
 // TestWhoHasNoKeys: what runs in a session may be somebody else's notebook, and must not let its author in for ever.
 func TestWhoHasNoKeys(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), func(c *Config) {
@@ -83,7 +120,7 @@ func TestWhoHasNoKeys(t *testing.T) {
 	requests := []string{
 		"POST %s/ssh/keys" + post, "GET %s/ssh/keys HTTP/1.1\r\nHost: x\r\n\r\n", "DELETE %s/ssh/keys/" + alicesPrint + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET %s/ssh/certificates HTTP/1.1\r\nHost: x\r\n\r\n", "DELETE %s/ssh/certificates/1 HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST %s/ssh/certificates" + post,
+		"POST %s/ssh/certificates" + post, "DELETE %s/ssh/connections HTTP/1.1\r\nHost: x\r\n\r\n",
 	}
 	for _, id := range []string{"s-alice", "j-alice"} {
 		for _, request := range requests {

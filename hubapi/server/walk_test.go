@@ -64,6 +64,7 @@ var walked = map[string]struct {
 	"GET /ssh/certificates":             {path: "/ssh/certificates"},
 	"POST /ssh/certificates":            {path: "/ssh/certificates", body: `{"key":"` + freeKey + `","session":"*"}`},
 	"DELETE /ssh/certificates/{serial}": {path: "/ssh/certificates/1", refused: true},
+	"DELETE /ssh/connections":           {path: "/ssh/connections"},
 	"GET /sessions/{id}/gpu":            {path: "/sessions/s-alice/gpu", refused: true},
 	"GET /jobs/{id}/gpu":                {path: "/jobs/j-alice/gpu", refused: true},
 	"GET /jobs":                         {path: "/jobs"},

@@ -38,10 +38,7 @@ func sshCommand(env Env) *cobra.Command {
 	}
 	c.PersistentFlags().StringVar(&s.name, "name", "", "the name of the login and of its Host entries, for who has several ("+defaultLogin+")")
 	c.PersistentFlags().BoolVar(&s.asJSON, "json", false, "print JSON")
-	c.AddCommand(sshLoginCommand(s), &cobra.Command{
-		Use: "logout", Short: "Take out what `slipway ssh login` has written", Args: nothingElse,
-		RunE: func(*cobra.Command, []string) error { return s.logout() },
-	}, &cobra.Command{
+	c.AddCommand(sshLoginCommand(s), sshLogoutCommand(s), &cobra.Command{
 		Use: "status", Short: "Show the logins of this computer, and how long they are good", Args: nothingElse,
 		RunE: func(*cobra.Command, []string) error { return s.status() },
 	}, sshConfigCommand(s), &cobra.Command{

@@ -41,27 +41,6 @@ func untilWords(files *sshfiles.Files, name string) string {
 	return fmt.Sprintf("%s (%dh%02dm)", until.Local().Format(time.DateTime), int(left.Hours()), int(left.Minutes())%60)
 }
 
-// logout takes a login out.
-func (s *sshCall) logout() error {
-	files, err := s.files()
-	if err != nil {
-		return err
-	}
-	login, _, err := s.noted(files)
-	if err != nil {
-		return err
-	}
-	gone, err := files.Remove(login.Name)
-	if err != nil {
-		return err
-	}
-	if s.asJSON {
-		return printJSON(s.env.Stdout, map[string]string{"removed": gone.Name, "address": gone.Address})
-	}
-	_, err = fmt.Fprintf(s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n", gone.Address)
-	return err
-}
-
 // status shows the logins.
 func (s *sshCall) status() error {
 	files, err := s.files()

@@ -95,6 +95,14 @@ func (s *stubSSH) routes(mine func(string, http.HandlerFunc)) {
 		}
 		answer(w, cert)
 	})
+	mine("DELETE "+api+"/ssh/certificates/{serial}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("serial") != "1" {
+			refuse(w, 404, "not_found", "there is no such certificate", "")
+			return
+		}
+		w.WriteHeader(204)
+	})
+	mine("DELETE "+api+"/ssh/connections", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	mine("POST "+api+"/servers", func(w http.ResponseWriter, r *http.Request) {
 		var req hubapi.ServerRequest
 		_ = json.NewDecoder(r.Body).Decode(&req)
@@ -131,7 +139,7 @@ func certificateFor(line string) (hubapi.SSHCertificate, error) {
 		return hubapi.SSHCertificate{}, err
 	}
 	until := time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
-	c := &ssh.Certificate{Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"}, ValidBefore: uint64(until.Unix())}
+	c := &ssh.Certificate{Key: key, Serial: 1, CertType: ssh.UserCert, ValidPrincipals: []string{"alice"}, ValidBefore: uint64(until.Unix())}
 	if err := c.SignCert(rand.Reader, signer); err != nil {
 		return hubapi.SSHCertificate{}, err
 	}

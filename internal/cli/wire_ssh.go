@@ -92,16 +92,24 @@ func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (s
 	if err != nil {
 		return sshgate.Prompt{}, err
 	}
-	var pages []string
-	for _, p := range begun.Pages {
-		pages = append(pages, p.URL)
-	}
 	return sshgate.Prompt{
-		Words: "To log in, open\n  " + strings.Join(pages, "\n  or ") + "\nin your browser, and type this code there:\n  " + begun.Code + "\n",
+		Words: "To log in, open\n  " + pageWords(begun.Pages) + "\nin your browser, and type this code there:\n  " + begun.Code + "\n",
 		Until: begun.Expires,
 		Await: func(ctx context.Context) (sshgate.Pass, error) {
 			state, err := g.Await(ctx, begun.ID)
 			return state.Pass, err
 		},
 	}, nil
+}
+
+// pageWords says where a login is confirmed. Where there are several hubs, the one at which that is done has the sessions that she gets to.
+func pageWords(pages []sshauth.Page) string {
+	var lines []string
+	for _, p := range pages {
+		if len(pages) == 1 {
+			return p.URL
+		}
+		lines = append(lines, p.URL+" for your sessions at "+p.Hub)
+	}
+	return strings.Join(lines, "\n  or ")
 }

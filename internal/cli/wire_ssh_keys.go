@@ -19,9 +19,17 @@ func (s *service) makeSSHKeys(ctx context.Context) (err error) {
 	}
 	s.sshKeys, err = sshauth.New(ctx, sshauth.Config{
 		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(), Certificate: time.Duration(s.cfg.SSH.Certificate),
-		Pages: loginPages(s.cfg), Logger: s.log,
+		Hubs: s.sshHubs(), Pages: loginPages(s.cfg), Logger: s.log,
 	})
 	return err
+}
+
+// sshHubs are the hubs with their realms, in the order of the configuration.
+func (s *service) sshHubs() (hubs []sshauth.Hub) {
+	for _, h := range s.cfg.Hubs {
+		hubs = append(hubs, sshauth.Hub{Name: h.Name, Realm: s.realms[h.Name]})
+	}
+	return hubs
 }
 
 // loginPages are where users of the hubs confirm logins.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,13 +57,13 @@ func TestGatekeeperBrowser(t *testing.T) {
 	defer db.Close()
 	a, err := sshauth.New(t.Context(), sshauth.Config{
 		Store: db, Dir: t.TempDir() + "/ssh", Host: "hub.example.org", Port: 2222, Logger: log,
-		Pages: []sshauth.Page{{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"}},
+		Pages: []sshauth.Page{{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"}, {Hub: "school", URL: "https://school/ssh/login"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	prompt, err := gatekeeper{a}.Browser(t.Context(), "alice+gpu", netip.MustParseAddr("192.0.2.1"))
-	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/ssh/login") || time.Until(prompt.Until) < time.Minute {
+	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/ssh/login for your sessions at main\n") || time.Until(prompt.Until) < time.Minute {
 		t.Fatalf("%+v, %v", prompt, err)
 	}
 	lines := strings.Fields(prompt.Words)
@@ -77,5 +78,15 @@ func TestGatekeeperBrowser(t *testing.T) {
 	defer cancel()
 	if pass, err := prompt.Await(ctx); err != nil || pass.Owner != owner || pass.Session != sshauth.AnySession {
 		t.Errorf("%+v, %v", pass, err)
+	}
+}
+
+func TestSSHHubs(t *testing.T) {
+	s := &service{cfg: config.Config{Hubs: []config.Hub{{Name: "main"}, {Name: "school"}}}, realms: realms{"main": "site", "school": "school", "gone": "x"}}
+	if got := s.sshHubs(); !slices.Equal(got, []sshauth.Hub{{Name: "main", Realm: "site"}, {Name: "school", Realm: "school"}}) {
+		t.Errorf("%+v", got)
+	}
+	if got := pageWords([]sshauth.Page{{Hub: "main", URL: "https://x"}}); got != "https://x" {
+		t.Error(got)
 	}
 }

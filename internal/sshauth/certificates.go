@@ -190,10 +190,11 @@ func (a *Authority) checkCertificate(login string, cert *ssh.Certificate) (Pass,
 	a.mu.RLock()
 	c, known := a.certificates[cert.Serial]
 	a.mu.RUnlock()
+	_, fits := Target(login, c.Owner.User)
 	switch {
 	case !known:
 		return Pass{}, refused("the certificate is revoked or expired")
-	case !opens(login, c.Owner.User):
+	case !fits:
 		return Pass{}, refused("the certificate is not this user's")
 	case cert.Key == nil || ssh.FingerprintSHA256(cert.Key) != c.Fingerprint || !slices.Equal(cert.ValidPrincipals, []string{c.Owner.User}):
 		return Pass{}, refused("the certificate is not what was issued under its serial")

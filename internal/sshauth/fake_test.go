@@ -132,6 +132,7 @@ func configOf(t testing.TB, s Store) Config {
 	t.Helper()
 	return Config{
 		Store: s, Dir: withFiles(t), Host: "hub.example.org", Port: 2222, Logger: slog.New(slog.DiscardHandler),
+		Hubs:  []Hub{{"main", "site"}, {"second", "site"}, {"other", "elsewhere"}},
 		Pages: []Page{{"main", "https://hub.example.org/services/slipway/ssh/login"}, {"other", "https://other.example.org/services/slipway/ssh/login"}},
 	}
 }

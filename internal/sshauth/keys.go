@@ -69,6 +69,9 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 		k.Added, k.Used, k.From = old.Added, old.Used, old.From
 	} else if len(a.Keys(owner)) >= keyLimit {
 		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).With("remove one that you do not use any more")
+	} else if a.disputes(owner, k.Fingerprint) {
+		a.cfg.Logger.Warn("an ssh key by which somebody else comes in was not added", "key", k.Fingerprint, "user", owner.User, "hub", owner.Hub)
+		return Key{}, taken()
 	}
 	if err := a.save(ctx, keysBucket, k.at(), k); err != nil {
 		return Key{}, err
@@ -138,25 +141,6 @@ func (a *Authority) put(k Key) {
 		all = append(all, k)
 	}
 	a.keys[k.Fingerprint] = all
-}
-
-// checkKey finds whose key it is among those whose name the login begins with: of several the one with the longest name, and of one name
-// at several hubs the one who added it first.
-func (a *Authority) checkKey(login string, key ssh.PublicKey) (Pass, error) {
-	fingerprint := ssh.FingerprintSHA256(key)
-	a.mu.RLock()
-	all := a.keys[fingerprint]
-	a.mu.RUnlock()
-	var found Owner
-	for _, k := range all {
-		if opens(login, k.Owner.User) && len(k.Owner.User) > len(found.User) {
-			found = k.Owner
-		}
-	}
-	if found == (Owner{}) {
-		return Pass{}, refused("the key is not one of this user's")
-	}
-	return Pass{Owner: found, Key: fingerprint, Session: AnySession}, nil
 }
 
 // Used notes that somebody has come in.

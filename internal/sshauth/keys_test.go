@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"golang.org/x/crypto/ssh"
-
 	"slipway/internal/errs"
 )
 
@@ -21,57 +19,6 @@ func add(t *testing.T, a *Authority, o Owner, text string) Key {
 		t.Fatal(err)
 	}
 	return k
-}
-
-// TestWhoseKey holds that a login name and the proved key decide together, and a name alone nothing.
-func TestWhoseKey(t *testing.T) {
-	a := authority(t)
-	hers, his, both, theirs := signer(t).PublicKey(), signer(t).PublicKey(), signer(t).PublicKey(), signer(t).PublicKey()
-	plus := Owner{"main", "alice+gpu"}
-	add(t, a, alice(), plain(hers))
-	add(t, a, bob(), plain(his))
-	add(t, a, alice(), plain(both))
-	add(t, a, plus, plain(both))
-	add(t, a, Owner{"other", "carol"}, plain(theirs))
-	add(t, a, Owner{"main", "carol"}, plain(theirs))
-	for _, tc := range []struct {
-		login string
-		key   ssh.PublicKey
-		want  Owner
-	}{
-		{"alice", hers, alice()},
-		{"alice+gpu10", hers, alice()},
-		{"alice+", hers, alice()},
-		{"alice++x", hers, alice()},
-		{"alice+gpu", hers, alice()},
-		{"alice+gpu", both, plus},
-		{"alice+gpu+x", both, plus},
-		{"alice+g", both, alice()},
-		{"carol", theirs, Owner{"other", "carol"}},
-		{"bob", hers, Owner{}},
-		{"alice", his, Owner{}},
-		{"bob+alice", hers, Owner{}},
-		{"alicex", hers, Owner{}},
-		{"Alice", hers, Owner{}},
-		{"", hers, Owner{}},
-		{"+alice", hers, Owner{}},
-		{"nobody", signer(t).PublicKey(), Owner{}},
-	} {
-		p, err := a.Check(tc.login, tc.key)
-		switch {
-		case tc.want == (Owner{}):
-			if !errs.Is(err, errs.Forbidden) || p != (Pass{}) {
-				t.Errorf("%s: %+v, %v", tc.login, p, err)
-			}
-		case err != nil || p.Owner != tc.want || p.Session != AnySession || !a.Holds(p):
-			t.Errorf("%s: %+v, %v", tc.login, p, err)
-		}
-	}
-	_, unknown := a.Check("bob", signer(t).PublicKey())
-	_, foreign := a.Check("bob", hers)
-	if unknown.Error() != foreign.Error() {
-		t.Errorf("%v tells more than %v", foreign, unknown)
-	}
 }
 
 func TestKeysAreKept(t *testing.T) {

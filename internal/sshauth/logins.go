@@ -2,7 +2,6 @@ package sshauth
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"net/netip"
 	"slices"
@@ -18,8 +17,8 @@ import (
 const (
 	loginTime     = 10 * time.Minute // then a login that nobody has confirmed is over
 	loginInterval = 3 * time.Second  // between two looks of who asks
-	loginLimit    = 1000             // of all that wait
-	addressLimit  = 20               // of those of one address
+	loginLimit    = 1000             // of all that wait: of those for a certificate, and as many that the gateway has begun
+	sourceLimit   = 20               // of those of one source
 	guessLimit    = 10               // of codes that one user gets wrong
 	guessTime     = 10 * time.Minute
 )
@@ -113,26 +112,52 @@ func hubNames(pages []Page) string {
 	return cmp.Or(strings.Join(names, ", "), "there is none")
 }
 
+// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room.
 func (l *logins) add(new *login) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweepLocked()
-	from := network(new.Address)
-	n, codes := 0, map[string]bool{}
-	for _, other := range l.byID {
-		codes[other.code] = true
-		if network(other.Address) == from {
-			n++
-		}
-	}
-	if len(l.byID) >= loginLimit || n >= addressLimit && !from.Addr().IsLoopback() { // a proxy on this host speaks for many
+	source := Source(new.Address)
+	like := func(other *login) bool { return (other.Key == "") == (new.Key == "") }
+	near := func(other *login) bool { return like(other) && Source(other.Address) == source }
+	if source.IsValid() && !source.Addr().IsLoopback() && !l.roomLocked(sourceLimit, near) || !l.roomLocked(loginLimit, like) {
 		return errs.New(errs.OverQuota, "too many logins wait to be confirmed").With("confirm one of yours, or try again in 10 minutes")
 	}
-	for new.code = newCode(); codes[new.code]; {
+	for new.code = newCode(); l.takenLocked(new.code); {
 		new.code = newCode()
 	}
 	l.byID[new.id] = new
 	return nil
+}
+
+// roomLocked makes room for one more among at most so many that are alike: the oldest that nobody has typed the code of goes.
+func (l *logins) roomLocked(most int, alike func(*login) bool) bool {
+	var oldest *login
+	n := 0
+	for _, each := range l.byID {
+		if !alike(each) {
+			continue
+		}
+		n++
+		if each.owner == (Owner{}) && (oldest == nil || each.expires.Before(oldest.expires)) {
+			oldest = each
+		}
+	}
+	if n < most || oldest == nil {
+		return n < most
+	}
+	delete(l.byID, oldest.id)
+	close(oldest.decided) // whoever awaits it learns that it is over
+	return true
+}
+
+func (l *logins) takenLocked(code string) bool {
+	for _, each := range l.byID {
+		if each.code == code {
+			return true
+		}
+	}
+	return false
 }
 
 // sweepLocked forgets what is over.
@@ -148,17 +173,6 @@ func (l *logins) sweepLocked() {
 			delete(l.guesses, owner)
 		}
 	}
-}
-
-// network is what one person may have many addresses of.
-func network(a netip.Addr) netip.Prefix {
-	a = a.Unmap()
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, _ := a.Prefix(bits) // the zero one of no address
-	return p
 }
 
 func newCode() string {
@@ -186,143 +200,4 @@ func read(code string) string {
 		}
 		return r
 	}, strings.ToUpper(code))
-}
-
-// Find shows an owner the login whose code she has typed. It is hers to decide from then on, and nobody else's.
-func (a *Authority) Find(owner Owner, code string) (Waiting, error) {
-	l := a.logins
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweepLocked()
-	now := time.Now()
-	recent := slices.DeleteFunc(slices.Clone(l.guesses[owner]), func(t time.Time) bool { return now.Sub(t) > guessTime })
-	if len(recent) >= guessLimit {
-		return Waiting{}, errs.New(errs.OverQuota, "%d codes were wrong in the last minutes", len(recent)).With("try again in 10 minutes")
-	}
-	for _, each := range l.byID {
-		if each.code == read(code) && each.isFor(owner) {
-			each.owner = owner
-			return each.waiting(), nil
-		}
-	}
-	l.guesses[owner] = append(recent, now)
-	return Waiting{}, errs.New(errs.NotFound, "no login waits under this code").
-		With("look at the code again where it is shown; it is good for 10 minutes, once, and for one user")
-}
-
-// isFor reports whether owner may decide: nobody else has begun to, and it is her name that was given.
-func (l *login) isFor(owner Owner) bool {
-	taken := l.owner != (Owner{}) && l.owner != owner
-	done := !open(l.decided)
-	return !taken && !done && (l.Hub == "" || l.Hub == owner.Hub) && (l.Login == "" || opens(l.Login, owner.User))
-}
-
-func open(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return false
-	default:
-		return true
-	}
-}
-
-func (l *login) waiting() Waiting {
-	return Waiting{Code: spaced(l.code), Login: l.Login, Computer: l.Computer, Address: l.Address, Fingerprint: l.fingerprint, Expires: l.expires}
-}
-
-// Found gives the logins that an owner has typed the code of, and not decided yet.
-func (a *Authority) Found(owner Owner) (list []Waiting) {
-	l := a.logins
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweepLocked()
-	for _, each := range l.byID {
-		if each.owner == owner && open(each.decided) {
-			list = append(list, each.waiting())
-		}
-	}
-	slices.SortFunc(list, func(x, y Waiting) int { return cmp.Or(x.Expires.Compare(y.Expires), strings.Compare(x.Code, y.Code)) })
-	return list
-}
-
-// Decide confirms or refuses a login that owner has found.
-func (a *Authority) Decide(owner Owner, code string, yes bool) (Waiting, error) {
-	l := a.logins
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweepLocked()
-	for _, each := range l.byID {
-		if each.owner == owner && each.code == read(code) && open(each.decided) {
-			each.confirmed = yes
-			close(each.decided)
-			return each.waiting(), nil
-		}
-	}
-	return Waiting{}, errs.New(errs.NotFound, "the login does not wait any more").With("begin it again where you want to log in")
-}
-
-// Poll gives what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What was confirmed is
-// given once.
-func (a *Authority) Poll(ctx context.Context, id string) (State, error) {
-	l, err := a.logins.take(id)
-	if err != nil || l == nil {
-		return State{Pending: err == nil}, err
-	}
-	s := State{Pass: Pass{Owner: l.owner, Session: AnySession}}
-	if l.Key == "" {
-		return s, nil
-	}
-	s.Certificate, err = a.Issue(ctx, l.owner, Request{Key: l.Key, Session: AnySession, Computer: l.Computer})
-	if err != nil {
-		a.logins.putBack(l)
-		return State{}, err
-	}
-	s.Pass.Key, s.Pass.Serial, s.Pass.Expires = s.Certificate.Fingerprint, s.Certificate.Serial, s.Certificate.Expires
-	return s, nil
-}
-
-// take gives a login that is confirmed, and forgets it; nil where it waits.
-func (l *logins) take(id string) (*login, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweepLocked()
-	found, ok := l.byID[id]
-	switch {
-	case !ok:
-		return nil, errs.New(errs.NotFound, "the login is over, or was fetched already").With("begin it again")
-	case open(found.decided):
-		return nil, nil
-	case !found.confirmed:
-		return nil, errs.New(errs.Forbidden, "the login was refused in the browser").With("begin it again, if it was yours")
-	}
-	delete(l.byID, id)
-	return found, nil
-}
-
-func (l *logins) putBack(old *login) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.byID[old.id] = old
-}
-
-// Await is Poll for who can wait: it returns when the login is decided or over. When ctx ends, so does the login.
-func (a *Authority) Await(ctx context.Context, id string) (State, error) {
-	l := a.logins
-	l.mu.Lock()
-	found, ok := l.byID[id]
-	l.mu.Unlock()
-	if ok {
-		over := time.NewTimer(time.Until(found.expires))
-		defer over.Stop()
-		select {
-		case <-found.decided:
-		case <-over.C:
-		case <-ctx.Done():
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			delete(l.byID, id)
-			return State{}, ctx.Err()
-		}
-	}
-	return a.Poll(ctx, id)
 }

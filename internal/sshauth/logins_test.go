@@ -158,27 +158,74 @@ func TestLoginRefusedOrOver(t *testing.T) {
 	})
 }
 
+// TestLoginLimits: who begins many logins pushes out her own, and those that nobody has looked at; never who has typed a code, and never
+// those that begin at the gateway.
 func TestLoginLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}
-		one, local := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("127.0.0.1")
-		for range addressLimit {
-			begin(t, a, Ask{Address: one})
+		one, same, local := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("127.0.0.1")
+		waits := func(l Login) bool { s, err := a.Poll(t.Context(), l.ID); return err == nil && s.Pending }
+		ask := func(from netip.Addr) Login {
+			t.Helper()
+			<-time.After(time.Millisecond)
+			return begin(t, a, Ask{Key: anEd, Address: from})
 		}
-		if _, err := a.Begin(Ask{Address: netip.MustParseAddr("2001:db8::2")}); !errs.Is(err, errs.OverQuota) {
-			t.Errorf("of one network: %v", err)
+		gateway, typed, unseen := begin(t, a, Ask{Login: "alice", Address: one}), ask(one), ask(one)
+		if _, err := a.Find(alice(), typed.Code); err != nil {
+			t.Fatal(err)
 		}
-		for range addressLimit + 1 {
-			begin(t, a, Ask{Address: local})
+		for range sourceLimit - 2 {
+			ask(one)
 		}
-		for n := range loginLimit - 2*addressLimit - 1 {
-			begin(t, a, Ask{Address: address(n)})
+		if !waits(unseen) {
+			t.Error("gone though there is room")
 		}
-		if _, err := a.Begin(Ask{Address: netip.MustParseAddr("203.0.113.1")}); !errs.Is(err, errs.OverQuota) {
-			t.Errorf("of all: %v", err)
+		if latest := ask(same); waits(unseen) || !waits(typed) || !waits(latest) || !waits(gateway) {
+			t.Error("not the oldest of the network is gone")
 		}
-		<-time.After(loginTime)
-		begin(t, a, Ask{Address: one})
+		for range loginLimit {
+			ask(local)
+		}
+		for range loginLimit {
+			ask(netip.Addr{})
+		}
+		if last := ask(address(1)); !waits(typed) || !waits(last) || !waits(gateway) || len(a.logins.byID) != loginLimit+1 {
+			t.Errorf("%d wait", len(a.logins.byID))
+		}
+	})
+}
+
+// TestTypedLoginsStay: where all of a source's were typed, one more is refused.
+func TestTypedLoginsStay(t *testing.T) {
+	a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}
+	for range sourceLimit {
+		if _, err := a.Find(alice(), begin(t, a, Ask{Address: address(1)}).Code); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Begin(Ask{Address: address(1)}); !errs.Is(err, errs.OverQuota) {
+		t.Errorf("%v", err)
+	}
+	begin(t, a, Ask{Address: address(2)})
+}
+
+// TestPushedOutIsTold: who awaits a login that has made room does not wait on.
+func TestPushedOutIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}
+		first, over := begin(t, a, Ask{Address: address(1)}), make(chan error)
+		go func() {
+			_, err := a.Await(t.Context(), first.ID)
+			over <- err
+		}()
+		synctest.Wait()
+		for range sourceLimit {
+			<-time.After(time.Millisecond)
+			begin(t, a, Ask{Address: address(1)})
+		}
+		if err := <-over; !errs.Is(err, errs.NotFound) || time.Until(first.Expires) < time.Minute {
+			t.Errorf("%v", err)
+		}
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +68,7 @@ type Config struct {
 	Host        string        // the name that users type
 	Port        int           // likewise
 	Certificate time.Duration // how long certificates are good; zero: 12 h
+	Hubs        []Hub         // whose users may come in; of those of one person the first counts
 	Pages       []Page        // of the hubs whose users may confirm logins
 	Logger      *slog.Logger
 }
@@ -136,6 +136,9 @@ func (a *Authority) OnRevoke(f func(gone func(Pass) bool)) {
 	a.told = append(a.told, f)
 }
 
+// End has all connections of an owner ended, however they were opened. What lets her in stays.
+func (a *Authority) End(owner Owner) { a.tell(func(p Pass) bool { return p.Owner == owner }) }
+
 func (a *Authority) tell(gone func(Pass) bool) {
 	a.mu.RLock()
 	told := a.told
@@ -143,12 +146,6 @@ func (a *Authority) tell(gone func(Pass) bool) {
 	for _, f := range told {
 		f(gone)
 	}
-}
-
-// opens reports whether a login name is a user's.
-func opens(login, user string) bool {
-	rest, ok := strings.CutPrefix(login, user)
-	return ok && user != "" && (rest == "" || rest[0] == '+')
 }
 
 // refused is the error of who is not let in.

@@ -61,13 +61,26 @@ func parseCertificate(text []byte) (*ssh.Certificate, error) {
 
 // Expires tells until when a service's certificate is good.
 func (f *Files) Expires(name string) (time.Time, error) {
-	text, err := os.ReadFile(f.Certificate(name))
-	if err != nil {
-		return time.Time{}, err
-	}
-	cert, err := parseCertificate(text)
+	cert, err := f.kept(name)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return time.Unix(int64(min(cert.ValidBefore, 1<<62)), 0), nil
+}
+
+// Serial tells by which number a service knows its certificate.
+func (f *Files) Serial(name string) (uint64, error) {
+	cert, err := f.kept(name)
+	if err != nil {
+		return 0, err
+	}
+	return cert.Serial, nil
+}
+
+func (f *Files) kept(name string) (*ssh.Certificate, error) {
+	text, err := os.ReadFile(f.Certificate(name))
+	if err != nil {
+		return nil, err
+	}
+	return parseCertificate(text)
 }

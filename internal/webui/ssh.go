@@ -109,15 +109,20 @@ func (a SSHAsk) From() string {
 	return a.Address.String()
 }
 
+// SSHLoginView is what the page of a login is made of.
+type SSHLoginView struct {
+	Asks []SSHAsk      // whose code the visitor has typed
+	Life time.Duration // of certificates
+	Hub  string        // the page's, where there are several: who is let in gets to the sessions there
+}
+
 type sshLoginBody struct {
-	Asks  []SSHAsk
-	Life  time.Duration // of certificates
+	SSHLoginView
 	Visit Visit
 	Back  string // as in row: these forms send none
 }
 
 // SSHLoginPage asks for the code of a login, and for those whose code was typed whether they are to be let in.
-func SSHLoginPage(w http.ResponseWriter, v Visit, asks []SSHAsk, life time.Duration) error {
-	body := sshLoginBody{Asks: asks, Life: life, Visit: v}
-	return write(w, http.StatusOK, "ssh-login.html", frame{Title: "Log in by ssh", Visit: v, Body: body})
+func SSHLoginPage(w http.ResponseWriter, v Visit, view SSHLoginView) error {
+	return write(w, http.StatusOK, "ssh-login.html", frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}})
 }

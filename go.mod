@@ -29,10 +29,7 @@ require (
 	modernc.org/sqlite v1.61.1
 )
 
-require (
-	github.com/creack/pty v1.1.24 // indirect
-	github.com/kr/fs v0.1.0 // indirect
-)
+require github.com/kr/fs v0.1.0 // indirect
 
 require (
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect

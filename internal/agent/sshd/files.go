@@ -19,11 +19,11 @@ func (s *session) files() {
 	defer close(s.finished)
 	out := &packets{to: s.channel}
 	in := &requests{
-		from: bufio.NewReaderSize(holding{s.channel, s.server}, readAhead),
-		link: func(packet []byte) error { return out.link(s.directory(), packet) },
+		from:   bufio.NewReaderSize(holding{s.channel, s.server}, readAhead),
+		answer: func(kind byte, packet []byte) error { return out.answer(s.directory(), kind, packet) },
 	}
 	both := felt{Reader: in, Writer: out, moved: s.moved}
-	options := []sftp.ServerOption{sftp.WithAllocator()}
+	options := []sftp.ServerOption{sftp.WithAllocator(), sftp.WithMaxTxPacket(maxPart)}
 	if here, err := os.Getwd(); err != nil || here != s.directory() {
 		options = append(options, sftp.WithServerWorkingDirectory(s.directory())) // with it targets of links become absolute
 	}
@@ -62,9 +62,10 @@ func (h holding) Read(b []byte) (int, error) {
 
 // packets writes the file server's packets whole: it writes the beginning of one and its data apart, and each would be a packet of ssh.
 type packets struct {
-	to   io.Writer
-	head []byte // what has been written of a packet whose rest is to come
-	buf  []byte
+	to    io.Writer
+	head  []byte // what has been written of a packet whose rest is to come
+	buf   []byte
+	begun bool // the first packet, which tells the version, has gone
 
 	mu sync.Mutex // of to
 }
@@ -88,6 +89,9 @@ func (p *packets) Write(b []byte) (int, error) {
 	if len(p.head) > 0 {
 		p.buf = append(append(p.buf[:0], p.head...), b...)
 		p.head, all = p.head[:0], p.buf
+	}
+	if !p.begun {
+		p.begun, all = true, withLimits(all)
 	}
 	if err := p.whole(all); err != nil {
 		return 0, err

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,19 +65,22 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Whatever comes, packets for links are taken and all others pass as they are.
+// Whatever comes, packets that are answered here are taken, those that open files may get a mode, and all others pass as they are.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x05\x01\x00\x00\x00\x03\x00\x00\x00\x01\x14\x00\x00\x00\x02\x05x"))
+	f.Add([]byte("\x00\x00\x00\x0e\x03\x00\x00\x00\x01\x00\x00\x00\x01x\x00\x00\x00\x1a\x00\x00\x00\x00"))
+	f.Add([]byte("\x00\x00\x00\x1b\xc8\x00\x00\x00\x01\x00\x00\x00\x12limits@openssh.com"))
 	f.Add([]byte("\xff\xff\xff\xff\x14"))
 	f.Add([]byte("\x00\x00\x00\x00\x14"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		taken := 0
-		r := &requests{from: bufio.NewReader(bytes.NewReader(b)), link: func(p []byte) error {
+		r := &requests{from: bufio.NewReader(bytes.NewReader(b)), answer: func(_ byte, p []byte) error {
 			taken += sftpHead + len(p)
 			return nil
 		}}
 		passed, err := io.ReadAll(r)
-		if n := taken + len(passed); n > len(b) || err == nil && taken == 0 && !bytes.HasPrefix(b, passed) {
+		grown := 4 * bytes.Count(b, []byte{sftpOpen})
+		if n := taken + len(passed); n > len(b)+grown || err == nil && taken+grown == 0 && !bytes.HasPrefix(b, passed) {
 			t.Errorf("%q, %d taken, of %q", passed, taken, b)
 		}
 	})
@@ -132,5 +137,66 @@ func TestPackets(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"6", "9", "5", "6"}, seen); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is made has the mode that the client names, or that a program of the session would make it with.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o002))
+	g := newGateway(t)
+	c, err := sftp.NewClient(g.client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.Create("file")
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Mkdir("dir"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Mkdir("no/such"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory where there is none: %v", err)
+	}
+	for name, want := range map[string]os.FileMode{"file": 0o664, "dir": 0o775} {
+		if st, err := os.Stat(filepath.Join(g.home, name)); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+		}
+	}
+	if mode := modeIn(7, []byte("sizesizeuseruser\x00\x00\x41\xc0")); mode != 0o700 {
+		t.Errorf("among other attributes: %o", mode)
+	}
+}
+
+// Clients learn what the file server can take, and may ask for as much.
+func TestLimits(t *testing.T) {
+	g := newGateway(t)
+	c, err := sftp.NewClient(g.client(), sftp.MaxPacketUnchecked(maxPart), sftp.UseConcurrentWrites(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, ok := c.HasExtension(limits); version != "1" || !ok {
+		t.Errorf("%q, %v", version, ok)
+	}
+	want := make([]byte, 3*maxPart+1)
+	_, _ = rand.Read(want)
+	f, err := c.Create("file")
+	if err == nil {
+		_, err = f.ReadFrom(bytes.NewReader(want))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, 0); !bytes.Equal(got, want) || err != nil {
+		t.Error(err)
+	}
+	var out bytes.Buffer
+	p := &packets{to: &out}
+	if err := p.answer("/", sftpExtended, []byte("\x00\x00\x00\x07\x00\x00\x00\x12"+limits)); err != nil || !strings.HasPrefix(out.String(), "\x00\x00\x00\x25\xc9\x00\x00\x00\x07") {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -23,11 +23,12 @@ func (p *pages) sshPages(r chi.Router) {
 	r.Post("/ssh/keys/remove", p.act(p.removeKey))
 	r.Post("/ssh/certificates/revoke", p.act(p.revokeCertificate))
 	r.Post("/ssh/connections/end", p.act(p.endConnections))
+	r.Get("/ssh/connections/ended", p.show(p.sshDone("Ended", "Your ssh connections are ended. Your sessions go on.")))
 	r.Get("/ssh/login", p.show(p.sshLoginPage))
 	r.Post("/ssh/login", p.act(p.findLogin))
 	r.Post("/ssh/login/decide", p.act(p.decideLogin))
-	r.Get("/ssh/login/confirmed", p.show(p.sshLoginDone("Let in", "What you have begun goes on by itself.")))
-	r.Get("/ssh/login/refused", p.show(p.sshLoginDone("Refused", "Nobody was let in.")))
+	r.Get("/ssh/login/confirmed", p.show(p.sshDone("Let in", "What you have begun goes on by itself.")))
+	r.Get("/ssh/login/refused", p.show(p.sshDone("Refused", "Nobody was let in.")))
 }
 
 func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
@@ -126,7 +127,7 @@ func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
 		return "", err
 	}
 	_, err = audited(p.Server, p.endSSH, auditEnded)(r, none{})
-	return "ssh", err
+	return "ssh/connections/ended", err
 }
 
 func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
@@ -175,8 +176,8 @@ func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {
 	return to, nil
 }
 
-// sshLoginDone says how a login was decided.
-func (p *pages) sshLoginDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
+// sshDone says what was done.
+func (p *pages) sshDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
 	return func(w http.ResponseWriter, r *http.Request, v visitor) error {
 		webui.Tell(w, r, webui.Notice{
 			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.", Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",

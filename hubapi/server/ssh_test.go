@@ -86,8 +86,11 @@ func TestEndSSH(t *testing.T) {
 	if status, _, _ := p.post("ssh/connections/end", "", nil); status != http.StatusForbidden || len(ended) != 0 {
 		t.Errorf("without the form's token: %d", status)
 	}
-	if status, to, body := p.post("ssh/connections/end", formToken(t, p.read("ssh")), nil); status != http.StatusSeeOther || to != "ssh" || len(ended) == 0 || !<-ended {
+	if status, to, body := p.post("ssh/connections/end", formToken(t, p.read("ssh")), nil); status != http.StatusSeeOther || to != "ssh/connections/ended" || len(ended) == 0 || !<-ended {
 		t.Errorf("on the page: %d %s", status, body)
+	}
+	if page := p.read("ssh/connections/ended"); !strings.Contains(page, "connections are ended") {
+		t.Errorf("%s", page)
 	}
 	if strings.Count(h.logged.String(), "all ssh connections are ended") != 2 {
 		t.Error("the log does not say it")

@@ -71,7 +71,8 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).With("remove one that you do not use any more")
 	} else if a.disputes(owner, k.Fingerprint) {
 		a.cfg.Logger.Warn("an ssh key by which somebody else comes in was not added", "key", k.Fingerprint, "user", owner.User, "hub", owner.Hub)
-		return Key{}, taken()
+		return Key{}, errs.New(errs.Conflict, "somebody else comes in by this key already").
+			With("if it is you, remove it there first; or make a new one with `ssh-keygen -t ed25519`; `slipway ssh login` needs none")
 	}
 	if err := a.save(ctx, keysBucket, k.at(), k); err != nil {
 		return Key{}, err

@@ -1,7 +1,8 @@
 // Package sshauth knows who may come in by ssh: by a public key that a user has registered, by a certificate of the service's own
 // authority, or by a login that she confirms in her browser. It keeps the host keys too, by which users know the service.
 //
-// Promises: a key or certificate of one user never opens another's sessions, whatever login name is given with it; what is taken away
+// Promises: a key or certificate of one user never opens another's sessions, whatever login name is given with it, and a public key
+// that somebody else has added too draws nobody into his; what is taken away
 // is told to those who hold connections open by it; private key material of users is refused and never kept or logged; files that are
 // damaged are refused and never overwritten. The package must not know of connections or sessions.
 package sshauth

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-
-	"slipway/internal/errs"
 )
 
 // Hub is a hub whose users may come in. Users of one name at hubs of one realm are one person; of different realms they are strangers.
@@ -76,21 +74,15 @@ func (a *Authority) disputed(fingerprint string, owners []Owner) error {
 
 // disputes reports whether a key that owner wants to add opens the sessions of somebody else by a name that could be hers.
 func (a *Authority) disputes(owner Owner, fingerprint string) bool {
-	me, known := a.person(owner)
+	me, _ := a.person(owner)
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.ContainsFunc(a.keys[fingerprint], func(k Key) bool {
-		other, vouched := a.person(k.Owner)
+		other, _ := a.person(k.Owner) // whom nobody vouches for has no name
 		_, longer := Target(me.user, other.user)
 		_, shorter := Target(other.user, me.user)
-		return known && vouched && other != me && (longer || shorter) && !k.Used.IsZero()
+		return other != me && (longer || shorter) && !k.Used.IsZero()
 	})
-}
-
-// taken does not say whose the key is.
-func taken() error {
-	return errs.New(errs.Conflict, "somebody else comes in by this key already").
-		With("if it is yours, remove it there first; or make a new one: `ssh-keygen -t ed25519`. `slipway ssh login` needs none")
 }
 
 // Target takes a user's name off a login name, which is the name alone, or has + and more behind it: where she wants to get to. Names may

@@ -30,7 +30,7 @@ type loggedOut struct {
 	Removed string     `json:"removed"`
 	Address string     `json:"address"`
 	Revoked bool       `json:"revoked"`
-	Serial  uint64     `json:"serial"`
+	Serial  uint64     `json:"serial"`  // of the certificate; 0: it was over already
 	Expires *time.Time `json:"expires"` // null: the certificate could not be read
 }
 
@@ -44,15 +44,18 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 	if err != nil {
 		return err
 	}
+	if known && connections {
+		err = s.endConnections(ctx, login)
+	}
+	if err != nil {
+		return err
+	}
 	v := viewLogin(files, login)
 	out := loggedOut{Expires: v.Expires}
-	if out.Serial, err = files.Serial(login.Name); known && (v.Good || connections) {
-		out.Revoked, err = s.revoke(ctx, login, out.Serial, connections)
+	if v.Good {
+		out.Serial, out.Revoked, err = s.revoke(ctx, files, login)
 	}
-	switch {
-	case err != nil && connections:
-		return err
-	case err != nil && v.Good:
+	if err != nil {
 		fmt.Fprintf(s.env.Stderr, "ssh logout: the certificate is not withdrawn: %s\n", printable(err.Error()))
 	}
 	gone, err := files.Remove(login.Name)
@@ -79,23 +82,29 @@ func (o loggedOut) copies() string {
 		strconv.FormatUint(o.Serial, 10) + " on the page SSH of your Hub's Slipway.\n"
 }
 
-// revoke has the service withdraw a login's certificate, if the environment has a token for it.
-func (s *sshCall) revoke(ctx context.Context, login sshfiles.Service, serial uint64, connections bool) (bool, error) {
+// endConnections has the service end all connections of the user.
+func (s *sshCall) endConnections(ctx context.Context, login sshfiles.Service) error {
 	client, _, withToken, err := s.dial(login.Address, login)
-	switch {
-	case err != nil:
-		return false, err
-	case !withToken && connections:
-		return false, errs.New(errs.Unauthorized, "only with a token can your connections be ended from here").
+	if err == nil && !withToken {
+		err = errs.New(errs.Unauthorized, "only with a token can your connections be ended from here").
 			With("set SLIPWAY_TOKEN, or use the page SSH of your Hub's Slipway")
-	case !withToken:
-		return false, nil
 	}
-	if connections {
-		if err := client.EndSSHConnections(ctx); err != nil {
-			return false, err
-		}
+	if err != nil {
+		return err
+	}
+	return client.EndSSHConnections(ctx)
+}
+
+// revoke has the service withdraw a login's certificate, if the environment has a token for it.
+func (s *sshCall) revoke(ctx context.Context, files *sshfiles.Files, login sshfiles.Service) (serial uint64, done bool, err error) {
+	serial, err = files.Serial(login.Name)
+	if err != nil {
+		return 0, false, err
+	}
+	client, _, withToken, err := s.dial(login.Address, login)
+	if err != nil || !withToken {
+		return serial, false, err
 	}
 	err = client.RevokeSSHCertificate(ctx, serial)
-	return err == nil, err
+	return serial, err == nil, err
 }

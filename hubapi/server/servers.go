@@ -61,8 +61,9 @@ func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.Serv
 	return s.bringUp(ctx, servers, c, req, tell)
 }
 
-// StopFor takes the start of a user's server back, wherever it is. The Hub refuses to stop a server that it is starting, so that it is the
-// engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that has failed.
+// StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. The Hub refuses to stop a
+// server that it is starting, so that it is the engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that
+// has failed.
 func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) error {
 	servers, err := s.serversOf(c)
 	if err != nil {
@@ -75,6 +76,10 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 		switch {
 		case err != nil:
 			return err
+		case known && !beforeRunning(w.Phase):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case known:
 			_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
 			return err

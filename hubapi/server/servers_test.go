@@ -195,10 +195,17 @@ func TestStartFor(t *testing.T) {
 	}
 }
 
-// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet.
+// coming is a session that is on its way up.
+func coming(id spawner.ID) spawner.Workload {
+	w := lab(id, "alice", "/user/alice/")
+	w.Phase = spawner.Starting
+	return w
+}
+
+// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet, and what runs is left alone.
 func TestStopFor(t *testing.T) {
 	alice := spawner.Caller{Hub: "main", User: "alice"}
-	h := start(t, newFake(lab("s-2", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	h := start(t, newFake(coming("s-2")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +217,7 @@ func TestStopFor(t *testing.T) {
 	h = start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = late })
 	go func() {
 		<-time.After(beginEvery / 2)
-		engine.set(lab("s-3", "alice", "/user/alice/"))
+		engine.set(coming("s-3"))
 	}()
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
@@ -221,5 +228,12 @@ func TestStopFor(t *testing.T) {
 	h = start(t, newFake(), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Errorf("nothing is started: %v", err)
+	}
+	h = start(t, newFake(lab("s-4", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	if err := h.StopFor(t.Context(), alice, ""); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-4"); err != nil || w.Want != spawner.WantRunning {
+		t.Errorf("what runs was stopped: %+v, %v", w, err)
 	}
 }

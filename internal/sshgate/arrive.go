@@ -2,13 +2,14 @@ package sshgate
 
 import (
 	"context"
+	"errors"
 	"net"
-	"strings"
-	"unicode"
+	"time"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
+	"slipway/internal/sshlink"
 	"slipway/spawner"
 )
 
@@ -44,9 +45,14 @@ func (v *visitor) look(ctx context.Context) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	p, err := choose(v.target, all, v.g.cfg.Profiles)
-	if err == nil && v.pass.Session != sshauth.AnySession && v.pass.Session != p.server() {
-		err = errs.New(errs.Forbidden, "your certificate is for the session %.60q alone", v.pass.Session).With("make one for this session, or for all: `slipway ssh login`")
+	return v.g.where(v.pass, v.target, all)
+}
+
+// where says where a pass and a target lead, among all sessions of its owner.
+func (g *Gate) where(pass Pass, target string, all []spawner.Workload) (place, error) {
+	p, err := choose(target, all, g.cfg.Profiles)
+	if err == nil && pass.Session != sshauth.AnySession && pass.Session != p.server() {
+		err = errs.New(errs.Forbidden, "your certificate is for the session %.60q alone", pass.Session).With("make one for this session, or for all: `slipway ssh login`")
 	}
 	return p, err
 }
@@ -57,8 +63,10 @@ func (v *visitor) await(ctx context.Context, p place) error {
 	key, asked, err := startKey{v.pass.Owner, p.server()}, false, error(nil)
 	st := v.g.starts.join(key)
 	defer func() {
-		if v.g.starts.leave(key, st, asked, ctx.Err() == nil) && v.life.Err() == nil {
-			v.g.work.Go(func() { v.takeBack(p.server()) })
+		how := leaving{asked: asked, over: ctx.Err() == nil, lost: errors.Is(context.Cause(ctx), errLeft)}
+		if r := v.g.starts.leave(v.life, key, st, how); r != nil {
+			caller, log := v.caller(), v.log
+			v.g.work.Go(func() { v.g.takeBack(r, caller, log) })
 		}
 	}()
 	if p.join != nil {
@@ -91,41 +99,72 @@ func (v *visitor) follow(ctx context.Context, w spawner.Workload) error {
 	return err
 }
 
-// takeBack ends a start that nobody waits for any more.
-func (v *visitor) takeBack(server string) {
-	if err := v.g.cfg.Stop(v.life, v.caller(), server); err != nil && v.life.Err() == nil {
-		v.log.Warn("cannot take a start back that nobody waits for", "server", server, "err", err)
+// arrive finds the session, connects to it, and takes the channels that it asks for.
+func (v *visitor) arrive() {
+	begun := time.Now()
+	v.announceKeys()
+	if v.session, v.err = v.find(v.arriving); v.err == nil {
+		defer v.connect()()
 	}
-}
-
-// tell tells of the start, once of each step.
-func (v *visitor) tell(message string) {
-	message = plain(message)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if message == "" || message == v.latest {
+	if v.err != nil && v.arriving.Err() != nil && v.ctx.Err() == nil {
+		v.err = context.Cause(v.arriving)
+	}
+	v.trail = v.log.With("session", string(v.session.ID))
+	close(v.ready)
+	if v.err != nil {
+		v.log.Info("ssh refused", "reason", v.err.Error(), "target", brief(v.target))
+		v.linger()
 		return
 	}
-	v.latest = message
-	for l := range v.lines {
-		l.report(message)
-	}
-}
-
-// plain takes out what a terminal would act on.
-func plain(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
+	defer v.far.Close()
+	v.trail.Info("ssh login", "client", brief(string(v.ssh.ClientVersion())), "waited", time.Since(begun).Round(time.Millisecond))
+	defer func() {
+		v.trail.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
+	}()
+	v.g.cfg.Engine.Visit(v.session.ID, true)
+	v.work.Go(v.watchSession)
+	v.work.Go(v.watchLink)
+	for {
+		select {
+		case i, ok := <-v.far.Opened():
+			if !ok {
+				<-v.ctx.Done()
+				return
+			}
+			v.towards(i)
+		case <-v.ctx.Done():
+			return
 		}
-		return r
-	}, strings.ToValidUTF8(s, "?")))
+	}
 }
 
-// words says an error to its user. What only the site's people can act on is in the log.
-func (v *visitor) words(err error) string {
-	if errs.Is(err, errs.Internal) {
-		return "the session cannot be reached now; your administrator finds the reason in the service's log"
+// connect connects to the session. What it gives back is called at the end.
+func (v *visitor) connect() (release func()) {
+	id := v.session.ID
+	if !v.g.takeStream(id) {
+		v.err = errTooMany
+		return func() {}
 	}
-	return plain(err.Error())
+	v.far, v.err = sshlink.Dial(v.arriving, v.dial, sshlink.Login{
+		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(), Key: v.pass.Key,
+	})
+	return func() { v.g.releaseStream(id) }
+}
+
+// linger ends a connection that has got nowhere, when its user knows why.
+func (v *visitor) linger() {
+	select {
+	case <-v.told:
+		pause(v.ctx, time.Second) // the client leaves by itself
+	case <-time.After(10 * time.Second):
+	case <-v.ctx.Done():
+	}
+	v.cancel(errLeft)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }

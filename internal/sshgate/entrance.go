@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"slipway/internal/sshauth"
 )
 
 // What those may take who have not proved yet who they are.
@@ -13,11 +15,14 @@ const (
 	mostOfAddress = 32  // of one address
 	mostBrowsing  = 8   // of one address that wait for a browser
 	settleTime    = 5 * time.Second
-	loginTime     = 2 * time.Minute // for all of a login but the browser's part
+	greetTime     = 10 * time.Second // for the first line
+	loginTime     = 2 * time.Minute  // for the rest of a login but the browser's part
 
-	mostFailures = 30 // failed logins of one address in failureTime: then it is refused for refuseTime
+	mostFailures = 30 // failed logins of one address in failureTime: then it is under suspicion for suspectTime
 	failureTime  = 10 * time.Minute
-	refuseTime   = 10 * time.Minute
+	suspectTime  = 10 * time.Minute
+	mostSuspects = 8       // connections of an address under suspicion
+	mostGuesses  = 6       // keys that one of them may try
 	mostRemember = 1 << 16 // addresses with failures
 )
 
@@ -38,46 +43,39 @@ type guest struct {
 	close   func()
 	inside  bool
 	browses bool
+	suspect bool // too many have failed who came from where it comes from
 }
 
 // failure is what an address has failed at.
 type failure struct {
 	since   time.Time
 	count   int
-	refused time.Time // until when
+	suspect time.Time // until when
 }
 
 func newEntrance(log *slog.Logger) *entrance {
 	return &entrance{log: log, guests: map[netip.Prefix][]*guest{}, failures: map[netip.Prefix]*failure{}}
 }
 
-// sourceOf gives what stands for one source of connections: an IPv6 network gives its hosts as many addresses as they like.
-func sourceOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, _ := a.Prefix(bits)
-	return p
-}
-
 // enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has taken longer than any
-// login does goes; where there are too many in all, the oldest of the address that has the most.
+// login does goes; where there are too many in all, the oldest of the address that has the most. An address under suspicion has less room, and
+// is not refused: others may come from it who can prove themselves.
 func (e *entrance) enter(from netip.Addr, closing func()) (*guest, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, source := time.Now(), sourceOf(from)
-	if f := e.failures[source]; f != nil && now.Before(f.refused) {
-		return nil, false
+	now, source := time.Now(), sshauth.Source(from)
+	f, most := e.failures[source], mostOfAddress
+	suspect := f != nil && now.Before(f.suspect)
+	if suspect {
+		most = mostSuspects
 	}
-	if len(e.guests[source]) >= mostOfAddress && !e.dismiss(source, now.Add(-settleTime)) {
+	if len(e.guests[source]) >= most && !e.dismiss(source, now.Add(-settleTime)) {
 		return nil, false
 	}
 	if e.all >= mostUnproved && !e.dismiss(e.crowdLocked(), now) {
 		return nil, false
 	}
-	g := &guest{from: source, since: now, close: closing, inside: true}
+	g := &guest{from: source, since: now, close: closing, inside: true, suspect: suspect}
 	e.guests[source] = append(e.guests[source], g)
 	e.all++
 	return g, true
@@ -133,7 +131,7 @@ func (e *entrance) removeLocked(g *guest) {
 	}
 }
 
-// browse says that a connection waits for a browser, if not too many of its address do.
+// browse says that a connection waits for a browser, if not too many of its address do, and it is under no suspicion.
 func (e *entrance) browse(g *guest) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +141,7 @@ func (e *entrance) browse(g *guest) bool {
 			n++
 		}
 	}
-	if n >= mostBrowsing || !g.inside {
+	if n >= mostBrowsing || !g.inside || g.suspect {
 		return false
 	}
 	g.browses = true
@@ -162,8 +160,9 @@ func (e *entrance) failed(g *guest) {
 		e.failures[g.from] = f
 	}
 	if f.count++; f.count == mostFailures {
-		f.refused = now.Add(refuseTime)
-		e.log.Warn("ssh refused: too many failed logins from one address", "address", g.from.String(), "failures", f.count, "for", refuseTime)
+		f.suspect = now.Add(suspectTime)
+		e.log.Warn("too many failed ssh logins from one address: only good keys are let in from there, and few tries", "address", g.from.String(),
+			"failures", f.count, "for", suspectTime)
 	}
 }
 
@@ -173,7 +172,7 @@ func (e *entrance) forgetLocked(now time.Time) {
 		return
 	}
 	for source, f := range e.failures {
-		if now.Sub(f.since) > failureTime && now.After(f.refused) {
+		if now.Sub(f.since) > failureTime && now.After(f.suspect) {
 			delete(e.failures, source)
 		}
 	}

@@ -11,16 +11,6 @@ import (
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-func TestSourceOf(t *testing.T) {
-	for a, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1%eth0": "2001:db8::/64",
-	} {
-		if got := sourceOf(addr(a)).String(); got != want {
-			t.Errorf("%s: %s", a, got)
-		}
-	}
-}
-
 // TestCrowd: one address does not take the room of others, and slow ones not that of who comes after them.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -88,37 +78,44 @@ func TestBrowse(t *testing.T) {
 	}
 }
 
-// TestFailures: who fails too often is refused for a while, and nobody else.
-func TestFailures(t *testing.T) {
+// TestSuspects: where too many have failed there is less room for a while, and still some; nobody else sees any of it.
+func TestSuspects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEntrance(slog.New(slog.DiscardHandler))
-		fail := func(a string) bool {
+		fail := func(a string) (suspect bool) {
 			g, ok := e.enter(addr(a), func() {})
-			if ok {
-				e.failed(g)
-				e.leave(g)
+			if !ok {
+				t.Fatal("refused")
 			}
-			return ok
+			e.failed(g)
+			e.leave(g)
+			return g.suspect
 		}
 		for i := range mostFailures {
-			if !fail("192.0.2.1") {
-				t.Fatalf("refused after %d", i)
+			if fail("192.0.2.1") {
+				t.Fatalf("a suspect after %d", i)
 			}
 		}
-		if fail("192.0.2.1") {
-			t.Error("not refused")
-		}
-		if !fail("192.0.2.2") {
-			t.Error("another address is refused")
-		}
-		<-time.After(refuseTime + time.Second)
 		if !fail("192.0.2.1") {
-			t.Error("refused for ever")
+			t.Error("no suspect")
+		}
+		if fail("192.0.2.2") {
+			t.Error("another address is suspect")
+		}
+		for i := range mostSuspects + 1 {
+			g, ok := e.enter(addr("192.0.2.1"), func() {})
+			if ok != (i < mostSuspects) || ok && e.browse(g) {
+				t.Errorf("%d: %v", i, ok)
+			}
+		}
+		<-time.After(suspectTime + time.Second)
+		if fail("192.0.2.1") {
+			t.Error("suspect for ever")
 		}
 		for range 3 * mostFailures { // slowly: never too many at once
 			<-time.After(failureTime / 20)
-			if !fail("192.0.2.3") {
-				t.Fatal("a slow one is refused")
+			if fail("192.0.2.3") {
+				t.Fatal("a slow one is suspect")
 			}
 		}
 	})

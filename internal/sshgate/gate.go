@@ -102,6 +102,7 @@ type Gate struct {
 	mu       sync.Mutex
 	visitors map[*visitor]bool
 	open     map[Owner]int
+	streams  map[spawner.ID]int // of all connections to a session
 }
 
 // counts is what is counted since the start.
@@ -116,7 +117,7 @@ type counts struct {
 func New(cfg Config) *Gate {
 	g := &Gate{
 		cfg: cfg, log: cfg.Logger, door: newEntrance(cfg.Logger), known: newKnown(cfg.Known), starts: newStarts(),
-		visitors: map[*visitor]bool{}, open: map[Owner]int{},
+		visitors: map[*visitor]bool{}, open: map[Owner]int{}, streams: map[spawner.ID]int{},
 	}
 	g.counts.logins, g.counts.channels = map[string]int{}, map[string]int{}
 	g.base = serverConfig(cfg.Gatekeeper.HostKeys())

@@ -272,50 +272,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a start that nobody waits for any more is taken back; one that another waits for is not.
-func TestInterrupt(t *testing.T) {
-	for name, leave := range map[string]func(t *testing.T, c *ssh.Client, in io.Writer){
-		"Ctrl-C":   func(t *testing.T, _ *ssh.Client, in io.Writer) { _, _ = in.Write([]byte("x\x03")) },
-		"the line": func(t *testing.T, c *ssh.Client, _ io.Writer) { _ = c.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, nil)
-			begun := make(chan struct{}, 2)
-			h.engine.begin = func(ctx context.Context, _ hubapi.ServerRequest, _ func(hubapi.Progress)) error {
-				begun <- struct{}{}
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			other := h.alice("alice+gpu10")
-			c := h.alice("alice+gpu10")
-			<-begun
-			<-begun
-			s, err := c.NewSession()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var stderr lockedBuffer
-			s.Stderr = &stderr
-			in, _ := s.StdinPipe()
-			go func() { _ = s.RequestPty("xterm", 24, 80, nil); _ = s.Shell() }()
-			eventually(t, "she is told", func() bool { return strings.Contains(stderr.String(), "slipway: your session is being started\r\n") })
-			leave(t, c, in)
-			_ = c.Wait()
-			if name == "Ctrl-C" && !strings.Contains(stderr.String(), "interrupted") {
-				t.Errorf("%q", stderr.String())
-			}
-			<-time.After(50 * time.Millisecond)
-			if h.engine.seen(func(e *fakeEngine) bool { return len(e.stopped) > 0 }) {
-				t.Error("another waits, and it was taken back")
-			}
-			_ = other.Close()
-			eventually(t, "it is taken back", func() bool {
-				return h.engine.seen(func(e *fakeEngine) bool { return len(e.stopped) == 1 && e.stopped[0] == "gpu10" })
-			})
-		})
-	}
-}
-
 // TestClearEnds: whatever keeps a user from her session, she reads it, and scripts see that it failed.
 func TestClearEnds(t *testing.T) {
 	for name, tt := range map[string]struct {

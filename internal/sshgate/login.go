@@ -11,6 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/errs"
+	"slipway/internal/sshauth"
+	"slipway/spawner"
 )
 
 // login is one connection on its way in. x/crypto calls its callbacks one after the other.
@@ -22,6 +24,7 @@ type login struct {
 	guest *guest
 	tried int // keys and methods that were refused
 
+	banner func(string) error
 	pass   *Pass // once admitted: the owner's place is taken
 	target string
 }
@@ -35,11 +38,13 @@ var errRefused = errors.New("not one that is let in")
 func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
 	l := &login{g: g, ctx: ctx, wire: w, from: from, guest: guest}
 	cfg := g.base
+	cfg.PreAuthConnCallback = func(c ssh.ServerPreAuthConn) { l.banner = c.SendAuthBanner }
 	cfg.PublicKeyCallback, cfg.VerifiedPublicKeyCallback = l.offered, l.proved
 	if g.cfg.Browser {
 		cfg.KeyboardInteractiveCallback = l.browse
 	}
-	_ = w.SetDeadline(time.Now().Add(loginTime))
+	_ = w.SetDeadline(time.Now().Add(greetTime))
+	w.greeted = func() { _ = w.SetDeadline(time.Now().Add(loginTime)) }
 	c, chans, reqs, err := ssh.NewServerConn(w, &cfg)
 	if err != nil || l.pass == nil {
 		l.failed(err)
@@ -48,7 +53,7 @@ func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest
 	_ = w.SetDeadline(time.Time{})
 	g.count("ok")
 	g.cfg.Gatekeeper.Used(*l.pass, from)
-	return newVisitor(ctx, g, w, c, *l.pass, l.target), chans, reqs
+	return newVisitor(ctx, g, w, c, l), chans, reqs
 }
 
 // failed gives back what an unfinished login has taken, and counts it.
@@ -70,7 +75,9 @@ func (l *login) failed(err error) {
 func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	pass, err := l.g.cfg.Gatekeeper.Check(meta.User(), key)
 	if err != nil {
-		l.tried++
+		if l.tried++; l.guest.suspect && l.tried >= mostGuesses {
+			_ = l.wire.Close()
+		}
 		return nil, errRefused
 	}
 	return &ssh.Permissions{ExtraData: map[any]any{passKey{}: pass}}, nil
@@ -119,7 +126,7 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 
 // admit lets in who has proved herself, if she may come now and from here. She is told why not.
 func (l *login) admit(name string, pass Pass) error {
-	target, ok := targetOf(name, pass.Owner.User)
+	target, ok := sshauth.Target(name, pass.Owner.User)
 	if !ok {
 		l.tried++
 		return errRefused
@@ -134,7 +141,20 @@ func (l *login) admit(name string, pass Pass) error {
 		return &ssh.BannerError{Err: why, Message: "slipway: " + why.Error() + "\r\n"}
 	}
 	l.pass, l.target = &pass, target
+	l.warn()
 	return nil
+}
+
+// warn tells who gets nowhere. Later there is no place for it where she opens no session: a client that only forwards would end without
+// a word.
+func (l *login) warn() {
+	all, err := l.g.cfg.Engine.List(l.ctx, spawner.Caller{Hub: l.pass.Owner.Hub, User: spawner.User(l.pass.Owner.User)})
+	if err != nil {
+		return
+	}
+	if _, err := l.g.where(*l.pass, l.target, all); err != nil {
+		_ = l.banner("slipway: " + plain(err.Error()) + "\r\n")
+	}
 }
 
 // askTime bounds a question to a Hub while somebody waits.

@@ -1,11 +1,23 @@
 package sshgate
 
-import "sync"
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"slipway/spawner"
+)
+
+// keepStart is how long a start of ours goes on when the connection of the last who waited for it was lost. Some clients give up after a
+// few seconds and come again: their second attempt finds it.
+const keepStart = 2 * time.Minute
 
 // starts are the starts that visitors wait for. One that the gateway has asked for is taken back when nobody waits for it any more.
 type starts struct {
-	mu  sync.Mutex
-	all map[startKey]*start
+	mu   sync.Mutex
+	keep time.Duration
+	all  map[startKey]*start
 }
 
 type startKey struct {
@@ -15,12 +27,30 @@ type startKey struct {
 
 type start struct {
 	waiting int
-	ours    bool
+	ours    bool // the gateway has asked for it
+	over    bool // for somebody who has waited: it is nobody's to take back any more
+	recall  *recall
 }
 
-func newStarts() *starts { return &starts{all: map[startKey]*start{}} }
+// recall is the taking back of a start. ctx ends when somebody waits for it again.
+type recall struct {
+	key    startKey
+	start  *start
+	after  time.Duration
+	ctx    context.Context
+	cancel context.CancelFunc
+}
 
-// join says that somebody waits.
+// leaving is how somebody leaves who has waited.
+type leaving struct {
+	asked bool // the gateway has asked for the start, for her
+	over  bool // the start has come to its end
+	lost  bool // nobody has said that it is not wanted: the connection was lost
+}
+
+func newStarts() *starts { return &starts{keep: keepStart, all: map[startKey]*start{}} }
+
+// join says that somebody waits. What was to be taken back is hers now.
 func (s *starts) join(k startKey) *start {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,19 +59,73 @@ func (s *starts) join(k startKey) *start {
 		st = &start{}
 		s.all[k] = st
 	}
+	if st.recall != nil {
+		st.recall.cancel()
+		st.recall = nil
+	}
 	st.waiting++
 	return st
 }
 
-// leave says that somebody does not wait any more. asked: the gateway has asked for the start, for her; up: it has come to its end. It
-// reports whether the start is to be taken back.
-func (s *starts) leave(k startKey, st *start, asked, up bool) bool {
+// leave says that somebody does not wait any more. It gives the recall that is to be run, or nil. Once a start is over for anybody, whoever
+// comes later begins anew.
+func (s *starts) leave(ctx context.Context, k startKey, st *start, l leaving) *recall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.ours = (st.ours || asked) && !up
-	if st.waiting--; st.waiting > 0 {
-		return false
+	st.waiting--
+	st.ours, st.over = st.ours || l.asked, st.over || l.over
+	if st.over || st.waiting == 0 && !st.ours {
+		s.forget(k, st)
+		return nil
 	}
-	delete(s.all, k)
-	return st.ours
+	if st.waiting > 0 {
+		return nil
+	}
+	r := &recall{key: k, start: st}
+	if l.lost {
+		r.after = s.keep
+	}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	st.recall = r
+	return r
+}
+
+func (s *starts) forget(k startKey, st *start) {
+	if s.all[k] == st {
+		delete(s.all, k)
+	}
+}
+
+// due reports whether still nobody waits.
+func (s *starts) due(r *recall) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.start.recall == r && r.ctx.Err() == nil
+}
+
+// done says that a recall is over.
+func (s *starts) done(r *recall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.cancel()
+	if r.start.recall == r {
+		s.forget(r.key, r.start)
+	}
+}
+
+// takeBack ends a start that nobody waits for any more, and gives back its place in the queue with it. Who joins meanwhile keeps it going.
+func (g *Gate) takeBack(r *recall, c spawner.Caller, log *slog.Logger) {
+	defer g.starts.done(r)
+	log = log.With("server", r.key.server)
+	if r.after > 0 {
+		log.Info("ssh start kept", "reason", "the connection of who waits for it was lost", "for", r.after)
+		pause(r.ctx, r.after)
+	}
+	if !g.starts.due(r) {
+		return
+	}
+	log.Info("ssh start taken back, unless it runs by now", "reason", "nobody waits for it")
+	if err := g.cfg.Stop(r.ctx, c, r.key.server); err != nil && r.ctx.Err() == nil {
+		log.Warn("cannot take a start back that nobody waits for", "err", err)
+	}
 }

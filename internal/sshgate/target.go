@@ -11,18 +11,6 @@ import (
 	"slipway/spawner"
 )
 
-// targetOf takes a user's name off a login name: what stands behind it and a plus says where she wants to get to. A name may hold pluses
-// itself, so that only who has proved herself says where it ends.
-func targetOf(login, user string) (target string, ok bool) {
-	if user == "" {
-		return "", false
-	}
-	if login == user {
-		return "", true
-	}
-	return strings.CutPrefix(login, user+"+")
-}
-
 // place is where a login gets to: a session that is active, or a server that is to be started.
 type place struct {
 	join  *spawner.Workload

@@ -10,44 +10,6 @@ import (
 	"slipway/spawner"
 )
 
-func TestTargetOf(t *testing.T) {
-	for _, tt := range []struct {
-		login, user, want string
-		ok                bool
-	}{
-		{"alice", "alice", "", true},
-		{"alice+gpu10", "alice", "gpu10", true},
-		{"alice+", "alice", "", true},
-		{"alice+a+b", "alice", "a+b", true},
-		{"alice+a+b", "alice+a", "b", true},
-		{"alice@cern.ch+gpu", "alice@cern.ch", "gpu", true},
-		{"a+b@cern.ch", "a+b@cern.ch", "", true},
-		{"a+b@cern.ch+x", "a+b@cern.ch", "x", true},
-		{"alice2", "alice", "", false},
-		{"alice2+gpu", "alice", "", false},
-		{"Alice", "alice", "", false},
-		{"bob", "alice", "", false},
-		{"bob+alice", "alice", "", false},
-		{"+gpu", "", "", false},
-		{"", "", "", false},
-	} {
-		got, ok := targetOf(tt.login, tt.user)
-		if ok != tt.ok || ok && got != tt.want {
-			t.Errorf("%s of %s: %q, %v", tt.login, tt.user, got, ok)
-		}
-	}
-}
-
-func FuzzTargetOf(f *testing.F) {
-	f.Add("alice+gpu", "alice")
-	f.Fuzz(func(t *testing.T, login, user string) {
-		target, ok := targetOf(login, user)
-		if ok && login != user && login != user+"+"+target {
-			t.Errorf("%q of %q: %q", login, user, target)
-		}
-	})
-}
-
 func session(id, name, profile string, phase spawner.Phase, want spawner.Want) spawner.Workload {
 	return spawner.Workload{
 		ID: spawner.ID(id), Kind: spawner.Lab, Owner: "alice", Hub: "main", Name: name, Phase: phase, Want: want, Spec: spawner.Spec{Profile: profile},

@@ -24,6 +24,7 @@ type mux struct {
 	id      string
 	log     *slog.Logger
 	accept  handler // takes a stream of the peer's, in a goroutine that the link's end awaits
+	most    int     // streams that the peer may have open
 	resets  chan uint32
 
 	mu     sync.Mutex
@@ -35,11 +36,11 @@ type mux struct {
 
 // newMux takes a greeted connection over.
 func newMux(c net.Conn, id string, agent bool, log *slog.Logger, accept handler) (*mux, error) {
-	m := &mux{id: id, log: log, accept: accept, resets: make(chan uint32, allStreams),
+	m := &mux{id: id, log: log, accept: accept, most: peerStreams, resets: make(chan uint32, allStreams),
 		conns: map[uint32]*Conn{}, theirs: map[uint32]bool{}}
 	side := yamux.Server
-	if agent {
-		side = yamux.Client
+	if agent { // the service opens what its users ask for, and bounds it itself
+		side, m.most = yamux.Client, ownStreams
 	}
 	var err error
 	m.session, err = side(newGuard(c), muxConfig(quiet{log}))
@@ -91,7 +92,7 @@ func (m *mux) admit(ctx context.Context, s *yamux.Stream) bool {
 	}
 	c, ok := m.enroll(s, true)
 	if !ok {
-		m.log.Warn("stream refused: the agent has too many open", "workload", m.id, "limit", peerStreams)
+		m.log.Warn("stream refused: the other side has too many open", "workload", m.id, "limit", m.most)
 		_ = c.Close()
 		return true
 	}
@@ -102,7 +103,7 @@ func (m *mux) enroll(s *yamux.Stream, theirs bool) (*Conn, bool) {
 	c := &Conn{stream: s, mux: m, id: m.id}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if theirs && len(m.theirs) >= peerStreams {
+	if theirs && len(m.theirs) >= m.most {
 		return c, false
 	}
 	m.conns[s.StreamID()] = c

@@ -38,8 +38,8 @@ const (
 	pace          = 50 * time.Millisecond
 
 	window      = 1 << 20 // most bytes of one stream that wait for its reader; fastest through a unix socket, and 128 MB for all that a hostile agent can open
-	peerStreams = 128     // most streams that the peer may have open
-	ownStreams  = 2048    // most streams that this side may have open: an ssh connection has one, and one for each of its up to 512 channels
+	peerStreams = 128     // most streams that an agent may have open, and that wait to be taken
+	ownStreams  = 2048    // most streams that the service may have open: an ssh connection has one, and one for each of its up to 512 channels
 	allStreams  = peerStreams + ownStreams + 256
 	copySmall   = 4 << 10
 	copyLarge   = 256 << 10

@@ -1,0 +1,136 @@
+package sshgate
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/sshauth"
+)
+
+// one gives the visitor that is there.
+func (h *hall) one() *visitor {
+	h.t.Helper()
+	var found *visitor
+	eventually(h.t, "a visitor is there", func() bool {
+		h.gate.mu.Lock()
+		defer h.gate.mu.Unlock()
+		for v := range h.gate.visitors {
+			found = v
+		}
+		return found != nil
+	})
+	return found
+}
+
+// TestLookAgain: who is not known any more does not stay either.
+func TestLookAgain(t *testing.T) {
+	var gone atomic.Bool
+	h := open(t, func(c *Config, _ *hall) {
+		c.Known = func(context.Context, Owner) (bool, error) { return !gone.Load(), nil }
+	})
+	c := h.alice("alice")
+	v := h.one()
+	v.welcome()
+	if out, _, _ := run(t, c, "cat", "hello"); out != "hello" {
+		t.Errorf("%q", out)
+	}
+	gone.Store(true)
+	h.gate.known.mu.Lock()
+	clear(h.gate.known.until)
+	h.gate.known.mu.Unlock()
+	v.welcome()
+	if err := c.Wait(); err == nil {
+		t.Error("the connection ended without an error")
+	}
+	if why := context.Cause(v.ctx); !strings.Contains(why.Error(), "does not know you") {
+		t.Error(why)
+	}
+}
+
+// TestSuspectGetsIn: a good key opens also where many have failed, behind some others; who only guesses does so a few times.
+func TestSuspectGetsIn(t *testing.T) {
+	h := open(t, nil)
+	for range mostFailures {
+		h.gate.door.failed(&guest{from: sshauth.Source(addr("127.0.0.1"))})
+	}
+	for n, lets := range map[int]bool{0: true, mostGuesses - 1: true, mostGuesses: false} {
+		var keys []ssh.Signer
+		for range n {
+			keys = append(keys, newSigner(t))
+		}
+		cfg := h.clientConfig("alice", nil)
+		cfg.Auth = []ssh.AuthMethod{ssh.PublicKeys(append(keys, h.keeper.alice)...)}
+		c, err := ssh.Dial("tcp", h.address, cfg)
+		if (err == nil) != lets {
+			t.Errorf("behind %d others: %v", n, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// TestMostOfSession: all connections to a session together leave its link room, and what is closed gives room back.
+func TestMostOfSession(t *testing.T) {
+	h := open(t, nil)
+	c := h.alice("alice")
+	set := func(n int) {
+		h.gate.mu.Lock()
+		defer h.gate.mu.Unlock()
+		h.gate.streams["s-1"] = n
+	}
+	streams := func() int {
+		h.gate.mu.Lock()
+		defer h.gate.mu.Unlock()
+		return h.gate.streams["s-1"]
+	}
+	_, _, _ = run(t, c, "true", "")
+	eventually(t, "the connection's own is left", func() bool { return streams() == 1 })
+	set(mostOfSession)
+	if _, err := c.Dial("tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "1500 channels open") {
+		t.Errorf("one too many: %v", err)
+	}
+	if _, stderr, err := run(t, h.alice("alice"), "true", ""); err == nil || !strings.Contains(stderr, "1500 channels open") {
+		t.Errorf("one connection too many: %q, %v", stderr, err)
+	}
+	set(1)
+	if _, err := c.Dial("tcp", "127.0.0.1:1"); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+	eventually(t, "all is given back", func() bool { return streams() == 0 })
+}
+
+// TestNewsWaitForNobody: a client that reads nothing holds up no start.
+func TestNewsWaitForNobody(t *testing.T) {
+	v := &visitor{lines: map[*line]bool{}}
+	l := v.newLine(kindSession, "")
+	close(l.begun)
+	for i := range 10 * mostNews {
+		v.tell(strings.Repeat("x", i+1))
+	}
+	if len(l.news) != mostNews {
+		t.Errorf("%d wait", len(l.news))
+	}
+}
+
+// TestWarned: where a login leads nowhere, it is said also to who opens no session.
+func TestWarned(t *testing.T) {
+	h := open(t, nil)
+	for login, says := range map[string]string{"alice": "", "alice+gpu10": "", "alice+gpu11": "there is no profile of this name"} {
+		cfg := h.clientConfig(login, h.keeper.alice)
+		said := banner(cfg)
+		c, err := ssh.Dial("tcp", h.address, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		if says == "" && said.String() != "" || !strings.Contains(said.String(), says) {
+			t.Errorf("%s: %q", login, said)
+		}
+	}
+}

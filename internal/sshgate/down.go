@@ -1,0 +1,66 @@
+package sshgate
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// down carries the session's data and requests, and ends the channel as the session has.
+func (l *line) down() {
+	l.v.g.countLine(l.kind)
+	defer l.audit()
+	var out, asking sync.WaitGroup
+	var cut, errCut error
+	out.Go(func() { _, cut = l.far.WriteTo(l.near) })
+	out.Go(func() { _, errCut = io.Copy(lockedWriter{&l.out, l.near.Stderr()}, l.far.Stderr()) })
+	asking.Go(func() {
+		for r := range l.far.Requests() {
+			ok, err := l.near.SendRequest(r.Kind, r.Want, r.Payload)
+			_ = r.Reply(ok && err == nil)
+		}
+	})
+	if out.Wait(); cut == nil && errCut == nil { // both have come to their end, and not just to one
+		l.out.Lock()
+		_ = l.near.CloseWrite()
+		l.out.Unlock()
+	}
+	asking.Wait()
+	if l.far.Err() != nil && l.linkLost() {
+		<-l.v.parted // which ends it, and not cleanly
+		return
+	}
+	l.asked.Lock()
+	defer l.asked.Unlock()
+	_ = l.near.Close()
+}
+
+// lossTime is how long after one of its streams a link may be seen to be lost.
+const lossTime = 300 * time.Millisecond
+
+// linkLost reports whether it is the whole link that is cut, and not this channel alone.
+func (l *line) linkLost() bool {
+	select {
+	case <-l.gone: // the client has closed it, which cuts the rest
+		return false
+	case <-l.v.far.Done():
+		return true
+	case <-l.v.ctx.Done():
+		return true
+	case <-time.After(lossTime):
+		return false
+	}
+}
+
+// lockedWriter writes when nobody else does.
+type lockedWriter struct {
+	mu *sync.Mutex
+	to io.Writer
+}
+
+// Write writes.
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}

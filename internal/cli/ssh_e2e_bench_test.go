@@ -53,7 +53,7 @@ func newSSHBench(b *testing.B) *sshBench {
 	}
 	s.write("slipway.yaml", strings.ReplaceAll(string(text), testenv.NotebookImage, os.Getenv(sshdImage)))
 	s.serve()
-	id := s.startRoomy("alice")
+	id := s.startRoomy("alice", "one")
 	gate := s.laptop(b, "alice")
 	return &sshBench{sshSite: s, gate: gate, sshd: openSSHD(b, gate, "slipway-"+id)}
 }

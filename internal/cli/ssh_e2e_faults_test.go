@@ -13,12 +13,15 @@ import (
 func TestSSHFaults(t *testing.T) {
 	t.Parallel()
 	s := newSSHSite(t)
-	id := s.startRoomy("alice")
+	id := s.startRoomy("alice", "one")
 	l := s.laptop(t, "alice")
 	t.Run("the service is killed", func(t *testing.T) { s.killedService(l.in(t)) })
 	t.Run("a transfer is cut", func(t *testing.T) { s.cutTransfers(l.in(t)) })
 	t.Run("a laptop is gone", func(t *testing.T) { s.goneLaptop(l.in(t)) })
+	t.Run("a login by the command", func(t *testing.T) { s.commandLogin(newLaptop(t, s.gateway, "alice")) })
 	t.Run("the session is stopped", func(t *testing.T) { s.stoppedSession(l.in(t), id) })
+	id = s.startRoomy("alice", "two")
+	t.Run("the agent is stopped and killed", func(t *testing.T) { s.killedAgent(l.in(t), "slipway-"+id) })
 }
 
 // killedService kills it beside open connections: they end, the session and what runs in it do not, and a new connection is there at once.
@@ -76,6 +79,41 @@ func (s *sshSite) cutTransfers(l *laptop) {
 		l.t.Errorf("rsync has left a short file under its name: %s", got)
 	}
 	if _, err := os.Stat(l.path("came2")); err == nil {
+		l.t.Error("rsync has left a short file here under its name")
+	}
+}
+
+// killedAgent stops the agent amid transfers, which then go on, and kills it: no program says that it has ended well.
+func (s *sshSite) killedAgent(l *laptop, container string) {
+	blob := noise(16 << 20)
+	l.write("large", string(blob))
+	l.remote("head -c 1G /dev/zero >/tmp/huge")
+	goesOn := l.start("scp", "-F", l.config, "-l", "64000", "large", l.login+":/tmp/on")
+	transfers := map[string]*started{
+		"scp there":    l.start("scp", "-F", l.config, "-l", "8000", "large", l.login+":/tmp/large"),
+		"scp -O there": l.start("scp", "-O", "-F", l.config, "-l", "8000", "large", l.login+":/tmp/large2"),
+		"scp back":     l.start("scp", "-F", l.config, "-l", "8000", l.login+":/tmp/huge", "came"),
+		"rsync there":  l.start(append(l.rsync("--bwlimit=500"), "large", l.login+":/tmp/large3")...),
+		"rsync back":   l.start(append(l.rsync("--bwlimit=500"), l.login+":/tmp/huge", "came3")...),
+	}
+	sizes := "stat -c %s /tmp/on /tmp/large /tmp/large2 /tmp/.large3.* 2>/dev/null | grep -c ......"
+	l.eventually("all are under way", func() bool { return l.ssh(sizes).out == "4\n" })
+	l.must("docker", "pause", container)
+	<-time.After(time.Second)
+	l.must("docker", "unpause", container)
+	if code := goesOn.wait(60 * time.Second); code != 0 {
+		l.t.Errorf("a transfer whose agent was stopped for a second ends with %d: %s", code, goesOn.errs)
+	}
+	if got := l.remote("sha256sum </tmp/on"); !strings.HasPrefix(got, checksum(blob)) {
+		l.t.Error("what the agent was stopped under is another file")
+	}
+	l.must("docker", "kill", container)
+	for name, p := range transfers {
+		if code := p.wait(30 * time.Second); code == 0 {
+			l.t.Errorf("%s has ended well: %s", name, p.errs)
+		}
+	}
+	if _, err := os.Stat(l.path("came3")); err == nil {
 		l.t.Error("rsync has left a short file here under its name")
 	}
 }

@@ -67,6 +67,7 @@ func TestSSHStarts(t *testing.T) {
 		t.Errorf("a profile whose sessions cannot start: %s", e)
 	}
 	s.firstConnect(l.as("alice+brief"))
+	s.browserLogin(newLaptop(t, g, "alice").as("alice+small"))
 	mallory := s.laptop(t, g, "mallory").as("alice+small")
 	mallory.refused(mallory.sshArgs("true")...)
 }
@@ -75,6 +76,9 @@ func TestSSHStarts(t *testing.T) {
 func (s *hubSite) firstConnect(l *laptop) {
 	s.startOnly("alice", "brief", map[string]any{"profile": "brief"})
 	s.eventually("a session that nobody connects to is stopped", 60*time.Second, func() bool { return s.sessionOf("alice", "brief").Phase == "stopped" })
+	if out, code := s.command("alice", "sessions", "resume", "brief"); code != 0 {
+		l.t.Fatalf("slipway sessions resume: %s", out)
+	}
 	p := l.start(l.sshArgs("echo up; exec cat")...)
 	p.says("up")
 	<-time.After(6 * time.Second) // longer than it may be without a visit

@@ -93,8 +93,8 @@ var shellFeatures = []feature{
 	}},
 	{"terminal: Ctrl-D", func(l *laptop) {
 		p := l.terminal(l.sshArgs()...)
-		p.types("PS1=; echo up-$((1+1)) $(tty) $SSH_TTY\n")
-		p.says("up-2 /dev/pts/")
+		p.types("PS1='at-$((1+1)) $(tty) $SSH_TTY>'\n")
+		p.says("at-2 /dev/pts/") // the prompt: before it the shell does not read keys one by one, and this one would be lost
 		p.types("\x04")
 		if code := p.wait(30 * time.Second); code != 0 {
 			l.t.Errorf("exit code %d", code)

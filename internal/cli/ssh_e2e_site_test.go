@@ -377,15 +377,15 @@ func (l *laptop) expect(what string, got, want ended) {
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := newSSHSite(t)
-	s.mountSmallDisk(s.startRoomy("alice"))
+	s.mountSmallDisk(s.startRoomy("alice", "one"))
 	l := s.laptop(t, "alice")
 	tryAll(t, l, shellFeatures, fileFeatures, forwardFeatures, manyFeatures, otherClients)
 }
 
 // startRoomy starts a session that does not make the test wait for processor time.
-func (s *sshSite) startRoomy(user string) string {
+func (s *sshSite) startRoomy(user, launch string) string {
 	s.t.Helper()
-	r := s.askWith(user, "one", map[string]any{"cpus": "2", "memory": "1G"})
+	r := s.askWith(user, launch, map[string]any{"cpus": "2", "memory": "1G"})
 	if r.status != http.StatusAccepted {
 		s.t.Fatalf("start: %d %s", r.status, r.body)
 	}

@@ -21,7 +21,8 @@ need_root() {
 }
 
 # hash_of PATH...: one digest over the names and contents of these files and of all files below
-# these directories. Files that tools leave behind while running do not count.
+# these directories, as they are given: relative ones give one digest to all checkouts. Files that tools
+# leave behind while running do not count.
 hash_of() {
   find "$@" -type f \
     -not -path '*/__pycache__/*' -not -path '*/.*_cache/*' -not -path '*/node_modules/*' \

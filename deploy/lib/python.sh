@@ -33,7 +33,7 @@ venv() {
 # and prints its path. The wheel's bytes depend on the sources alone.
 build_wheel() {
   local out=$1 hash
-  hash=$(hash_of "$REPO"/notebooks/{src,lab,jupyter-config,pyproject.toml})
+  hash=$(cd "$REPO/notebooks" && hash_of src lab jupyter-config pyproject.toml)
   if [[ ! -f $out/made-from || $(<"$out/made-from") != "$hash" ]]; then
     rm -rf "$out"
     mkdir -p "$out"

@@ -47,7 +47,7 @@ users:
   homes: $STATE/homes
 images:
   - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$NOTEBOOK_IMAGE"}
-  - {name: code, title: "The same, and VS Code", ref: "$CODE_IMAGE"}
+  - {name: code, title: "Python 3.13, JupyterLab, numpy, VS Code", ref: "$CODE_IMAGE"}
 profiles:
   - name: small
     title: Small

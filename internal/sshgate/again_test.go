@@ -2,6 +2,7 @@ package sshgate
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/sshauth"
+	"slipway/spawner"
 )
 
 // one gives the visitor that is there.
@@ -133,4 +135,46 @@ func TestWarned(t *testing.T) {
 			t.Errorf("%s: %q", login, said)
 		}
 	}
+}
+
+// TestStalledAgent: a session that asks for a channel and then says nothing more keeps no connection whose client has gone.
+func TestStalledAgent(t *testing.T) {
+	t.Parallel()
+	var stalled atomic.Bool
+	h := open(t, func(c *Config, _ *hall) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
+			if stalled.Load() {
+				near, _ := net.Pipe()
+				return near, nil
+			}
+			return dial(ctx, id)
+		}
+	})
+	c := h.alice("alice")
+	v := h.one()
+	arrived := c.HandleChannelOpen(kindFromTCP)
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		if _, reqs, err := (<-arrived).Accept(); err == nil {
+			go ssh.DiscardRequests(reqs)
+		}
+	}()
+	<-v.ready
+	v.want(kindFromTCP)
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestPty("xterm", 24, 80, nil); err != nil {
+		t.Fatal(err)
+	}
+	stalled.Store(true)
+	if err := s.Start("reach"); err != nil {
+		t.Fatal(err)
+	}
+	<-taken
+	_ = c.Close()
+	eventually(t, "the connection is over", func() bool { return h.gate.Stats().Open == 0 })
 }

@@ -189,6 +189,19 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 	return p.Kind, spec, nil
 }
 
+// Again gives the options with which a session starts as it was. What the site does not offer any more is then refused by name.
+func (c Catalogue) Again(s Spec) map[string]any {
+	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": memsize.Format(s.Resources.Memory)}
+	if s.Environment != "" {
+		options["environment"] = s.Environment // which says what image it stands on
+		return options
+	}
+	if i := slices.IndexFunc(c.Images, func(i ImageChoice) bool { return i.Ref == s.Image }); i >= 0 {
+		options["image"] = c.Images[i].Name
+	}
+	return options
+}
+
 func (c Catalogue) profile(option any) (Profile, error) {
 	name, err := word("profile", option)
 	if err != nil {

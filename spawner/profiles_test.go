@@ -199,3 +199,22 @@ func TestJobPolicy(t *testing.T) {
 		wantBad(t, err, tc.field, "")
 	}
 }
+
+// What Again gives is what Resolve makes the same session of.
+func TestAgain(t *testing.T) {
+	c := Catalogue{
+		Images:   []ImageChoice{{Name: "a", Ref: "site/a:1"}, {Name: "b", Ref: "site/b:1"}},
+		Profiles: []Profile{{Name: "small", Kind: Lab, Images: []string{"a", "b"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30, MaxMemory: 4 << 30, Default: true}},
+	}
+	_, want, err := c.Resolve(map[string]any{"image": "b", "cpus": "1.5", "memory": "3G"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := c.Resolve(c.Again(want)); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
+	}
+	want.Environment = "sha256:x"
+	if o := c.Again(want); o["environment"] != "sha256:x" || o["image"] != nil {
+		t.Errorf("from an environment: %v", o)
+	}
+}

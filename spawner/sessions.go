@@ -228,7 +228,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	}
 	m.askedLocked(e)
 	message := "Asked for a session"
-	if kept != nil {
+	if kept != nil && kept.Ran {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
 	}
 	m.noteLocked(e, Event{Percent: 0, Message: message})

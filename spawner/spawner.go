@@ -107,6 +107,7 @@ type Workload struct {
 	Since   time.Time `json:"since"`            // when Phase began
 	Started time.Time `json:"started,omitzero"` // when the current start was asked for
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
+	Ran     bool      `json:"ran,omitempty"`    // it was Running in some start: it may have changes
 	Rev     int64     `json:"rev"`              // counts changes
 	Turn    int64     `json:"turn,omitempty"`   // counts the starts of all workloads: who waits with a lower one goes first
 

@@ -238,7 +238,7 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 		return nil
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) {
-		if e.Phase, e.Up, e.Bad = Running, time.Now(), nil; !e.Remote { // there it may have to begin anew
+		if e.Phase, e.Up, e.Ran, e.Bad = Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
 			e.secrets, e.Sealed = nil, nil
 		}
 	})

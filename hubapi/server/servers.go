@@ -61,9 +61,9 @@ func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.Serv
 	return s.bringUp(ctx, servers, c, req, tell)
 }
 
-// StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. The Hub refuses to stop a
-// server that it is starting, so that it is the engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that
-// has failed.
+// StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. Of a session that never
+// ran nothing is kept, not even its name. The Hub refuses to stop a server that it is starting, so that it is the engine that ends it, as
+// soon as the Hub has asked for it; the Hub takes it for a start that has failed.
 func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) error {
 	servers, err := s.serversOf(c)
 	if err != nil {
@@ -80,6 +80,8 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case known && !w.Ran:
+			return s.cfg.Engine.Remove(ctx, c, w.ID)
 		case known:
 			_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
 			return err

@@ -23,7 +23,7 @@ func (s *service) makeGate(context.Context) error {
 	}
 	c := s.cfg.SSH
 	s.gate = sshgate.New(sshgate.Config{
-		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Profiles: profileNames(s.cfg), Start: s.server.StartFor, Stop: s.server.StopFor,
+		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Profiles: profileNames(s.cfg), Again: catalogueOf(s.cfg).Again, Start: s.server.StartFor, Stop: s.server.StopFor,
 		Dial: agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
 		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
 		Proxies: config.Prefixes(c.Proxies), Deny: config.Prefixes(c.Deny), AtOnce: c.AtOnce, Logger: s.log,

@@ -73,6 +73,9 @@ func (v *visitor) await(ctx context.Context, p place) error {
 		err = v.follow(ctx, *p.join)
 		return err
 	}
+	if p.again != nil {
+		p.start.Options = v.g.cfg.Again(p.again.Spec)
+	}
 	v.tell("your session is being started")
 	_, asked, err = v.g.cfg.Start(ctx, v.caller(), p.start, func(p hubapi.Progress) { v.tell(p.Message) })
 	if errs.Is(err, errs.Conflict) && ctx.Err() == nil { // somebody else was faster

@@ -50,7 +50,7 @@ func open(t *testing.T, change func(*Config, *hall)) *hall {
 	h.linkCut = cut
 	cfg := Config{
 		Gatekeeper: h.keeper, Engine: h.engine, Profiles: []string{"small", "gpu10"},
-		Start: h.engine.start, Stop: h.engine.stop,
+		Start: h.engine.start, Stop: h.engine.stop, Again: spawner.Catalogue{}.Again,
 		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) { return dial(ctx) },
 		Groups: func(Owner) []string {
 			return []string{"higgs"}

@@ -71,6 +71,8 @@ type Config struct {
 	Gatekeeper Gatekeeper
 	Engine     Engine
 	Profiles   []string // their names
+	// Again gives the options with which a session starts as it was.
+	Again func(spawner.Spec) map[string]any
 	// Start and Stop are server.Server's StartFor and StopFor.
 	Start func(ctx context.Context, c spawner.Caller, r hubapi.ServerRequest, tell func(hubapi.Progress)) (s hubapi.Session, asked bool, err error)
 	Stop  func(ctx context.Context, c spawner.Caller, name string) error

@@ -14,6 +14,7 @@ import (
 // place is where a login gets to: a session that is active, or a server that is to be started.
 type place struct {
 	join  *spawner.Workload
+	again *spawner.Workload // the session that is to be started again, as it was; nil: it is a new one
 	start hubapi.ServerRequest
 }
 
@@ -26,7 +27,7 @@ func (p place) server() string {
 }
 
 // choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is started with what it
-// had: so the Hub does where it is given no options. Names of servers go before those of profiles: they are her own.
+// had, unless it never ran. Names of servers go before those of profiles: they are her own.
 func choose(target string, all []spawner.Workload, profiles []string) (place, error) {
 	var active, stopped []spawner.Workload
 	for _, w := range all {
@@ -42,14 +43,14 @@ func choose(target string, all []spawner.Workload, profiles []string) (place, er
 	if w := best(active, named); w != nil {
 		return place{join: w}, nil
 	}
-	if target == "" {
-		return place{}, nil
-	}
-	if w := best(active, func(w spawner.Workload) bool { return w.Spec.Profile == target }); w != nil {
+	if w := best(active, func(w spawner.Workload) bool { return w.Spec.Profile == target }); w != nil && target != "" {
 		return place{join: w}, nil
 	}
-	if slices.ContainsFunc(stopped, named) {
-		return place{start: hubapi.ServerRequest{Name: target}}, nil
+	if w := last(stopped, func(w spawner.Workload) bool { return named(w) && w.Ran }); w != nil {
+		return place{again: w, start: hubapi.ServerRequest{Name: target}}, nil
+	}
+	if target == "" {
+		return place{}, nil
 	}
 	if slices.Contains(profiles, target) {
 		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
@@ -63,6 +64,17 @@ func best(sessions []spawner.Workload, fits func(spawner.Workload) bool) *spawne
 	var found *spawner.Workload
 	for i, w := range sessions {
 		if fits(w) && (found == nil || w.Phase == spawner.Running || found.Phase != spawner.Running) {
+			found = &sessions[i]
+		}
+	}
+	return found
+}
+
+// last finds the session that fits and came last to where it is.
+func last(sessions []spawner.Workload, fits func(spawner.Workload) bool) *spawner.Workload {
+	var found *spawner.Workload
+	for i, w := range sessions {
+		if fits(w) && (found == nil || w.Since.After(found.Since)) {
 			found = &sessions[i]
 		}
 	}

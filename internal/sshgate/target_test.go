@@ -20,28 +20,36 @@ func TestChoose(t *testing.T) {
 	running := func(id, name, profile string) spawner.Workload {
 		return session(id, name, profile, spawner.Running, spawner.WantRunning)
 	}
-	stopped := func(id, name, profile string) spawner.Workload {
+	given := func(id, name, profile string) spawner.Workload { // given up while it waited
 		return session(id, name, profile, spawner.Stopped, spawner.WantStopped)
 	}
+	stopped := func(id, name, profile string) spawner.Workload {
+		w := given(id, name, profile)
+		w.Ran = true
+		return w
+	}
+	ending := session("s-1", "mine", "small", spawner.Running, spawner.WantStopped)
+	ending.Ran = true
 	job := running("j-1", "gpu10", "")
 	job.Kind = spawner.Job
 	for name, tt := range map[string]struct {
 		target string
 		all    []spawner.Workload
-		join   spawner.ID
+		join   spawner.ID // or is started again
 		start  hubapi.ServerRequest
 		says   string
 	}{
 		"the default one":            {"", []spawner.Workload{running("s-1", "", "small"), running("s-2", "x", "small")}, "s-1", hubapi.ServerRequest{}, ""},
 		"is started":                 {"", []spawner.Workload{running("s-2", "x", "small")}, "", hubapi.ServerRequest{}, ""},
-		"is started again":           {"", []spawner.Workload{stopped("s-2", "", "small")}, "", hubapi.ServerRequest{}, ""},
+		"is started again":           {"", []spawner.Workload{stopped("s-2", "", "small")}, "s-2", hubapi.ServerRequest{}, ""},
 		"of a name":                  {"x", []spawner.Workload{running("s-1", "", "x"), running("s-2", "x", "small")}, "s-2", hubapi.ServerRequest{}, ""},
 		"of a profile":               {"gpu10", []spawner.Workload{running("s-1", "", "gpu10"), stopped("s-2", "gpu10", "gpu10")}, "s-1", hubapi.ServerRequest{}, ""},
 		"starts already":             {"gpu10", []spawner.Workload{session("s-1", "gpu10", "gpu10", spawner.Pending, spawner.WantRunning)}, "s-1", hubapi.ServerRequest{}, ""},
 		"the running one":            {"gpu10", []spawner.Workload{running("s-1", "a", "gpu10"), session("s-2", "b", "gpu10", spawner.Pending, spawner.WantRunning)}, "s-1", hubapi.ServerRequest{}, ""},
 		"the latest":                 {"gpu10", []spawner.Workload{running("s-1", "a", "gpu10"), running("s-2", "b", "gpu10")}, "s-2", hubapi.ServerRequest{}, ""},
-		"stopped, with what it had":  {"mine", []spawner.Workload{stopped("s-1", "mine", "small")}, "", hubapi.ServerRequest{Name: "mine"}, ""},
-		"is being stopped":           {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Running, spawner.WantStopped)}, "", hubapi.ServerRequest{Name: "mine"}, ""},
+		"stopped, with what it had":  {"mine", []spawner.Workload{stopped("s-1", "mine", "small")}, "s-1", hubapi.ServerRequest{Name: "mine"}, ""},
+		"is being stopped":           {"mine", []spawner.Workload{ending}, "s-1", hubapi.ServerRequest{Name: "mine"}, ""},
+		"given up while it waited":   {"gpu10", []spawner.Workload{given("s-1", "gpu10", "small")}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"the profile":                {"gpu10", []spawner.Workload{running("s-1", "", "small")}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"a job is no session":        {"gpu10", []spawner.Workload{job}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"one that goes is none":      {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Removing, spawner.WantGone)}, "", hubapi.ServerRequest{}, "your sessions: none; profiles: small, gpu10"},
@@ -56,13 +64,14 @@ func TestChoose(t *testing.T) {
 			if d := cmp.Diff(tt.start, p.start); d != "" {
 				t.Error(d)
 			}
-			if got := spawner.ID(""); p.join != nil {
-				got = p.join.ID
-				if got != tt.join {
-					t.Errorf("joined %s", got)
+			var got spawner.ID
+			for _, w := range []*spawner.Workload{p.join, p.again} {
+				if w != nil {
+					got += w.ID
 				}
-			} else if tt.join != "" {
-				t.Error("joined none")
+			}
+			if got != tt.join {
+				t.Errorf("gets to %q, want %q", got, tt.join)
 			}
 		})
 	}

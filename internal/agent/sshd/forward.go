@@ -2,12 +2,14 @@ package sshd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -24,7 +26,7 @@ func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
 	d := net.Dialer{Control: notTheLinks}
 	c, err := d.DialContext(ctx, network, to)
 	if err != nil {
-		_ = i.Refuse(connectFailed, err.Error())
+		_ = i.Refuse(connectFailed, unreached(err))
 		return
 	}
 	defer c.Close()
@@ -32,6 +34,24 @@ func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
 	if err == nil {
 		s.join(c, ch)
 	}
+}
+
+// unreached says why there is no connection in the words that sshd has for it, which people and programs know.
+func unreached(err error) string {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		text := number.Error()
+		return strings.ToUpper(text[:1]) + text[1:]
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		if name.IsNotFound {
+			return "Name or service not known"
+		}
+		return "Temporary failure in name resolution"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return err.Error()
 }
 
 // notTheLinks refuses addresses of the link itself, at which clouds tell secrets of the machine. It sees what a name has become.

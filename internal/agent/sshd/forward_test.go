@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,9 +66,13 @@ func TestDialled(t *testing.T) {
 	c, err := client.Dial("unix", "s") // from the home on
 	ask(t, c, err)
 	_ = tcp.Close()
-	for network, to := range map[string]string{"tcp": tcp.Addr().String(), "unix": filepath.Join(g.home, "none")} {
-		if c, err := client.Dial(network, to); err == nil {
-			t.Errorf("%s: %v", to, c.RemoteAddr())
+	for _, tt := range []struct{ network, to, says string }{
+		{"tcp", tcp.Addr().String(), "Connection refused"},
+		{"unix", filepath.Join(g.home, "none"), "No such file or directory"},
+	} {
+		_, err := client.Dial(tt.network, tt.to)
+		if e, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || e.Reason != ssh.ConnectionFailed || e.Message != tt.says {
+			t.Errorf("%s: %v", tt.to, err)
 		}
 	}
 	_, _, err = client.OpenChannel("tun@openssh.com", nil)
@@ -75,6 +80,24 @@ func TestDialled(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	until(t, "no channel is open", func() bool { n, _ := g.server.Activity(); return n == 0 })
+}
+
+func TestUnreached(t *testing.T) {
+	dialled := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for want, err := range map[string]error{
+		"Connection refused":                   dialled(os.NewSyscallError("connect", syscall.ECONNREFUSED)),
+		"No route to host":                     dialled(os.NewSyscallError("connect", syscall.EHOSTUNREACH)),
+		"Network is unreachable":               dialled(os.NewSyscallError("connect", syscall.ENETUNREACH)),
+		"Connection timed out":                 dialled(os.NewSyscallError("connect", syscall.ETIMEDOUT)),
+		"Name or service not known":            dialled(&net.DNSError{Name: "nosuch.invalid", IsNotFound: true}),
+		"Temporary failure in name resolution": dialled(&net.DNSError{Name: "slow.example.org", IsTimeout: true}),
+		"no forward goes to 169.254.1.1":       dialled(errors.New("no forward goes to 169.254.1.1")),
+		"something else":                       errors.New("something else"),
+	} {
+		if got := unreached(err); got != want {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
 }
 
 func TestListened(t *testing.T) {

@@ -69,9 +69,12 @@ func denied(host string, deny []netip.Prefix) (netip.Prefix, bool) {
 }
 
 // brief shortens what a client has chosen, for the log.
-func brief(s string) string {
-	if s = strings.ToValidUTF8(s, "?"); len(s) > 200 {
-		s = s[:200] + "..."
+func brief(s string) string { return shorten(s, 200) }
+
+// shorten cuts what is longer than so many bytes, and shows that.
+func shorten(s string, most int) string {
+	if s = strings.ToValidUTF8(s, "?"); len(s) <= most {
+		return s
 	}
-	return s
+	return strings.ToValidUTF8(s[:most], "") + "..."
 }

@@ -35,6 +35,14 @@ func TestDestination(t *testing.T) {
 	}
 }
 
+func TestShorten(t *testing.T) {
+	for s, want := range map[string]string{"": "", "alice": "alice", "alice6": "alice...", "alic\xff": "alic?", "alicé": "alic...", "\x00": "\x00"} {
+		if got := shorten(s, 5); got != want {
+			t.Errorf("%q: %q", s, got)
+		}
+	}
+}
+
 func FuzzDestination(f *testing.F) {
 	f.Add(kindTCP, ssh.Marshal(&directTCP{"127.0.0.1", 8888, "::1", 1}))
 	f.Add(kindUnix, []byte("\x00\x00\x00\x01x\x00\x00\x00\x00\x00\x00\x00\x00"))

@@ -22,7 +22,9 @@ type login struct {
 	wire  *wire
 	from  netip.Addr
 	guest *guest
-	tried int // keys and methods that were refused
+	name  string   // the login name tried last
+	tried int      // keys and methods that were refused
+	keys  []string // the fingerprints of the first of those keys
 
 	banner func(string) error
 	pass   *Pass // once admitted: the owner's place is taken
@@ -63,19 +65,42 @@ func (l *login) failed(err error) {
 	}
 	if l.tried == 0 {
 		l.g.count("gone")
-		l.g.log.Debug("ssh gone before a login", "address", l.from.String(), "err", err)
+		l.g.log.Debug("ssh gone before a login", "address", l.wire.RemoteAddr().String(), "err", err)
 		return
 	}
 	l.g.count("refused")
 	l.g.door.failed(l.guest)
-	l.g.log.Info("ssh refused", "reason", "no key or certificate that is known", "address", l.from.String(), "tried", l.tried)
+	l.g.log.Info("ssh refused", "reason", "no key or certificate that is known", "login", shorten(l.name, mostName), "keys", l.keys, "tried", l.tried,
+		"address", l.wire.RemoteAddr().String())
+}
+
+// What a line of the log says at most of who was refused. Anybody can write there.
+const (
+	mostName = 64
+	mostKeys = 5
+)
+
+// refuse notes a key that does not open what was asked for, or none for another method.
+func (l *login) refuse(name, key string) {
+	l.tried++
+	if l.name = name; key != "" && len(l.keys) < mostKeys && !slices.Contains(l.keys, key) {
+		l.keys = append(l.keys, key)
+	}
+}
+
+// fingerprint names a key, or the one that a certificate is for.
+func fingerprint(key ssh.PublicKey) string {
+	if c, ok := key.(*ssh.Certificate); ok {
+		key = c.Key
+	}
+	return ssh.FingerprintSHA256(key)
 }
 
 // offered says whether a key would do. Nothing tells an unknown user from an unknown key.
 func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	pass, err := l.g.cfg.Gatekeeper.Check(meta.User(), key)
 	if err != nil {
-		if l.tried++; l.guest.suspect && l.tried >= mostGuesses {
+		if l.refuse(meta.User(), fingerprint(key)); l.guest.suspect && l.tried >= mostGuesses {
 			_ = l.wire.Close()
 		}
 		return nil, errRefused
@@ -94,7 +119,7 @@ func (l *login) proved(meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permission
 
 // browse has a user log in by her browser. The words are shown without a question, so that she has nothing to type when she comes back.
 func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
-	l.tried++
+	l.refuse(meta.User(), "")
 	if !l.g.door.browse(l.guest) {
 		return nil, errRefused
 	}
@@ -128,7 +153,7 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 func (l *login) admit(name string, pass Pass) error {
 	target, ok := sshauth.Target(name, pass.Owner.User)
 	if !ok {
-		l.tried++
+		l.refuse(name, pass.Key)
 		return errRefused
 	}
 	outcome, why := l.g.objection(l.ctx, pass.Owner, l.from)
@@ -137,7 +162,8 @@ func (l *login) admit(name string, pass Pass) error {
 	}
 	if why != nil {
 		l.g.count(outcome)
-		l.g.log.Info("ssh refused", "reason", outcome, "user", pass.Owner.User, "hub", pass.Owner.Hub, "key", pass.Key, "address", l.from.String())
+		l.g.log.Info("ssh refused", "reason", outcome, "user", pass.Owner.User, "hub", pass.Owner.Hub, "key", pass.Key,
+			"address", l.wire.RemoteAddr().String())
 		return &ssh.BannerError{Err: why, Message: "slipway: " + why.Error() + "\r\n"}
 	}
 	l.pass, l.target = &pass, target

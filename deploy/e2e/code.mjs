@@ -1,7 +1,7 @@
 // VS Code through the Hub: a session of its own, and one beside JupyterLab. Files, a terminal, a notebook, the debugger, a stranger.
 import { minutes, require, say, shoot } from "./browser.mjs";
 import { submit } from "./pages.mjs";
-import { contents, debugged, newFile, notebook, opened, terminal } from "./vscode.mjs";
+import { contents, debugged, newFile, notebook, opened, restartKernel, runCell, terminal } from "./vscode.mjs";
 
 const program = "a = 6\nb = 7\nprint(a * b)\n";
 
@@ -28,13 +28,22 @@ async function ownSession(page, hub, user) {
   require(/^42\s/.test(said) && said.includes(user), `the terminal's command has written: ${said}`);
   say(`  terminal: ${said.trim().replaceAll("\n", ", ")}`);
   await shoot(page, "code-terminal");
-  const below = await notebook(page, "sum.ipynb", "import sys\nprint(6 * 7, sys.prefix)");
-  require(below.includes("42 /opt/env"), `below the cell stands: ${below}`);
-  say(`  notebook: ${below.trim()}`);
-  await shoot(page, "code-notebook");
+  await counted(page);
   const seen = await debugged(page, "sum.py", 3, () => shoot(page, "code-debugger"));
   require(seen.includes("a = 6") && seen.includes("b = 7"), `the debugger shows: ${seen.join(" | ")}`);
   say(`  debugger: ${seen.join(", ")}`);
+}
+
+// A cell that counts how often its kernel has run it: a restarted one has forgotten.
+async function counted(page) {
+  const said = [await notebook(page, "sum.ipynb", "import sys\nn = globals().get('n', 40) + 2\nprint(n, sys.prefix)")];
+  said.push(await runCell(page, 2));
+  await shoot(page, "code-notebook");
+  await restartKernel(page);
+  said.push(await runCell(page, 1));
+  const words = said.map((text) => text.trim()).join(", ");
+  require(words === "42 /opt/env, 44 /opt/env, 42 /opt/env", `below the cell stood: ${words}`);
+  say(`  notebook, its kernel restarted: ${words}`);
 }
 
 // Whoever is logged in as somebody else is told so by the Hub, and nothing of the session's comes.

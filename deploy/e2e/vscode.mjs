@@ -53,15 +53,31 @@ export async function terminal(page, line, file) {
   await page.locator(".explorer-viewlet .monaco-list-row", { hasText: file }).waitFor();
 }
 
-// Makes a notebook with one cell, runs it, and gives what stands below it: that is in frames of its own.
+// Makes a notebook with one cell and runs it: gives what stands below it.
 export async function notebook(page, name, code) {
   await emptyFile(page, name);
   await page.getByRole("button", { name: "Add Code Cell" }).first().click();
   await page.waitForSelector(".notebookOverlay .code-cell-row .monaco-editor.focused");
   await page.keyboard.insertText(code);
-  await page.keyboard.press("Shift+Enter");
-  await page.waitForSelector(".notebookOverlay .code-cell-row .codicon-notebook-state-success");
-  return page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output").first().innerText();
+  return runCell(page, 1);
+}
+
+// Runs the notebook's one cell; count is which execution of its kernel that is.
+export async function runCell(page, count) {
+  await page.getByRole("button", { name: "Run All" }).click();
+  const cell = page.locator(".notebookOverlay .code-cell-row");
+  await cell.locator(".execution-count-label", { hasText: `[${count}]` }).waitFor();
+  await cell.locator(".codicon-notebook-state-success").waitFor();
+  return below(page);
+}
+
+// What stands below cells is in frames of its own.
+const below = (page) => page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output").first().innerText();
+
+// Nothing on the page says that it has begun, and a cell that runs by then is ended by it.
+export async function restartKernel(page) {
+  await page.getByRole("button", { name: "Restart Kernel" }).click();
+  await page.waitForTimeout(2000);
 }
 
 // Debugs a file with a breakpoint at a line; gives the variables that are to be seen where it stops, and lets it go on to its end.

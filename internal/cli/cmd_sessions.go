@@ -19,13 +19,13 @@ func sessionsCommand(env Env) *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), &cobra.Command{
-		Use: "show ID", Short: "Show one session; `self` is the one you are in", Args: exactly(1, "a session's ID"),
+		Use: "show ID|NAME", Short: "Show one session; `self` is the one you are in, `default` your default server", Args: exactly(1, "a session's ID or name"),
 		RunE: func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
 	}, &cobra.Command{
-		Use: "stop ID", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID"),
+		Use: "stop ID|NAME", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID or name"),
 		RunE: func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },
 	}, &cobra.Command{
-		Use: "discard ID", Short: "Discard a session with the changes that it keeps", Args: exactly(1, "a session's ID"),
+		Use: "discard ID|NAME", Short: "Discard a session with the changes that it keeps", Args: exactly(1, "a session's ID or name"),
 		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
 			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
@@ -87,8 +87,12 @@ func remark(w hubapi.Workload) string {
 	}
 }
 
-func runSessionShow(ctx context.Context, env Env, id string, asJSON bool) error {
+func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) error {
 	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	id, err := idOf(ctx, client, word, false)
 	if err != nil {
 		return err
 	}
@@ -160,8 +164,12 @@ func slicePairs(w hubapi.Workload) [][2]string {
 	return pairs
 }
 
-func runSessionStop(ctx context.Context, env Env, id string) error {
+func runSessionStop(ctx context.Context, env Env, word string) error {
 	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	id, err := idOf(ctx, client, word, true)
 	if err != nil {
 		return err
 	}
@@ -172,8 +180,12 @@ func runSessionStop(ctx context.Context, env Env, id string) error {
 	return err
 }
 
-func runSessionDiscard(ctx context.Context, env Env, id string) error {
+func runSessionDiscard(ctx context.Context, env Env, word string) error {
 	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	id, err := idOf(ctx, client, word, false)
 	if err != nil {
 		return err
 	}

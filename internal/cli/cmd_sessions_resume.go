@@ -37,15 +37,28 @@ func runSessionResume(ctx context.Context, env Env, name string, asJSON bool) er
 	if err != nil {
 		return err
 	}
+	name = serverName(all, me.User, name)
 	s, err := lastOf(all, me.User, name)
 	if err != nil {
 		return err
+	}
+	if s.Phase == "running" && s.Want == "running" {
+		return tellRunning(env, s, asJSON)
 	}
 	options, err := sessionOptions(ctx, client, s)
 	if err != nil {
 		return err
 	}
 	return runSessionStart(ctx, env, hubapi.ServerRequest{Name: name, Options: options}, asJSON)
+}
+
+// tellRunning says of what is to be resumed that it goes on.
+func tellRunning(env Env, s hubapi.Session, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.Stdout, s)
+	}
+	_, err := fmt.Fprintf(env.Stdout, "%s runs already, at %s of your Hub\n", s.ID, printable(s.Prefix))
+	return err
 }
 
 // lastOf gives the session that a user's server of that name last was. What goes on, or begins, is no different: the start joins it.

@@ -19,7 +19,11 @@ func remedy(err error) string {
 		return general
 	}
 	all := keys(reflect.TypeFor[Config](), "")
-	near := nearest(e.Token.Value, keysOf(all, section(e.Token)))
+	own := keysOf(all, section(e.Token))
+	near := nearest(e.Token.Value, own)
+	if near == "" {
+		near = begun(e.Token.Value, own)
+	}
 	if near == "" {
 		near = nearest(e.Token.Value, all)
 	}
@@ -94,6 +98,26 @@ func nearest(word string, keys []string) string {
 		}
 	}
 	return best
+}
+
+// begun gives the key whose last word begins as word does, by three letters at least; empty: none does.
+func begun(word string, keys []string) string {
+	best, most := "", 2
+	for _, key := range keys {
+		if n := common(word, key[strings.LastIndexByte(key, '.')+1:]); n > most {
+			best, most = key, n
+		}
+	}
+	return best
+}
+
+// common counts the letters that two words begin with.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // distance counts the letters to insert, delete or replace to make b of a.

@@ -19,6 +19,8 @@ func TestUnknownKeysGetAHint(t *testing.T) {
 		{"listen: a\nhtcondor: {evry: 1s}\n", "did you mean htcondor.every?"},
 		{"htcondor: {on: maybe}\n", `"maybe" is not true or false`},
 		{"jobs:\n  max_cpus: many\n", `"many" is not a number`},
+		{"ssh:\n  listen: ':2222'\n  nets: []\n", "did you mean ssh.networks?"},
+		{"ssh: {nets: []}\n", "did you mean ssh.networks?"},
 		{"kubernetes: {}\n", "`slipway config example` shows every key"},
 	}
 	for _, tt := range tests {

@@ -88,11 +88,16 @@ const (
 func (c Config) checkSSH(p *problems) {
 	s := c.SSH
 	if !s.On() {
+		if s.Host != "" {
+			p.add("ssh.listen", "", "an address such as :2222, or no ssh.host: as it is there is no ssh")
+		}
 		return
 	}
 	_, port, err := net.SplitHostPort(s.Listen)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
 		p.add("ssh.listen", s.Listen, "an address such as :2222, or nothing: no ssh")
+	} else if other := c.listener(s.Listen); other != "" {
+		p.add("ssh.listen", s.Listen, "a port of its own, such as :2222: "+other+" is at this one")
 	}
 	if s.Host == "" || strings.ContainsAny(s.Host, ":/@+ \t,*?[]") {
 		p.add("ssh.host", s.Host, "the name alone that users type, such as hub.example.org: host certificates are made out to it")
@@ -107,10 +112,36 @@ func (c Config) checkSSH(p *problems) {
 		p.add("ssh.at_once", s.AtOnce, fmt.Sprintf("a number from 1 to %d", mostAtOnce))
 	}
 	checkNetworks(p, "ssh.proxies", s.Proxies)
+	for i, text := range s.Proxies {
+		if n, err := parsePrefix(text); err == nil && n.Bits() == 0 {
+			p.add(fmt.Sprintf("ssh.proxies[%d]", i), text, "the addresses of your proxies alone: what they say of a visitor's address is believed, and this is everybody")
+		}
+	}
 	checkNetworks(p, "ssh.deny", s.Deny)
 	for i, n := range s.Networks {
 		n.check(fmt.Sprintf("ssh.networks[%d].", i), p)
 	}
+}
+
+// listener gives the key of what else listens where an address does; empty: nothing.
+func (c Config) listener(address string) string {
+	if overlap(address, c.Listen) {
+		return "listen"
+	}
+	for i, h := range c.Hubs {
+		if overlap(address, h.Listen) {
+			return fmt.Sprintf("hubs[%d].listen", i)
+		}
+	}
+	return ""
+}
+
+// overlap reports whether only one can listen at two addresses: they have a port in common, and a host, where none is all of them.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	every := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) || every(hostB))
 }
 
 func (n SSHNetwork) check(at string, p *problems) {

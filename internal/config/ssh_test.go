@@ -14,6 +14,13 @@ func TestSSH(t *testing.T) {
 		{"{at_once: 0}", ""}, // nothing listens
 		{"{listen: ':2222', host: hub.example.org}", ""},
 		{"{listen: '[::1]:22', host: hub}", ""},
+		{"{host: hub}", "ssh.listen"},
+		{"{listen: '127.0.0.1:8090', host: hub}", "listen is at this one"}, // the default of `listen`
+		{"{listen: ':8090', host: hub}", "listen is at this one"},
+		{"{listen: '192.0.2.1:8090', host: hub}", ""},
+		{"{listen: ':8091', host: hub}\nhubs: [{listen: ''}, {listen: '127.0.0.1:8091'}]", "hubs[1].listen is at this one"},
+		{"{listen: ':2222', host: hub, proxies: [192.0.2.1, 0.0.0.0/0]}", "ssh.proxies[1]"},
+		{"{listen: ':2222', host: hub, proxies: ['::/0']}", "ssh.proxies[0]"},
 		{"{listen: ':2222'}", "ssh.host"},
 		{"{listen: '2222', host: hub}", "ssh.listen"},
 		{"{listen: ':ssh', host: hub}", "ssh.listen"},

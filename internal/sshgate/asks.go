@@ -77,6 +77,15 @@ func (l *line) forward(r *ssh.Request) {
 	l.note(r)
 	l.asked.Lock()
 	defer l.asked.Unlock()
-	ok, err := l.far.Send(l.v.ctx, r.Type, r.WantReply, r.Payload)
+	ok, err := l.send(r)
 	_ = r.Reply(ok && err == nil, nil)
+}
+
+// send makes a request in the session. Of what is to run it is always asked for an answer, so that the log names what does.
+func (l *line) send(r *ssh.Request) (bool, error) {
+	ok, err := l.far.Send(l.v.ctx, r.Type, r.WantReply || runs(r.Type), r.Payload)
+	if ok && err == nil && runs(r.Type) {
+		l.ran(r)
+	}
+	return ok, err
 }

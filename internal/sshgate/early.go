@@ -40,6 +40,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 	far, err := l.reach(func() (*sshlink.Channel, error) { return l.v.far.Open(l.v.ctx, l.kind, nc.ExtraData()) })
 	if err != nil {
 		_, message := refusal(err)
+		l.missed(err)
 		l.fail(message)
 		return
 	}
@@ -93,7 +94,9 @@ func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, ok bool) {
 // makeUp makes the requests that were granted too early. What cannot be run after all ends the channel.
 func (l *line) makeUp(held []*ssh.Request) {
 	for _, r := range held {
-		ok, err := l.far.Send(l.v.ctx, r.Type, r.WantReply, r.Payload)
+		l.asked.Lock()
+		ok, err := l.send(r)
+		l.asked.Unlock()
 		if ok || err != nil || !r.WantReply || !runs(r.Type) {
 			continue
 		}

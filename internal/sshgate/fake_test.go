@@ -310,6 +310,10 @@ func (a *fakeAgent) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Inc
 			a.session(ctx, p, c)
 		}
 	case kindTCP:
+		if bytes.Contains(i.Extra, []byte("nobody")) {
+			_ = i.Refuse(uint32(ssh.ConnectionFailed), "Connection refused")
+			return
+		}
 		c, err := i.Accept(ctx)
 		if err == nil {
 			_, _ = io.Copy(c, c)
@@ -323,12 +327,13 @@ func (a *fakeAgent) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Inc
 func (a *fakeAgent) session(ctx context.Context, p *sshlink.Peer, c *sshlink.Channel) {
 	defer c.Close()
 	for r := range c.Requests() {
-		_ = r.Reply(r.Kind != "nonsense@example.org")
+		ok := r.Kind != "nonsense@example.org" && !bytes.Contains(r.Payload, []byte("unknown"))
+		_ = r.Reply(ok)
 		var run struct{ Command string }
 		if r.Kind == "exec" {
 			_ = ssh.Unmarshal(r.Payload, &run)
 		}
-		if r.Kind != "exec" && r.Kind != "shell" {
+		if !ok || !runs(r.Kind) {
 			continue
 		}
 		switch run.Command {

@@ -32,6 +32,7 @@ type line struct {
 	far   *sshlink.Channel
 	early []byte // what the client has sent before far was there
 	eof   bool   // and that nothing more comes
+	what  string // what runs in it, for the log: a shell, a command, a subsystem
 }
 
 func (v *visitor) newLine(kind, to string) *line {
@@ -78,6 +79,7 @@ func (l *line) serve(nc ssh.NewChannel) {
 	far, err := l.reach(func() (*sshlink.Channel, error) { return v.far.Open(v.ctx, l.kind, nc.ExtraData()) })
 	if err != nil {
 		reason, message := refusal(err)
+		l.missed(err)
 		_ = nc.Reject(ssh.RejectionReason(reason), message)
 		return
 	}
@@ -119,18 +121,4 @@ func (l *line) pump(reqs <-chan *ssh.Request) {
 	work.Go(func() { l.ask(reqs) })
 	work.Go(l.up)
 	l.down()
-}
-
-// audit logs a channel at its end.
-func (l *line) audit() {
-	came, went := l.far.Moved()
-	what := "ssh forward"
-	attrs := []any{"kind", l.kind, "to_client", came, "to_session", went, "took", time.Since(l.since).Round(time.Millisecond)}
-	if l.kind == kindSession {
-		what = "ssh channel"
-	}
-	if l.to != "" {
-		attrs = append(attrs, "to", l.to)
-	}
-	l.v.record().Info(what, attrs...)
 }

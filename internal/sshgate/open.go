@@ -56,6 +56,7 @@ func (v *visitor) towards(i *sshlink.Incoming) {
 		defer v.drop(l)
 		near, reqs, err := v.ssh.OpenChannel(i.Kind, i.Extra)
 		if err != nil {
+			l.missed(err)
 			_ = i.Refuse(uint32(ssh.ConnectionFailed), "the client refuses it")
 			return
 		}
@@ -63,6 +64,7 @@ func (v *visitor) towards(i *sshlink.Incoming) {
 		defer cancel()
 		far, err := l.reach(func() (*sshlink.Channel, error) { return i.Accept(ctx) })
 		if err != nil {
+			l.missed(err)
 			_ = near.Close()
 			return
 		}

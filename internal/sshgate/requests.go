@@ -82,8 +82,10 @@ func (v *visitor) request(r *ssh.Request) (ok bool, answer []byte) {
 	if v.err != nil {
 		return false, nil
 	}
-	ok, answer, err := v.far.Request(v.ctx, r.Type, r.WantReply, r.Payload)
-	return ok && err == nil, answer
+	ok, answer, err := v.far.Request(v.ctx, r.Type, r.WantReply || listens(r.Type), r.Payload)
+	ok = ok && err == nil
+	v.listened(r, ok, answer)
+	return ok, answer
 }
 
 // want notes that the client is ready for channels of a kind.

@@ -123,7 +123,7 @@ func TestNewsWaitForNobody(t *testing.T) {
 // TestWarned: where a login leads nowhere, it is said also to who opens no session.
 func TestWarned(t *testing.T) {
 	h := open(t, nil)
-	for login, says := range map[string]string{"alice": "", "alice+gpu10": "", "alice+gpu11": "there is no profile of this name"} {
+	for login, says := range map[string]string{"alice": "", "alice+gpu10": "", "alice+GPU10": "of this name\r\nslipway: your sessions: the default one (running)\r\nslipway: profiles: small, gpu10\r\nslipway: did you mean \"gpu10\"?\r\n"} {
 		cfg := h.clientConfig(login, h.keeper.alice)
 		said := banner(cfg)
 		c, err := ssh.Dial("tcp", h.address, cfg)

@@ -8,7 +8,8 @@ import (
 
 // ask carries the client's requests, in their order, until it closes the channel.
 func (l *line) ask(reqs <-chan *ssh.Request) {
-	if held, ok := l.hold(reqs); ok {
+	held, more := l.hold(reqs)
+	if more {
 		if l.far != nil {
 			l.makeUp(held)
 		}
@@ -19,6 +20,9 @@ func (l *line) ask(reqs <-chan *ssh.Request) {
 	close(l.gone)
 	if <-l.opened; l.far == nil {
 		return
+	}
+	if !more { // what it has asked for and did not wait for
+		l.makeUp(held)
 	}
 	l.drain()
 	_ = l.far.Close()

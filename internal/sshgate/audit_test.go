@@ -74,7 +74,9 @@ func TestWhatRan(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			h := open(t, nil)
-			ch, reqs, err := h.alice("alice").OpenChannel(kindSession, nil)
+			c := h.alice("alice")
+			h.line(`"ssh login"`)
+			ch, reqs, err := c.OpenChannel(kindSession, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

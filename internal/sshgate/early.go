@@ -34,7 +34,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 	}
 	telling.Wait() // from here on the session has the word
 	if l.v.err != nil {
-		l.fail(l.v.words(l.v.err))
+		l.fail(words(l.v.err)...)
 		return
 	}
 	far, err := l.reach(func() (*sshlink.Channel, error) { return l.v.far.Open(l.v.ctx, l.kind, nc.ExtraData()) })
@@ -49,7 +49,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 }
 
 // fail tells the user what has become of her session, as soon as there is somebody to read it.
-func (l *line) fail(why string) {
+func (l *line) fail(why ...string) {
 	close(l.opened)
 	defer l.v.tellOnce.Do(func() { close(l.v.told) })
 	defer l.near.Close()
@@ -60,13 +60,13 @@ func (l *line) fail(why string) {
 	case <-l.v.ctx.Done():
 		return
 	}
-	l.say(why)
+	l.say(why...)
 	_, _ = l.near.SendRequest("exit-status", false, noExit())
 }
 
-// hold keeps requests until they can be forwarded. ok: the client has not closed the channel meanwhile. They are granted at once: many
+// hold keeps requests until they can be forwarded. more: the client has not closed the channel meanwhile. They are granted at once: many
 // clients do nothing before they are, and show no progress.
-func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, ok bool) {
+func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, more bool) {
 	for {
 		select {
 		case <-l.opened:
@@ -78,7 +78,7 @@ func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, ok bool) {
 			return held, true
 		case r, ok := <-reqs:
 			if !ok {
-				return nil, false
+				return held, false
 			}
 			if len(held) >= mostRequests {
 				l.v.end("too many requests wait for their answers")

@@ -82,7 +82,9 @@ func TestSession(t *testing.T) {
 // TestLeftBehind: what a client sends before it closes the channel arrives, as the last words of a forwarded connection.
 func TestLeftBehind(t *testing.T) {
 	h := open(t, nil)
-	ch, reqs, err := h.alice("alice").OpenChannel(kindSession, nil)
+	c := h.alice("alice")
+	h.line(`"ssh login"`) // who leaves before has her start given up
+	ch, reqs, err := c.OpenChannel(kindSession, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +282,7 @@ func TestClearEnds(t *testing.T) {
 		begin   func(context.Context, hubapi.ServerRequest, func(hubapi.Progress)) error
 		says    string
 	}{
-		"unknown profile": {"alice+gpu11", sshauth.AnySession, nil, `there is no profile of this name: your sessions: the default one (running); profiles: small, gpu10`},
+		"unknown profile": {"alice+gpu11", sshauth.AnySession, nil, "there is no profile of this name\nslipway: your sessions: the default one (running)\nslipway: profiles: small, gpu10\n"},
 		"the start fails": {"alice+gpu10", sshauth.AnySession, func(context.Context, hubapi.ServerRequest, func(hubapi.Progress)) error {
 			return errs.New(errs.Unavailable, "the start has failed: out of memory").With("ask for more")
 		}, "slipway: the start has failed: out of memory: ask for more\n"},

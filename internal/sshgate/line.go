@@ -1,6 +1,7 @@
 package sshgate
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,7 @@ func (l *line) serve(nc ssh.NewChannel) {
 		return
 	}
 	if v.err != nil {
-		_ = nc.Reject(ssh.ConnectionFailed, "slipway: "+v.words(v.err))
+		_ = nc.Reject(ssh.ConnectionFailed, "slipway: "+strings.Join(words(v.err), "; "))
 		return
 	}
 	far, err := l.reach(func() (*sshlink.Channel, error) { return v.far.Open(v.ctx, l.kind, nc.ExtraData()) })

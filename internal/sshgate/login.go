@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -179,7 +180,7 @@ func (l *login) warn() {
 		return
 	}
 	if _, err := l.g.where(*l.pass, l.target, all); err != nil {
-		_ = l.banner("slipway: " + plain(err.Error()) + "\r\n")
+		_ = l.banner("slipway: " + strings.Join(told(err), "\r\nslipway: ") + "\r\n")
 	}
 }
 

@@ -55,8 +55,28 @@ func choose(target string, all []spawner.Workload, profiles []string) (place, er
 	if slices.Contains(profiles, target) {
 		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
 	}
-	return place{}, errs.New(errs.NotFound, "you have no session %.60q, and there is no profile of this name", target).
-		With(fmt.Sprintf("your sessions: %s; profiles: %s", names(append(active, stopped...)), cmp.Or(strings.Join(profiles, ", "), "none")))
+	return place{}, nowhere(target, append(active, stopped...), profiles)
+}
+
+// mostTarget is how much of a target that leads nowhere is repeated.
+const mostTarget = 60
+
+// nowhere says what there is in the place of what is not.
+func nowhere(target string, sessions []spawner.Workload, profiles []string) error {
+	shown, more := target, ""
+	if len(target) > mostTarget {
+		shown, more = strings.ToValidUTF8(target[:mostTarget], ""), "..."
+	}
+	err := errs.New(errs.NotFound, "you have no session %q%s, and there is no profile of this name", shown, more).Naming([]errs.Detail{
+		{What: "your sessions: " + names(sessions)}, {What: "profiles: " + cmp.Or(strings.Join(profiles, ", "), "none")},
+	})
+	for _, w := range sessions {
+		profiles = append(profiles[:len(profiles):len(profiles)], w.Name)
+	}
+	if i := slices.IndexFunc(profiles, func(name string) bool { return strings.EqualFold(name, target) }); i >= 0 {
+		return err.With(fmt.Sprintf("did you mean %q?", profiles[i]))
+	}
+	return err
 }
 
 // best finds the session that fits, a running one before others, and the latest of those.

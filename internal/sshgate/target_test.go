@@ -54,7 +54,10 @@ func TestChoose(t *testing.T) {
 		"a job is no session":        {"gpu10", []spawner.Workload{job}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"one that goes is none":      {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Removing, spawner.WantGone)}, "", hubapi.ServerRequest{}, "your sessions: none; profiles: small, gpu10"},
 		"nothing of the name":        {"gpu", []spawner.Workload{running("s-1", "", "small"), stopped("s-2", "mine", "small")}, "", hubapi.ServerRequest{}, "your sessions: the default one (running), mine (stopped); profiles: small, gpu10"},
-		"what would fill the screen": {strings.Repeat("\x1b[2J", 40), nil, "", hubapi.ServerRequest{}, `"\x1b[2J`},
+		"what would fill the screen": {strings.Repeat("\x1b[2J", 40), nil, "", hubapi.ServerRequest{}, `\x1b[2J"..., and there`},
+		"what fits is not cut":       {strings.Repeat("x", mostTarget), nil, "", hubapi.ServerRequest{}, `xxx", and there`},
+		"a profile in capitals":      {"GPU10", nil, "", hubapi.ServerRequest{}, `profiles: small, gpu10: did you mean "gpu10"?`},
+		"a session in capitals":      {"Mine", []spawner.Workload{running("s-1", "mine", "small")}, "", hubapi.ServerRequest{}, `did you mean "mine"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := choose(tt.target, tt.all, []string{"small", "gpu10"})

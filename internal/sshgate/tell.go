@@ -1,6 +1,7 @@
 package sshgate
 
 import (
+	"errors"
 	"strings"
 	"unicode"
 
@@ -31,12 +32,28 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "?")))
 }
 
-// words says an error to its user. What only the site's people can act on is in the log.
-func (v *visitor) words(err error) string {
+// words says an error to its user, in lines. What only the site's people can act on is in the log.
+func words(err error) []string {
 	if errs.Is(err, errs.Internal) {
-		return "the session cannot be reached now; your administrator finds the reason in the service's log"
+		return []string{"the session cannot be reached now; your administrator finds the reason in the service's log"}
 	}
-	return plain(err.Error())
+	return told(err)
+}
+
+// told gives an error's lines: where it names things, these and what to do have their own.
+func told(err error) []string {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || len(e.Details) == 0 {
+		return []string{plain(err.Error())}
+	}
+	lines := []string{plain(errs.Brief(err))}
+	for _, d := range e.Details {
+		lines = append(lines, plain(d.String()))
+	}
+	if e.Remedy != "" {
+		lines = append(lines, plain(e.Remedy))
+	}
+	return lines
 }
 
 // mostNews is how many steps of a start may wait for a client to read them. What comes then is not told.
@@ -98,13 +115,13 @@ func (l *line) reportRest() {
 	}
 }
 
-// say writes a line to the client's stderr.
-func (l *line) say(text string) {
+// say writes lines to the client's stderr.
+func (l *line) say(lines ...string) {
 	end := "\n"
 	if l.pty.Load() {
 		end = "\r\n"
 	}
-	_, _ = lockedWriter{&l.out, l.near.Stderr()}.Write([]byte("slipway: " + text + end))
+	_, _ = lockedWriter{&l.out, l.near.Stderr()}.Write([]byte("slipway: " + strings.Join(lines, end+"slipway: ") + end))
 }
 
 // sayGoodbye tells the user at her terminals why the connection ends.

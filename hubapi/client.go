@@ -130,7 +130,12 @@ func (c *Client) open(ctx context.Context, method, path string, in any, header h
 	if err != nil {
 		return nil, unreachable(what, c.where, err)
 	}
-	return nil, decodeError(resp.StatusCode, b)
+	err = decodeError(resp.StatusCode, b)
+	if e, ok := errors.AsType[*errs.Error](err); ok && resp.Header.Get("X-Jupyterhub-Version") != "" && strings.HasSuffix(e.Message, notOurs) {
+		err = errs.New(e.Kind, "%s is a JupyterHub, not Slipway", c.where).
+			With("the service's own address is on its page at the Hub, " + c.where + "/services/slipway/ssh")
+	}
+	return nil, err
 }
 
 // cause takes away the method and address that net/http puts around an error: the caller says them better.

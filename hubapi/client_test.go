@@ -181,3 +181,21 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		}
 	}
 }
+
+// TestTheHubsAddress: a user who gives the Hub's address is told where the service's stands.
+func TestTheHubsAddress(t *testing.T) {
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-JupyterHub-Version", "6.1.1")
+		http.Redirect(w, r, "/hub"+r.URL.Path, http.StatusFound)
+	}))
+	defer hub.Close()
+	c, err := NewClient(ClientConfig{URL: hub.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.SSH(t.Context())
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || !strings.Contains(e.Message, "is a JupyterHub") || !strings.Contains(e.Remedy, hub.URL+"/services/slipway/ssh") {
+		t.Errorf("%v", err)
+	}
+}

@@ -29,6 +29,9 @@ func (b ErrorBody) Err() error {
 	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy, Details: d.Details}
 }
 
+// notOurs ends the message of an answer that Slipway has not written.
+const notOurs = "and not from Slipway"
+
 // decodeError makes an error of a refusal. A body that is not ours (a proxy's page) is judged by its status.
 func decodeError(status int, body []byte) error {
 	var b ErrorBody
@@ -36,7 +39,7 @@ func decodeError(status int, body []byte) error {
 		return b.Err()
 	}
 	kind := kindOfStatus(status)
-	e := errs.New(kind, "the answer is %d %s, and not from Slipway", status, http.StatusText(status))
+	e := errs.New(kind, "the answer is %d %s, %s", status, http.StatusText(status), notOurs)
 	if kind == errs.Unavailable {
 		return e.With("try again in a moment")
 	}

@@ -25,7 +25,7 @@ func (p *pages) sshPages(r chi.Router) {
 	r.Post("/ssh/connections/end", p.act(p.endConnections))
 	r.Get("/ssh/connections/ended", p.show(p.sshDone("Ended", "Your ssh connections are ended. Your sessions go on.")))
 	r.Get("/ssh/login", p.show(p.sshLoginPage))
-	r.Post("/ssh/login", p.act(p.findLogin))
+	r.Post("/ssh/login", p.typedCode)
 	r.Post("/ssh/login/decide", p.act(p.decideLogin))
 	r.Get("/ssh/login/confirmed", p.show(p.sshDone("Let in", "What you have begun goes on by itself.")))
 	r.Get("/ssh/login/refused", p.show(p.sshDone("Refused", "Nobody was let in.")))
@@ -38,7 +38,7 @@ func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 	}
 	a := p.cfg.SSH
 	view := webui.SSHView{
-		Life: a.Life(), Fingerprints: a.Fingerprints(), KnownHosts: a.KnownHosts()[0], Config: p.sshConfig(r, v),
+		Life: a.Life(), Fingerprints: a.Fingerprints(), KnownHosts: a.KnownHosts()[0], Config: p.sshConfig(r, v), Command: loginCommand(v.hub),
 		Places: p.sshPlaces(r, v),
 	}
 	for _, k := range a.Keys(owner) {
@@ -48,6 +48,14 @@ func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 		view.Certificates = append(view.Certificates, wireCertificate(c))
 	}
 	return webui.SSHPage(w, p.view(v), view)
+}
+
+// loginCommand logs a computer in; empty where the service's own address is not known, which the Hub's is not.
+func loginCommand(h Hub) string {
+	if h.Address == "" {
+		return ""
+	}
+	return "slipway ssh login " + h.Address
 }
 
 // sshConfig gives the entries for ssh's configuration; empty where the visitor's name cannot be written there.
@@ -139,20 +147,55 @@ func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) 
 	for _, f := range p.cfg.SSH.Found(owner) {
 		asks = append(asks, webui.SSHAsk{Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address})
 	}
+	view := p.loginView(owner)
+	view.Asks = asks
+	return webui.SSHLoginPage(w, p.view(v), view)
+}
+
+func (p *pages) loginView(owner sshauth.Owner) webui.SSHLoginView {
 	hub := ""
 	if len(p.cfg.SSH.Pages()) > 1 {
 		hub = owner.Hub
 	}
-	return webui.SSHLoginPage(w, p.view(v), webui.SSHLoginView{Asks: asks, Life: p.cfg.SSH.Life(), Hub: hub})
+	return webui.SSHLoginView{Life: p.cfg.SSH.Life(), Hub: hub}
 }
 
-func (p *pages) findLogin(r *http.Request, v visitor) (string, error) {
+// typedCode looks for the login of a code. One that is wrong is asked for again.
+func (p *pages) typedCode(w http.ResponseWriter, r *http.Request) {
+	var v visitor
+	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
+		v = who
+		return "", p.findLogin(r, who)
+	})
+	if errs.Is(err, errs.NotFound) && p.cfg.SSH != nil {
+		err = p.codeAgain(w, r, v, err)
+	} else if err == nil {
+		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+"ssh/login", http.StatusSeeOther)
+	}
+	if err != nil {
+		p.problem(w, r, err)
+	}
+}
+
+func (p *pages) findLogin(r *http.Request, v visitor) error {
 	_, owner, err := p.posted(r, v)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = p.cfg.SSH.Find(owner, r.PostForm.Get("code"))
-	return "ssh/login", err
+	return err
+}
+
+// codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
+func (p *pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+	owner, err := p.sshOwner(v.caller)
+	if err != nil {
+		return err
+	}
+	said := p.errorBody(r, wrong).Error
+	view := p.loginView(owner)
+	view.Status, view.Wrong = http.StatusNotFound, sentence(said.Message)+" "+sentence(said.Remedy)
+	return webui.SSHLoginPage(w, p.view(v), view)
 }
 
 func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {

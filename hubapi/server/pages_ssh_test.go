@@ -34,6 +34,7 @@ func sshPagesOf(t *testing.T) *harness {
 	code.Kind = spawner.Code
 	return startPages(t, newFake(code, named("s-bob", "bob", "his")), func(c *Config) {
 		c.SSH = authority(t)
+		c.Hubs[0].Address = "https://slipway.test"
 		add(t, c.SSH, "bob", freeKey)
 	})
 }
@@ -45,7 +46,7 @@ func TestSSHPage(t *testing.T) {
 	token := formToken(t, page)
 	for _, words := range []string{
 		"ssh -p 2222 alice@hub.test<", "ssh -p 2222 alice+small@hub.test<", "ssh -p 2222 alice+two@hub.test<", "You have none here", "@cert-authority [hub.test]:2222",
-		"Host slipway-two", "(ED25519)", "(RSA)", `href="` + prefix + `ssh"`,
+		"Host slipway-two", ">slipway ssh login https://slipway.test<", "(ED25519)", "(RSA)", `href="` + prefix + `ssh"`,
 	} {
 		if !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q: %s", words, page)
@@ -99,7 +100,8 @@ func TestSSHLoginPages(t *testing.T) {
 	if page := p.read("ssh/login?code=" + yes.Code); strings.Contains(page, yes.Code) || strings.Contains(page, "Let it in") {
 		t.Error("the code is taken from the address")
 	}
-	if status, _, body := p.post("ssh/login", token, url.Values{"code": {"BBBB-BBBB"}}); status != 404 || !strings.Contains(body, `href="`+prefix+`ssh/login"`) {
+	if status, _, body := p.post("ssh/login", token, url.Values{"code": {"BBBB-BBBB"}}); status != 404 || !strings.Contains(body, "No login waits under this code") ||
+		!strings.Contains(body, `name="code" required`) || strings.Contains(body, "BBBB") {
 		t.Errorf("a wrong code: %d %s", status, body)
 	}
 	answer := func(l sshauth.Login, word string) (int, string) {

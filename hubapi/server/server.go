@@ -115,6 +115,8 @@ type Hub struct {
 	Servers Servers
 	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
 	OutpostAddress string
+	// Address is where programs of its users reach the service, such as https://slipway.example.org. Empty: it is not known.
+	Address string
 }
 
 // Check is a part that the service needs to be ready.

@@ -45,6 +45,6 @@ func runConfigCheck(env Env, path string) error {
 	if err := (htcondor.Config{Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra}).CheckLines(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is good: %d hubs, %d images, %d profiles\n", path, len(c.Hubs), len(c.Images), len(c.Profiles))
+	_, err = fmt.Fprintf(env.Stdout, "%s is good: %s, %s, %s\n", path, count(int64(len(c.Hubs)), "hub", "hubs"), count(int64(len(c.Images)), "image", "images"), count(int64(len(c.Profiles)), "profile", "profiles"))
 	return err
 }

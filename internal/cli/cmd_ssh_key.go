@@ -110,7 +110,7 @@ func publicKey(env Env, file string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(in, 64<<10))
 	switch {
 	case err != nil:
-		return "", errs.New(errs.Invalid, "read the public key: %w", err)
+		return "", errs.New(errs.Invalid, "read the public key: %w", err).With(otherKeys(env))
 	case isPrivateKey(text):
 		return "", errs.New(errs.Invalid, "this is a private key, which belongs to nobody but you; it was not sent").With(publicHalf(file))
 	}

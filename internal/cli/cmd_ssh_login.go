@@ -206,6 +206,7 @@ func (l *sshLogin) tell(files *sshfiles.Files, login sshfiles.Service, in sshfil
 		}
 	}
 	p.printf("  VS Code: Remote-SSH: Connect to Host..., %s\n", login.Name)
+	p.printf("\nssh knows these names alone: after a new session or profile run `slipway ssh login` again.\n")
 	for _, t := range odd {
 		p.printf("\n%s has no Host entry, for its name", printable(t))
 		if !strings.ContainsAny(t, "'\"`$;&<>|(){}\\") { // which ssh refuses in a login name

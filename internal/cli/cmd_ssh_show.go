@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,12 @@ func (s *sshCall) status() error {
 	list, err := files.Services()
 	if err != nil {
 		return err
+	}
+	if s.name != "" {
+		list = slices.DeleteFunc(list, func(l sshfiles.Service) bool { return l.Name != s.name })
+		if len(list) == 0 {
+			return errs.New(errs.NotFound, "there is no login %q here", s.name).With("`slipway ssh status` shows which there are")
+		}
 	}
 	in := files.Included()
 	if s.asJSON {

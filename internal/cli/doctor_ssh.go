@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -30,7 +31,7 @@ func sshChecks(cfg config.Config) []check {
 	at := net.JoinHostPort(cfg.SSH.Host, strconv.Itoa(cfg.SSH.PortShown()))
 	return []check{
 		{"ssh keys in " + dir, false, func(context.Context) error { return keysAreKept(dir) }},
-		{"ssh at " + at, true, func(ctx context.Context) error { return sshAnswers(ctx, at, dir) }},
+		{"ssh at " + at, true, func(ctx context.Context) error { return sshReached(ctx, cfg.SSH, at, dir) }},
 	}
 }
 
@@ -68,11 +69,34 @@ func keysAreKept(dir string) error {
 // errSeen ends a handshake that has shown what was wanted.
 var errSeen = errors.New("the host key has been seen")
 
+// sshReached looks who answers where users are told to connect to, and whether it is another program that has the service's port.
+func sshReached(ctx context.Context, s config.SSH, at, dir string) error {
+	err := sshAnswers(ctx, at, dir)
+	_, port, _ := net.SplitHostPort(s.Listen)
+	if _, shown, _ := net.SplitHostPort(at); err == nil || errs.Is(err, errs.NotFound) || len(s.Proxies) > 0 || shown != port || !taken(s.Listen) {
+		return err
+	}
+	return errs.New(errs.Conflict, "the port belongs to another program: something listens at ssh.listen, %s, on this host, and it is not this service: %w", s.Listen, err).
+		With("stop it (`ss -ltnp` names it), or give ssh.listen another port")
+}
+
+// taken reports whether something listens at an address of this host.
+func taken(listen string) bool {
+	l, err := net.Listen("tcp", listen)
+	if err == nil {
+		l.Close()
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
+}
+
 // sshAnswers looks who answers where users are told to connect to.
 func sshAnswers(ctx context.Context, at, dir string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
+		if _, unknown := errors.AsType[*net.DNSError](err); unknown {
+			return errs.New(errs.NotFound, "no address is known for ssh.host: %w", err).With("correct ssh.host, or have the name entered in the DNS: users type it")
+		}
 		return errs.New(errs.Unavailable, "it does not answer: %w", err).With("start the service if it does not run; else look at ssh.host, ssh.port and firewalls")
 	}
 	defer c.Close()

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/config"
 )
 
 // hostKey makes a host key and writes it where the service has its own.
@@ -76,6 +78,29 @@ func TestDoctorSSH(t *testing.T) {
 	} {
 		err := sshAnswers(t.Context(), tt.at, dir)
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDoctorSSHPort: another program at the service's port is told from one that is elsewhere, and from a proxy's silence.
+func TestDoctorSSHPort(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	ours, theirs := hostKey(t, dir), hostKey(t, elsewhere)
+	silent, other, mine := answering(t, nil), answering(t, theirs), answering(t, ours)
+	const words = "belongs to another program"
+	for name, tt := range map[string]struct {
+		ssh  config.SSH
+		at   string
+		says string
+	}{
+		"no ssh": {config.SSH{Listen: silent}, silent, words}, "another's": {config.SSH{Listen: other}, other, words}, "ours": {config.SSH{Listen: mine}, mine, ""},
+		"elsewhere": {config.SSH{Listen: "127.0.0.1:1"}, other, "not this service's"},
+		"a proxy":   {config.SSH{Listen: silent, Proxies: []string{"192.0.2.1"}}, silent, "PROXY header"},
+		"no host":   {config.SSH{Listen: "127.0.0.1:1"}, "nowhere.invalid:1", "no address is known for ssh.host"},
+	} {
+		err := sshReached(t.Context(), tt.ssh, tt.at, dir)
+		if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) || tt.says != words && strings.Contains(err.Error(), words)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -32,6 +32,7 @@ func (s *service) makeHubs(context.Context) error {
 		if g := s.cfg.Environments.HubGroups; g.Use && h.TokenFile != "" {
 			p.groups = hubsync.NewMembership(time.Duration(g.Fresh))
 		}
+		p.server.Address = userAddress(s.cfg, h)
 		s.hubs = append(s.hubs, p)
 	}
 	return nil

@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"net"
 	"strings"
 	"time"
 
@@ -30,6 +31,26 @@ func (s *service) sshHubs() (hubs []sshauth.Hub) {
 		hubs = append(hubs, sshauth.Hub{Name: h.Name, Realm: s.realms[h.Name]})
 	}
 	return hubs
+}
+
+// userAddress is where programs of a hub's users reach the service, as far as the configuration tells; empty: it does not. What stands
+// before a listener on loopback is named by uplink.url alone.
+func userAddress(cfg config.Config, h config.Hub) string {
+	if h.Listen == "" && cfg.Uplink.URL != "" {
+		return cfg.Uplink.URL
+	}
+	listen, scheme := cmp.Or(h.Listen, cfg.Listen), "http"
+	if cfg.TLS.Cert != "" {
+		scheme = "https"
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	switch {
+	case isLoopback(host) && isLoopback(cfg.SSH.Host):
+		return scheme + "://" + listen
+	case isLoopback(host) || scheme == "http" || cfg.SSH.Host == "":
+		return ""
+	}
+	return scheme + "://" + net.JoinHostPort(cfg.SSH.Host, port)
 }
 
 // loginPages are where users of the hubs confirm logins.

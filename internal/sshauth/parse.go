@@ -89,6 +89,9 @@ func oneLine(text string) (string, error) {
 	if first, _, _ := strings.Cut(lines[1], " "); keyWord.MatchString(first) {
 		return "", wrong("key", "there are several keys in it", "add them one by one")
 	}
+	if first, _, _ := strings.Cut(lines[0], " "); !keyWord.MatchString(first) {
+		return "", wrong("key", "it is no public key", onlyOne)
+	}
 	return "", wrong("key", "it is broken into several lines", onlyOne)
 }
 

@@ -1,6 +1,8 @@
 package webui
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -18,6 +20,7 @@ type SSHView struct {
 	Fingerprints []string                // of the host keys
 	KnownHosts   string                  // the line of the authority that signs them
 	Config       string                  // the entries for ssh's configuration; empty: her name cannot be written there
+	Command      string                  // logs a computer in; empty: the service's own address is not known
 }
 
 // SSHPlace is a session or profile with what is typed to get there.
@@ -101,10 +104,13 @@ type SSHAsk struct {
 	Address                            netip.Addr
 }
 
-// From says where it comes from. An address of this host is that of a proxy.
+// From says where it comes from. An invalid address is that of a proxy, which has said so.
 func (a SSHAsk) From() string {
-	if !a.Address.IsValid() || a.Address.IsLoopback() {
+	switch {
+	case !a.Address.IsValid():
 		return "not known: it came through a proxy"
+	case a.Address.IsLoopback():
+		return fmt.Sprintf("this server itself (%s), or a forward or proxy on it", a.Address)
 	}
 	return a.Address.String()
 }
@@ -114,6 +120,9 @@ type SSHLoginView struct {
 	Asks []SSHAsk      // whose code the visitor has typed
 	Life time.Duration // of certificates
 	Hub  string        // the page's, where there are several: who is let in gets to the sessions there
+
+	Status int    // of the answer; 0: 200
+	Wrong  string // what was wrong with the code that was typed; empty: nothing
 }
 
 type sshLoginBody struct {
@@ -124,5 +133,5 @@ type sshLoginBody struct {
 
 // SSHLoginPage asks for the code of a login, and for those whose code was typed whether they are to be let in.
 func SSHLoginPage(w http.ResponseWriter, v Visit, view SSHLoginView) error {
-	return write(w, http.StatusOK, "ssh-login.html", frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}})
+	return write(w, cmp.Or(view.Status, http.StatusOK), "ssh-login.html", frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}})
 }

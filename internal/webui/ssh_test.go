@@ -63,7 +63,7 @@ func TestSSHWords(t *testing.T) {
 			t.Errorf("%q: %q", session, got)
 		}
 	}
-	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "127.0.0.1": "not known: it came through a proxy"} {
+	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "127.0.0.1": "this server itself (127.0.0.1), or a forward or proxy on it"} {
 		if got := (SSHAsk{Address: netip.MustParseAddr(address)}).From(); got != want {
 			t.Errorf("%s: %q", address, got)
 		}

@@ -195,17 +195,18 @@ func TestStartFor(t *testing.T) {
 	}
 }
 
-// coming is a session that is on its way up.
-func coming(id spawner.ID) spawner.Workload {
+// coming is a session that is on its way up, for the first time or again.
+func coming(id spawner.ID, again bool) spawner.Workload {
 	w := lab(id, "alice", "/user/alice/")
-	w.Phase = spawner.Starting
+	w.Phase, w.Ran = spawner.Starting, again
 	return w
 }
 
-// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet, and what runs is left alone.
+// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet, and what runs is left alone. What ran
+// before keeps its changes, and of what never ran nothing is left.
 func TestStopFor(t *testing.T) {
 	alice := spawner.Caller{Hub: "main", User: "alice"}
-	h := start(t, newFake(coming("s-2")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
+	h := start(t, newFake(coming("s-2", true)), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +218,12 @@ func TestStopFor(t *testing.T) {
 	h = start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = late })
 	go func() {
 		<-time.After(beginEvery / 2)
-		engine.set(coming("s-3"))
+		engine.set(coming("s-3", false))
 	}()
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-3"); err != nil || w.Want != spawner.WantStopped {
+	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-3"); !errs.Is(err, errs.NotFound) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	h = start(t, newFake(), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })

@@ -124,11 +124,12 @@ func TestRealSSH(t *testing.T) {
 			t.Errorf("command %d: %+v, %q, %v", n, end, out, err)
 		}
 	}
-	out, err := io.ReadAll(begin(t, c, "nohup setsid sh -c 'sleep 0.2; touch /tmp/left' >/dev/null 2>&1 & tty; stat -c %a $VSCODE_AGENT_FOLDER", true))
+	leaves := "nohup setsid sh -c 'touch /tmp/begun; sleep 0.2; touch /tmp/left' >/dev/null 2>&1 & until test -e /tmp/begun; do sleep 0.01; done; "
+	out, err := io.ReadAll(begin(t, c, leaves+"tty; stat -c %a $VSCODE_AGENT_FOLDER", true))
 	if err != nil || !strings.HasPrefix(string(out), "/dev/pts/") || !strings.HasSuffix(string(out), "700\r\n") {
 		t.Errorf("%q, %v", out, err)
 	}
-	if out, err := io.ReadAll(begin(t, c, "while ! test -e /tmp/left; do sleep 0.05; done; echo there", false)); string(out) != "there\n" || err != nil {
+	if out, err := io.ReadAll(begin(t, c, "for i in $(seq 600); do test -e /tmp/left && break; sleep 0.05; done; ls /tmp/left", false)); string(out) != "/tmp/left\n" || err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -113,6 +113,13 @@ func TestSSHInLine(t *testing.T) {
 	}
 	gone := bob.start(bob.sshArgs("echo in")...)
 	gone.complains("in line")
-	gone.end() // as when the lid is closed
+	gone.end() // as when the lid is closed: the place is kept for a while
+	back := bob.terminal(bob.sshArgs("-tt", "echo in")...)
+	back.says("in line")
+	if r := s.as(hubtest.Admin, http.MethodGet, "/sessions", nil); strings.Count(string(r.body), `"pending"`) != 1 {
+		t.Errorf("in line is not bob alone: %s", r.body)
+	}
+	back.types("\x03")
+	back.wait(60 * time.Second)
 	s.gone("bob", "whole")
 }

@@ -31,7 +31,11 @@ func rules() map[string]rule {
 		"internal/store":      {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential": {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":   {own: []string{"internal/errs", "internal/store"}},
-		"internal/sshauth":    {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
+		"internal/issuer":     {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc", "golang.org/x/oauth2"}},
+		"internal/wallet": {
+			own: []string{"internal/errs", "internal/issuer", "internal/secret"}, tests: []string{"internal/store"},
+		},
+		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},

@@ -1,0 +1,2 @@
+// Package issuer is the client of one OIDC issuer.
+package issuer

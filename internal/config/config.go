@@ -33,6 +33,7 @@ type Config struct {
 	GPU          GPU          `yaml:"gpu"`
 	SSH          SSH          `yaml:"ssh"`
 	Environments Environments `yaml:"environments"`
+	Data         Data         `yaml:"data"`
 }
 
 // TLS names the certificate that the service shows; without one it speaks plain HTTP.
@@ -95,7 +96,7 @@ func Default() Config {
 		},
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
-		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(),
+		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
 	}
 }
 

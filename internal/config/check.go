@@ -56,6 +56,8 @@ func (c Config) Check() error {
 	c.checkPlaces(&p)
 	c.checkSSH(&p)
 	c.checkStorage(&p)
+	c.checkCVMFS(&p)
+	c.checkStacks(&p)
 	return errors.Join(p...)
 }
 

@@ -19,7 +19,8 @@ import (
 // what somebody else has begun.
 func (p *pages) sshPages(r chi.Router) {
 	r.Get("/ssh", p.show(p.sshPage))
-	r.Post("/ssh/keys", p.act(p.addKey))
+	r.Get("/ssh/keys", p.show(p.sshPage)) // where a key is that was not taken
+	r.Post("/ssh/keys", p.typedKey)
 	r.Post("/ssh/keys/remove", p.act(p.removeKey))
 	r.Post("/ssh/certificates/revoke", p.act(p.revokeCertificate))
 	r.Post("/ssh/connections/end", p.act(p.endConnections))
@@ -32,9 +33,17 @@ func (p *pages) sshPages(r chi.Router) {
 }
 
 func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	owner, err := p.sshOwner(v.caller)
+	view, err := p.sshView(r, v)
 	if err != nil {
 		return err
+	}
+	return webui.SSHPage(w, p.view(v), view)
+}
+
+func (p *pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
+	owner, err := p.sshOwner(v.caller)
+	if err != nil {
+		return webui.SSHView{}, err
 	}
 	a := p.cfg.SSH
 	view := webui.SSHView{
@@ -47,7 +56,7 @@ func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 	for _, c := range a.Certificates(owner) {
 		view.Certificates = append(view.Certificates, wireCertificate(c))
 	}
-	return webui.SSHPage(w, p.view(v), view)
+	return view, nil
 }
 
 // loginCommand logs a computer in; empty where the service's own address is not known, which the Hub's is not.
@@ -91,13 +100,44 @@ func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner
 	return r.WithContext(withCaller(r.Context(), v.caller)), owner, err
 }
 
-func (p *pages) addKey(r *http.Request, v visitor) (string, error) {
+// typedKey adds a key. What is wrong with one is said where it was typed.
+func (p *pages) typedKey(w http.ResponseWriter, r *http.Request) {
+	var v visitor
+	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
+		v = who
+		return "", p.addKey(r, who)
+	})
+	switch kind := errs.KindOf(err); {
+	case err == nil:
+		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+"ssh", http.StatusSeeOther)
+		return
+	case v.key != "" && (kind == errs.Invalid || kind == errs.Conflict || kind == errs.OverQuota):
+		err = p.keyAgain(w, r, v, err)
+	}
+	if err != nil {
+		p.problem(w, r, err)
+	}
+}
+
+func (p *pages) addKey(r *http.Request, v visitor) error {
 	r, _, err := p.posted(r, v)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = audited(p.Server, p.addSSHKey, auditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
-	return "ssh", err
+	return err
+}
+
+// keyAgain is the page with what was wrong with a key. What was typed is not on it: it may be a private key.
+func (p *pages) keyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+	view, err := p.sshView(r, v)
+	if err != nil {
+		return err
+	}
+	said := p.errorBody(r, wrong).Error
+	view.Status, view.Comment = errs.RowOf(errs.KindOf(wrong)).Status, r.PostForm.Get("comment")
+	view.Wrong = sentence(said.Message) + " " + sentence(said.Remedy)
+	return webui.SSHPage(w, p.view(v), view)
 }
 
 func (p *pages) removeKey(r *http.Request, v visitor) (string, error) {

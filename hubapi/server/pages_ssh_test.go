@@ -62,9 +62,17 @@ func TestSSHPage(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	secret := "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZ\n"
-	if status, _, body := p.post("ssh/keys", token, url.Values{"key": {secret}}); status != 422 || !strings.Contains(body, "PRIVATE") || strings.Contains(body, "b3Bl") ||
-		!strings.Contains(body, `href="`+prefix+`ssh"`) || strings.Contains(h.logged.String(), "b3Bl") {
-		t.Errorf("a private key: %d %s", status, body)
+	for _, key := range []string{secret, "ssh-ed25519 AAAA<b>", ""} {
+		status, _, body := p.post("ssh/keys", token, url.Values{"key": {key}, "comment": {"my <desk>"}})
+		if status != 422 || !strings.Contains(body, `aria-invalid="true" aria-describedby="wrong" autofocus`) || formValue(t, body, "comment") != "my <desk>" {
+			t.Errorf("%q: %d %s", key, status, body)
+		}
+		if strings.Contains(body+h.logged.String(), "b3Bl") || strings.Contains(body, "AAAA<") || key == secret && !strings.Contains(body, "PRIVATE") {
+			t.Errorf("a private key: %s", body)
+		}
+	}
+	if page := p.read("ssh/keys"); !strings.Contains(page, "my laptop") || strings.Contains(page, `aria-invalid="true"`) {
+		t.Errorf("where the browser is then: %s", page)
 	}
 	bobs := h.visitor(t, "bob")
 	form := url.Values{"fingerprint": {alicesPrint}}

@@ -21,6 +21,10 @@ type SSHView struct {
 	KnownHosts   string                  // the line of the authority that signs them
 	Config       string                  // the entries for ssh's configuration; empty: her name cannot be written there
 	Command      string                  // logs a computer in; empty: the service's own address is not known
+
+	Status  int    // of the answer; 0: 200
+	Wrong   string // what was wrong with the key that was typed; empty: nothing
+	Comment string // that was typed with it
 }
 
 // SSHPlace is a session or profile with what is typed to get there.
@@ -37,7 +41,7 @@ type sshBody struct {
 
 // SSHPage answers with the visitor's keys and what she types.
 func SSHPage(w http.ResponseWriter, v Visit, view SSHView) error {
-	return write(w, http.StatusOK, "ssh.html", frame{Title: "SSH", Script: true, Visit: v, Body: sshBody{SSHView: view, Visit: v}})
+	return write(w, cmp.Or(view.Status, http.StatusOK), "ssh.html", frame{Title: "SSH", Script: true, Visit: v, Body: sshBody{SSHView: view, Visit: v}})
 }
 
 // The files that the blocks for pasting write, beside what `slipway ssh login` writes.

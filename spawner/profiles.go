@@ -39,14 +39,17 @@ type Profile struct {
 	Pids                     int64       // zero: 4096
 	GPU                      gpu.Request // what slice of a GPU its sessions get; zero: none
 	Default                  bool
-	Ready                    string // path below the prefix that answers when the app is up. Empty: "api"
-	Life                     Life
+	// Users (by their principals) and Groups to whom it is open. Both empty: to everybody.
+	Users, Groups []string
+	Ready         string // path below the prefix that answers when the app is up. Empty: "api"
+	Life          Life
 }
 
 // Catalogue is what the site offers.
 type Catalogue struct {
 	Profiles []Profile
 	Images   []ImageChoice
+	closed   []Profile // that are not open to whom it is for; see Only
 }
 
 // Check says all that is wrong with the catalogue.
@@ -116,13 +119,13 @@ func (p Profile) check(field string, images map[string]bool) error {
 	return errors.Join(all...)
 }
 
-// Default gives the profile of a user who names none; false when the catalogue is empty.
+// Default gives the profile of a user who names none: the site's default, or the first where that is not open to her; false when there
+// is none.
 func (c Catalogue) Default() (Profile, bool) {
-	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Default })
-	if i < 0 {
+	if len(c.Profiles) == 0 {
 		return Profile{}, false
 	}
-	return c.Profiles[i], true
+	return c.Profiles[max(0, slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Default }))], true
 }
 
 // Backend gives where the sessions of a profile run; empty: at Config.Sessions.
@@ -209,19 +212,22 @@ func (c Catalogue) profile(option any) (Profile, error) {
 	}
 	if name == "" {
 		p, ok := c.Default()
+		if !ok && len(c.closed) > 0 {
+			return Profile{}, errs.New(errs.Forbidden, "no profile is open to you").With("ask your administrator for one")
+		}
 		if !ok {
 			return Profile{}, errs.New(errs.Missing, "this service offers no profile").With("the administrator adds one under profiles in the configuration")
 		}
 		return p, nil
 	}
-	var known []string
-	for _, p := range c.Profiles {
-		if p.Name == name {
-			return p, nil
-		}
-		known = append(known, p.Name)
+	named := func(p Profile) bool { return p.Name == name }
+	if i := slices.IndexFunc(c.Profiles, named); i >= 0 {
+		return c.Profiles[i], nil
 	}
-	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(known, ", "))
+	if i := slices.IndexFunc(c.closed, named); i >= 0 {
+		return Profile{}, c.notFor(c.closed[i])
+	}
+	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(c.Names(), ", "))
 }
 
 func (c Catalogue) imageOf(p Profile, option any) (ImageChoice, error) {

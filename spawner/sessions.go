@@ -35,7 +35,7 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 		return Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
-	if err := errors.Join(m.checkSession(r), m.remembers()); err != nil {
+	if err := errors.Join(m.checkSession(r), m.admits(c.Hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
 		return Workload{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)

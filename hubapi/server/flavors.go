@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -26,10 +27,14 @@ type FlavorResources struct {
 	Memory string  `json:"memory"`
 }
 
-// Flavors gives what a hub may start, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
+// Flavors gives what a hub may start for any of its users, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
 // which is never less than Current.
 func (s *Server) Flavors(hub string) map[string]Flavor {
-	profiles, rooms := s.cfg.Catalogue.Profiles, s.rooms(hub, "")
+	return s.flavors(hub, s.cfg.Catalogue.Profiles)
+}
+
+func (s *Server) flavors(hub string, profiles []spawner.Profile) map[string]Flavor {
+	rooms := s.rooms(hub, "", profiles)
 	census := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
 	out := map[string]Flavor{}
 	for i, p := range profiles {
@@ -70,7 +75,20 @@ func runtimeOf(d time.Duration) map[string]int {
 	}
 }
 
-// outpostFlavors answers with the hub's flavors. They are the same for all its users.
+// mostUser is how much is read of what a Hub says of a user.
+const mostUser = 1 << 20
+
+// outpostUserFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are what is
+// everybody's.
+func (s *Server) outpostUserFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
+	var user struct {
+		Name string `json:"name"`
+	}
+	_ = json.NewDecoder(http.MaxBytesReader(w, r.Body, mostUser)).Decode(&user)
+	return http.StatusOK, s.flavors(c.Hub, s.offers(c.Hub, spawner.User(user.Name)).Profiles), nil
+}
+
+// outpostFlavors answers with the hub's flavors: of all that its users may choose, each from what is open to her.
 func (s *Server) outpostFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ string) (int, any, error) {
 	return http.StatusOK, s.Flavors(c.Hub), nil
 }

@@ -24,7 +24,8 @@ const roomTime = 8 * time.Hour
 func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := callerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
-	form := webui.Form{Catalogue: s.cfg.Catalogue, Rooms: s.rooms(c.Hub, user), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
+	offers := s.offers(c.Hub, user)
+	form := webui.Form{Catalogue: offers, Rooms: s.rooms(c.Hub, user, offers.Profiles), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
 		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, user, q.Get("name"))
@@ -45,10 +46,18 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// rooms says of each profile what there is for its usual size, for a user of a hub.
-func (s *Server) rooms(hub string, user spawner.User) map[string]spawner.Room {
+// offers gives what is open to a hub's user.
+func (s *Server) offers(hub string, user spawner.User) spawner.Catalogue {
+	if s.cfg.Offers == nil {
+		return s.cfg.Catalogue
+	}
+	return s.cfg.Offers(hub, user)
+}
+
+// rooms says of each of some profiles what there is for its usual size, for a user of a hub.
+func (s *Server) rooms(hub string, user spawner.User, profiles []spawner.Profile) map[string]spawner.Room {
 	rooms := map[string]spawner.Room{}
-	for _, p := range s.cfg.Catalogue.Profiles {
+	for _, p := range profiles {
 		rooms[p.Name] = s.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
 	}
 	return rooms
@@ -95,8 +104,9 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 		Profiles map[string]roomLine `json:"profiles"`
 		Images   map[string]string   `json:"images"`
 	}{map[string]roomLine{}, map[string]string{}}
-	rooms := p.rooms(h.Name, spawner.User(user))
-	for _, profile := range p.cfg.Catalogue.Profiles {
+	offers := p.offers(h.Name, spawner.User(user))
+	rooms := p.rooms(h.Name, spawner.User(user), offers.Profiles)
+	for _, profile := range offers.Profiles {
 		room := rooms[profile.Name]
 		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: webui.Full(room)}
 	}
@@ -113,11 +123,12 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 	out := []hubapi.Profile{}
 	c := callerOf(r.Context())
-	rooms, active := s.rooms(c.Hub, c.User), s.activeByImage(c.Hub)
-	for _, p := range s.cfg.Catalogue.Profiles {
+	offers := s.offers(c.Hub, c.User)
+	rooms, active := s.rooms(c.Hub, c.User, offers.Profiles), s.activeByImage(c.Hub)
+	for _, p := range offers.Profiles {
 		images := []hubapi.Image{}
 		for _, name := range p.Images {
-			if i, ok := s.cfg.Catalogue.Image(name); ok {
+			if i, ok := offers.Image(name); ok {
 				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Ref: i.Ref, Active: active[name]})
 			}
 		}

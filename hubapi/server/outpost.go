@@ -80,7 +80,7 @@ func (s *Server) outpostMethods(route string) map[string]outpostMethod {
 	case routeFlavors:
 		return map[string]outpostMethod{"GET": s.outpostFlavors}
 	case routeUserFlavors:
-		return map[string]outpostMethod{"POST": s.outpostFlavors}
+		return map[string]outpostMethod{"POST": s.outpostUserFlavors}
 	case routeCredits:
 		return map[string]outpostMethod{"GET": noCredits}
 	case routeUserCredits:

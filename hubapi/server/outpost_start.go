@@ -42,7 +42,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
-	req, err := outpostRequest(s.hub(c.Hub), s.cfg.Catalogue, body)
+	req, err := outpostRequest(s.hub(c.Hub), s.offers(c.Hub, spawner.User(body.Env["JUPYTERHUB_USER"])), body)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -129,8 +129,10 @@ type Check struct {
 type Config struct {
 	Engine    Engine
 	Catalogue spawner.Catalogue
-	Jobs      spawner.JobPolicy
-	Hubs      []Hub // those that share a listener have different base paths in APIURL
+	// Offers gives the part of it that is open to a hub's user, as the engine does. Nil: everything is everybody's.
+	Offers func(hub string, user spawner.User) spawner.Catalogue
+	Jobs   spawner.JobPolicy
+	Hubs   []Hub // those that share a listener have different base paths in APIURL
 	// Dial opens a connection to the app of a running session.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// DialCode opens one to VS Code beside it.

@@ -58,7 +58,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	kind, spec, err := s.cfg.Catalogue.Resolve(req.Options)
+	kind, spec, err := s.offers(callerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
 	}

@@ -37,7 +37,7 @@ func (s *Server) takeEnvironment(ctx context.Context, c spawner.Caller, req huba
 	if err != nil {
 		return "", err
 	}
-	return e.Digest, s.standOn(e.Base, "environment "+shortRef(ref), req.Options)
+	return e.Digest, standOn(s.offers(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options)
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
@@ -50,47 +50,47 @@ func (s *Server) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionR
 	if i < 0 {
 		return otherwise
 	}
-	return s.standOn(all[i].Spec.Image, "environment "+shortRef(ref), req.Options)
+	return standOn(s.offers(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref), req.Options)
 }
 
 // standOn chooses the image of the catalogue that the engine knows as base.
-func (s *Server) standOn(base, what string, options map[string]any) error {
-	_, spec, err := s.cfg.Catalogue.Resolve(map[string]any{"profile": options["profile"]})
+func standOn(offers spawner.Catalogue, base, what string, options map[string]any) error {
+	_, spec, err := offers.Resolve(map[string]any{"profile": options["profile"]})
 	if err != nil {
 		return err
 	}
 	if given, ok := options["image"].(string); ok && given != "" {
-		if i, known := s.cfg.Catalogue.Image(given); known && i.Ref != base {
+		if i, known := offers.Image(given); known && i.Ref != base {
 			return errs.New(errs.Invalid, "%s stands on the image %s, but image %s is %s", what, base, given, i.Ref).
 				With("leave the image out, or start from an environment that stands on it")
 		}
 		return nil // what is no image, or not the profile's, is refused with the other options
 	}
-	for _, p := range s.cfg.Catalogue.Profiles {
+	for _, p := range offers.Profiles {
 		if p.Name != spec.Profile {
 			continue
 		}
 		for _, name := range p.Images {
-			if i, ok := s.cfg.Catalogue.Image(name); ok && i.Ref == base {
+			if i, ok := offers.Image(name); ok && i.Ref == base {
 				options["image"] = name
 				return nil
 			}
 		}
 	}
 	return errs.New(errs.Invalid, "%s stands on the image %s, which profile %s does not offer", what, base, spec.Profile).
-		With(s.startsOn(base))
+		With(startsOn(offers, base))
 }
 
 // startsOn says where an environment over base can be started.
-func (s *Server) startsOn(base string) string {
+func startsOn(offers spawner.Catalogue, base string) string {
 	var names []string
-	for _, p := range s.cfg.Catalogue.Profiles {
-		if slices.ContainsFunc(p.Images, func(name string) bool { i, ok := s.cfg.Catalogue.Image(name); return ok && i.Ref == base }) {
+	for _, p := range offers.Profiles {
+		if slices.ContainsFunc(p.Images, func(name string) bool { i, ok := offers.Image(name); return ok && i.Ref == base }) {
 			names = append(names, p.Name)
 		}
 	}
 	if len(names) == 0 {
-		return "the site offers that image no more: freeze again from a session of an image that it offers"
+		return "nothing that is offered to you has that image: freeze again from a session of an image that it offers"
 	}
 	return "choose a profile that does: " + strings.Join(names, ", ")
 }

@@ -102,12 +102,15 @@ func sessionOptions(ctx context.Context, client *hubapi.Client, s hubapi.Session
 	return o.options(), err
 }
 
-// imageName finds what the profile of a session calls its image.
+// imageName finds what the profile of a session calls its image. Why a profile is not offered to her, the service says at the start.
 func imageName(profiles []hubapi.Profile, s hubapi.Session) (string, error) {
-	for _, p := range profiles {
-		at := slices.IndexFunc(p.Images, func(i hubapi.Image) bool { return i.Ref == s.Image })
-		if p.Name == s.Profile && at >= 0 {
-			return p.Images[at].Name, nil
+	i := slices.IndexFunc(profiles, func(p hubapi.Profile) bool { return p.Name == s.Profile })
+	if i < 0 {
+		return "", nil
+	}
+	for _, image := range profiles[i].Images {
+		if image.Ref == s.Image {
+			return image.Name, nil
 		}
 	}
 	return "", errs.New(errs.Conflict, "profile %s does not offer %s any more, from which this session was started", s.Profile, s.Image).

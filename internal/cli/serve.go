@@ -201,6 +201,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Store: s.store, Backends: s.backends(), Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
+		Catalogue: catalogueOf(s.cfg), Member: s.member,
 		Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	s.leaseGPUs(&c)
@@ -235,7 +236,7 @@ func (s *service) makeServer(context.Context) error {
 		return err
 	}
 	s.server = server.New(server.Config{
-		Engine: s.engine, Catalogue: catalogue, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
+		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(),

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"slices"
 	"time"
 
 	"slipway/internal/config"
@@ -20,6 +21,7 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 		cat.Profiles = append(cat.Profiles, spawner.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
 			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api", GPU: sliceOf(p),
+			Users: p.Users, Groups: p.Groups,
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),
 				Warning: time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: p.BusyCPU,
@@ -27,6 +29,14 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 		})
 	}
 	return cat
+}
+
+// member says whether a hub's user is one of those whom a profile names.
+func (s *service) member(hub string, user spawner.User, p spawner.Profile) bool {
+	if slices.Contains(p.Users, s.principal(hub, user)) {
+		return true
+	}
+	return slices.ContainsFunc(s.groupsOf(hub, user), func(group string) bool { return slices.Contains(p.Groups, group) })
 }
 
 // sliceOf reads what a profile's sessions get of a GPU. The configuration was checked, so it can be read.

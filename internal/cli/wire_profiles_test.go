@@ -2,8 +2,12 @@ package cli
 
 import (
 	"testing"
+	"time"
 
+	"slipway/hubapi/hub"
 	"slipway/internal/config"
+	"slipway/internal/hubsync"
+	"slipway/spawner"
 )
 
 // TestJobLimitsOfThePool: the pool's own limits count there, and this host's where it has none.
@@ -17,5 +21,25 @@ func TestJobLimitsOfThePool(t *testing.T) {
 	cfg.Jobs.Backend = config.BackendHTCondor
 	if p := jobPolicyOf(cfg).On(""); p.MaxCPUs != 32 {
 		t.Errorf("of jobs that go to the pool by themselves %+v", p)
+	}
+}
+
+// TestWhoAProfileIsFor: its users are told apart by their realms, and a group of one Hub is none of another's.
+func TestWhoAProfileIsFor(t *testing.T) {
+	groups := hubsync.NewMembership(time.Minute)
+	groups.Set(time.Now(), []hub.Group{{Name: "higgs", Users: []string{"carla"}}})
+	s := &service{
+		cfg:    config.Config{Environments: config.Environments{Groups: map[string][]string{"few": {"bob"}}}},
+		realms: realms{"cern": "site", "desy": "desy"},
+		hubs:   []hubPart{{cfg: config.Hub{Name: "cern"}, groups: groups}, {cfg: config.Hub{Name: "desy"}}},
+	}
+	p := spawner.Profile{Users: []string{"alice", "@desy/dora"}, Groups: []string{"few", "cern:higgs"}}
+	for who, want := range map[[2]string]bool{
+		{"cern", "alice"}: true, {"cern", "bob"}: true, {"cern", "carla"}: true, {"desy", "dora"}: true,
+		{"desy", "alice"}: false, {"desy", "bob"}: false, {"desy", "carla"}: false, {"cern", "dora"}: false, {"gone", "alice"}: false, {"cern", "eve"}: false,
+	} {
+		if got := s.member(who[0], spawner.User(who[1]), p); got != want {
+			t.Errorf("%s of %s: %v", who[1], who[0], got)
+		}
 	}
 }

@@ -23,19 +23,13 @@ func (s *service) makeGate(context.Context) error {
 	}
 	c := s.cfg.SSH
 	s.gate = sshgate.New(sshgate.Config{
-		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Profiles: profileNames(s.cfg), Again: catalogueOf(s.cfg).Again, Start: s.server.StartFor, Stop: s.server.StopFor,
-		Dial: agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
+		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Start: s.server.StartFor, Stop: s.server.StopFor,
+		Offers: func(o sshgate.Owner) spawner.Catalogue { return s.engine.Offers(o.Hub, spawner.User(o.User)) },
+		Dial:   agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
 		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
 		Proxies: config.Prefixes(c.Proxies), Deny: config.Prefixes(c.Deny), AtOnce: c.AtOnce, Logger: s.log,
 	})
 	return nil
-}
-
-func profileNames(c config.Config) (names []string) {
-	for _, p := range c.Profiles {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 func networksOf(c config.SSH) (out []sshgate.Network) {

@@ -237,3 +237,22 @@ func FuzzParse(f *testing.F) {
 		_ = c.Check() // must not panic
 	})
 }
+
+func TestWhoAProfileIsOpenTo(t *testing.T) {
+	const text = "environments: {groups: {higgs: [alice]}}\nprofiles: [{name: a, groups: [higgs], users: [bob, '@desy/eve']}, {name: b, groups: [higs, 'main:x'], users: ['']}]\n"
+	c, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found problems
+	c.checkProfiles(&found)
+	got := strings.Join(texts(found), "\n")
+	for _, want := range []string{`profiles[1].users[0]`, `profiles[1].groups[0]: "higs"`, `profiles[1].groups[1]: "main:x"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not found: %s in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "profiles[0]") {
+		t.Error(got)
+	}
+}

@@ -64,7 +64,7 @@ func (c Config) checkEnvironments(p *problems) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Quotas.Groups)) {
-		if _, own := e.Groups[name]; !own && e.HubGroups.Join[name] == nil && !c.isHubGroup(name) {
+		if !c.isGroup(name) {
 			p.add("environments.quotas.groups", name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
 		}
 	}
@@ -74,6 +74,12 @@ func checkGroup(field, name string, p *problems) {
 	if name == "" || strings.Contains(name, ":") {
 		p.add(field, name, "a group's name without ':'; those with it are the Hubs'")
 	}
+}
+
+// isGroup says whether users can be in a group of this name.
+func (c Config) isGroup(name string) bool {
+	_, own := c.Environments.Groups[name]
+	return own || c.Environments.HubGroups.Join[name] != nil || c.isHubGroup(name)
 }
 
 // isHubGroup says whether a name can be one of a group of a Hub that is asked for them.

@@ -18,6 +18,8 @@ type Profile struct {
 	MaxMemory   Size     `yaml:"max_memory"`
 	Pids        int64    `yaml:"pids"`
 	Default     bool     `yaml:"default"`
+	Users       []string `yaml:"users"`   // to whom it is open; empty, and no groups: to everybody
+	Groups      []string `yaml:"groups"`  // likewise
 	Backend     string   `yaml:"backend"` // where its sessions run
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
@@ -61,8 +63,23 @@ func (c Config) checkProfiles(p *problems) {
 		if f.IdleLimit > 0 && f.IdleLimit < Duration(leastIdle) {
 			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
 		}
+		c.checkAudience(at, f, p)
 		if f.BusyCPU < 0 {
 			p.add(at+"busy_cpu", f.BusyCPU, "0 or more processors")
+		}
+	}
+}
+
+// checkAudience looks at to whom a profile is open. A group that nobody can be in would close it without a word.
+func (c Config) checkAudience(at string, f Profile, p *problems) {
+	for i, name := range f.Users {
+		if name == "" {
+			p.add(fmt.Sprintf("%susers[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
+		}
+	}
+	for i, name := range f.Groups {
+		if !c.isGroup(name) {
+			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (v *visitor) look(ctx context.Context) (place, error) {
 
 // where says where a pass and a target lead, among all sessions of its owner.
 func (g *Gate) where(pass Pass, target string, all []spawner.Workload) (place, error) {
-	p, err := choose(target, all, g.cfg.Profiles)
+	p, err := choose(target, all, g.cfg.Offers(pass.Owner))
 	if err == nil && pass.Session != sshauth.AnySession && pass.Session != p.server() {
 		err = errs.New(errs.Forbidden, "your certificate is for the session %.60q alone", pass.Session).With("make one for this session, or for all: `slipway ssh login`")
 	}
@@ -74,7 +74,7 @@ func (v *visitor) await(ctx context.Context, p place) error {
 		return err
 	}
 	if p.again != nil {
-		p.start.Options = v.g.cfg.Again(p.again.Spec)
+		p.start.Options = v.g.cfg.Offers(v.pass.Owner).Again(p.again.Spec)
 	}
 	v.tell("your session is being started")
 	_, asked, err = v.g.cfg.Start(ctx, v.caller(), p.start, func(p hubapi.Progress) { v.tell(p.Message) })

@@ -41,6 +41,10 @@ type hall struct {
 	linkCut func()
 }
 
+// offers are the profiles of everybody, beside one that is nobody's.
+var offers = spawner.Catalogue{Profiles: []spawner.Profile{{Name: "small", Default: true}, {Name: "gpu10"}, {Name: "closed", Groups: []string{"cms"}}}}.
+	Only(func(p spawner.Profile) bool { return p.Groups == nil })
+
 // open starts a gate with alice's session s-1 running.
 func open(t *testing.T, change func(*Config, *hall)) *hall {
 	t.Helper()
@@ -49,8 +53,8 @@ func open(t *testing.T, change func(*Config, *hall)) *hall {
 	dial, cut := h.agent.listen(t)
 	h.linkCut = cut
 	cfg := Config{
-		Gatekeeper: h.keeper, Engine: h.engine, Profiles: []string{"small", "gpu10"},
-		Start: h.engine.start, Stop: h.engine.stop, Again: spawner.Catalogue{}.Again,
+		Gatekeeper: h.keeper, Engine: h.engine, Offers: func(Owner) spawner.Catalogue { return offers },
+		Start: h.engine.start, Stop: h.engine.stop,
 		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) { return dial(ctx) },
 		Groups: func(Owner) []string {
 			return []string{"higgs"}

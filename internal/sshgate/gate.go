@@ -70,9 +70,8 @@ type Engine interface {
 type Config struct {
 	Gatekeeper Gatekeeper
 	Engine     Engine
-	Profiles   []string // their names
-	// Again gives the options with which a session starts as it was.
-	Again func(spawner.Spec) map[string]any
+	// Offers gives what a user may choose from.
+	Offers func(o Owner) spawner.Catalogue
 	// Start and Stop are server.Server's StartFor and StopFor.
 	Start func(ctx context.Context, c spawner.Caller, r hubapi.ServerRequest, tell func(hubapi.Progress)) (s hubapi.Session, asked bool, err error)
 	Stop  func(ctx context.Context, c spawner.Caller, name string) error

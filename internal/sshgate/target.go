@@ -28,7 +28,7 @@ func (p place) server() string {
 
 // choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is started with what it
 // had, unless it never ran. Names of servers go before those of profiles: they are her own.
-func choose(target string, all []spawner.Workload, profiles []string) (place, error) {
+func choose(target string, all []spawner.Workload, offers spawner.Catalogue) (place, error) {
 	var active, stopped []spawner.Workload
 	for _, w := range all {
 		switch {
@@ -47,15 +47,24 @@ func choose(target string, all []spawner.Workload, profiles []string) (place, er
 		return place{join: w}, nil
 	}
 	if w := last(stopped, func(w spawner.Workload) bool { return named(w) && w.Ran }); w != nil {
+		if err := offers.Offered(w.Spec.Profile); errs.Is(err, errs.Forbidden) {
+			return place{}, err
+		}
 		return place{again: w, start: hubapi.ServerRequest{Name: target}}, nil
 	}
 	if target == "" {
+		if err := offers.Offered(""); errs.Is(err, errs.Forbidden) {
+			return place{}, err
+		}
 		return place{}, nil
 	}
-	if slices.Contains(profiles, target) {
+	switch err := offers.Offered(target); {
+	case err == nil:
 		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
+	case errs.Is(err, errs.Forbidden):
+		return place{}, err
 	}
-	return place{}, nowhere(target, append(active, stopped...), profiles)
+	return place{}, nowhere(target, append(active, stopped...), offers.Names())
 }
 
 // mostTarget is how much of a target that leads nowhere is repeated.

@@ -56,11 +56,14 @@ func TestChoose(t *testing.T) {
 		"nothing of the name":        {"gpu", []spawner.Workload{running("s-1", "", "small"), stopped("s-2", "mine", "small")}, "", hubapi.ServerRequest{}, "your sessions: the default one (running), mine (stopped); profiles: small, gpu10"},
 		"what would fill the screen": {strings.Repeat("\x1b[2J", 40), nil, "", hubapi.ServerRequest{}, `\x1b[2J"..., and there`},
 		"what fits is not cut":       {strings.Repeat("x", mostTarget), nil, "", hubapi.ServerRequest{}, `xxx", and there`},
+		"not hers to use":            {"closed", []spawner.Workload{running("s-1", "", "small")}, "", hubapi.ServerRequest{}, "profile closed is not open to you: it is for members of cms: ask your administrator to be one, or choose one of small, gpu10"},
+		"not hers any more":          {"mine", []spawner.Workload{stopped("s-1", "mine", "closed")}, "", hubapi.ServerRequest{}, "profile closed is not open to you"},
+		"not hers, but it runs":      {"closed", []spawner.Workload{running("s-1", "", "closed")}, "s-1", hubapi.ServerRequest{}, ""},
 		"a profile in capitals":      {"GPU10", nil, "", hubapi.ServerRequest{}, `profiles: small, gpu10: did you mean "gpu10"?`},
 		"a session in capitals":      {"Mine", []spawner.Workload{running("s-1", "mine", "small")}, "", hubapi.ServerRequest{}, `did you mean "mine"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := choose(tt.target, tt.all, []string{"small", "gpu10"})
+			p, err := choose(tt.target, tt.all, offers)
 			if (err != nil) != (tt.says != "") || err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 500) {
 				t.Fatal(err)
 			}

@@ -48,7 +48,9 @@ func SpawnForm(w io.Writer, f Form) error {
 		shown.MaxCPUs, most = max(shown.MaxCPUs, p.MostCPUs()), max(most, p.MostMemory())
 	}
 	for _, i := range f.Catalogue.Images {
-		shown.Images = append(shown.Images, imageOption{Name: i.Name, Title: ImageCount(i, f.Active[i.Name]), Chosen: i.Name == chosen.Image})
+		if f.offers(i.Name) {
+			shown.Images = append(shown.Images, imageOption{Name: i.Name, Title: ImageCount(i, f.Active[i.Name]), Chosen: i.Name == chosen.Image})
+		}
 	}
 	shown.Sizes = sizes(most, chosen.bytes)
 	for _, k := range f.Kept {

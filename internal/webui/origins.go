@@ -69,11 +69,15 @@ func (f Form) origins(chosen choice) (all origins) {
 	return all
 }
 
+// offers reports whether a profile has an image.
+func (f Form) offers(image string) bool {
+	return slices.ContainsFunc(f.Catalogue.Profiles, func(p spawner.Profile) bool { return slices.Contains(p.Images, image) })
+}
+
 // standsOn gives the names of the images that the engine knows as base and that a profile offers.
 func (f Form) standsOn(base string) (names []string) {
 	for _, i := range f.Catalogue.Images {
-		offers := func(p spawner.Profile) bool { return slices.Contains(p.Images, i.Name) }
-		if i.Ref == base && slices.ContainsFunc(f.Catalogue.Profiles, offers) {
+		if i.Ref == base && f.offers(i.Name) {
 			names = append(names, i.Name)
 		}
 	}

@@ -117,6 +117,8 @@ type Hub struct {
 	OutpostAddress string
 	// Address is where programs of its users reach the service, such as https://slipway.example.org. Empty: it is not known.
 	Address string
+	// Env is what all its sessions find in their environment, unless the Hub says something else.
+	Env map[string]string
 }
 
 // Check is a part that the service needs to be ready.

@@ -79,6 +79,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 // from the app, and have its self-test look for another.
 func (h Hub) sessionEnv(given map[string]string) control.Env {
 	env := control.Env{}
+	maps.Copy(env, h.Env)
 	maps.Copy(env, given)
 	maps.DeleteFunc(env, func(name, _ string) bool { return gpu.Reserved(name) })
 	if h.Activity {

@@ -33,6 +33,7 @@ func (s *service) makeHubs(context.Context) error {
 			p.groups = hubsync.NewMembership(time.Duration(g.Fresh))
 		}
 		p.server.Address = userAddress(s.cfg, h)
+		p.server.Env = s.cfg.VSCode.Environment()
 		s.hubs = append(s.hubs, p)
 	}
 	return nil

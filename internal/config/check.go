@@ -55,6 +55,7 @@ func (c Config) Check() error {
 	c.checkEnvironments(&p)
 	c.checkPlaces(&p)
 	c.checkSSH(&p)
+	c.checkVSCode(&p)
 	c.checkStorage(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)

@@ -32,6 +32,7 @@ type Config struct {
 	HTCondor     HTCondor     `yaml:"htcondor"`
 	GPU          GPU          `yaml:"gpu"`
 	SSH          SSH          `yaml:"ssh"`
+	VSCode       VSCode       `yaml:"vscode"`
 	Environments Environments `yaml:"environments"`
 	Data         Data         `yaml:"data"`
 }

@@ -209,6 +209,10 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sync"},
 		},
 
+		// Where the users' data is.
+		"internal/xrd":         {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd/xrdtest": {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
+
 		// A real Hub, for tests alone.
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"testing"
 )
 
 // HTCondorImage gives the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of the recipe as it
@@ -35,6 +36,16 @@ func poolImage() error {
 		return fmt.Errorf("no image %s: deploy/images/htcondor/build makes it", image)
 	}
 	return nil
+}
+
+// Checkout gives the directory of go.mod.
+func Checkout(t testing.TB) string {
+	t.Helper()
+	dir, err := checkout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // checkout gives the directory of go.mod: tests run in their package's directory.

@@ -42,6 +42,10 @@ const (
 	Rsync      Part = "rsync"
 	PuTTY      Part = "putty"    // plink and psftp
 	Paramiko   Part = "paramiko" // Python's ssh client, in the cache
+	OpenSSL    Part = "openssl"
+	VOMS       Part = "voms" // voms-clients, which make proxies
+	XRootD     Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
+	XRootDFS   Part = "xrootdfs" // and a /dev/fuse to mount through
 )
 
 // Cache gives the directory that deploy/test installs into.
@@ -135,6 +139,15 @@ func probe(p Part) error {
 		return errors.Join(onPath("plink"), onPath("psftp"), onPath("puttygen"))
 	case Paramiko:
 		return inCache("paramiko/bin/python", "paramiko/lib/python3.*/site-packages/paramiko")
+	case OpenSSL:
+		return onPath("openssl")
+	case VOMS:
+		return errors.Join(onPath("voms-proxy-init"), onPath("voms-proxy-fake"))
+	case XRootD:
+		return errors.Join(onPath("xrootd"), onPath("xrdcp"), onPath("openssl"), onPath("unshare"), installed("libXrdAccSciTokens-5.so"))
+	case XRootDFS:
+		_, err := os.Stat("/dev/fuse")
+		return errors.Join(err, onPath("xrootdfs"))
 	default:
 		return fmt.Errorf("unknown part %q", p)
 	}
@@ -165,6 +178,15 @@ func inCache(patterns ...string) error {
 		}
 	}
 	return nil
+}
+
+// installed looks for a library where Debian has them.
+func installed(library string) error {
+	found, err := filepath.Glob("/usr/lib/*/" + library)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no %s in /usr/lib", library)
+	}
+	return err
 }
 
 func onPath(program string) error {

@@ -27,11 +27,13 @@ func rules() map[string]rule {
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":     {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
-		"internal/store":      {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
-		"internal/credential": {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
-		"internal/identity":   {own: []string{"internal/errs", "internal/store"}},
-		"internal/issuer":     {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc", "golang.org/x/oauth2"}},
+		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
+		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
+		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
+		"internal/issuer":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
+		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}}, // for tests
 		"internal/wallet": {
 			own: []string{"internal/errs", "internal/issuer", "internal/secret"}, tests: []string{"internal/store"},
 		},
@@ -102,7 +104,7 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
 		},
@@ -223,7 +225,7 @@ func rules() map[string]rule {
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
-				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/worker",
+				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/worker",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},

@@ -32,6 +32,7 @@ func rules() map[string]rule {
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
+		"internal/gridproxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
 		"internal/issuer":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}}, // for tests
 		"internal/wallet": {

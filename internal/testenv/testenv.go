@@ -43,7 +43,7 @@ const (
 	PuTTY      Part = "putty"    // plink and psftp
 	Paramiko   Part = "paramiko" // Python's ssh client, in the cache
 	OpenSSL    Part = "openssl"
-	VOMS       Part = "voms" // voms-clients, which make proxies
+	VOMS       Part = "voms"     // voms-clients, which make proxies
 	XRootD     Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
 	XRootDFS   Part = "xrootdfs" // and a /dev/fuse to mount through
 )

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -128,11 +129,26 @@ func TestUsersComeAndGo(t *testing.T) {
 }
 
 func TestKnows(t *testing.T) {
-	for status, want := range map[int]struct{ knows, fails bool }{200: {true, false}, 404: {false, false}, 403: {false, true}, 500: {false, true}} {
-		c, a := answering(t, status, `{}`)
-		knows, err := c.Knows(t.Context(), "b/c")
-		if knows != want.knows || (err != nil) != want.fails || a.path != "/hub/api/users/b%2Fc" {
-			t.Errorf("%d: %v, %v, %+v", status, knows, err, a)
+	for _, tc := range []struct {
+		status       int
+		root         string
+		knows, fails bool
+	}{
+		{200, ``, true, false}, {404, `{"version":"5.3.0"}`, false, false}, {403, ``, false, true}, {500, ``, false, true},
+		{404, `<html>not a Hub</html>`, false, true}, {404, `{}`, false, true},
+	} {
+		c := serviceOf(t, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.EscapedPath() {
+			case "/hub/api/users/b%2Fc":
+				w.WriteHeader(tc.status)
+			case "/hub/api/":
+				_, _ = io.WriteString(w, tc.root)
+			default:
+				t.Errorf("asked for %s", r.URL)
+			}
+		})
+		if knows, err := c.Knows(t.Context(), "b/c"); knows != tc.knows || (err != nil) != tc.fails {
+			t.Errorf("%+v: %v, %v", tc, knows, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"slipway/internal/config"
@@ -39,17 +40,30 @@ func networksOf(c config.SSH) (out []sshgate.Network) {
 	return out
 }
 
-// knownAt says whether a hub still has a user. A hub at which the service has no token is not asked.
+// knownAt says whether a hub still has a user. Who is gone there is forgotten at once.
 func (s *service) knownAt(ctx context.Context, o sshgate.Owner) (bool, error) {
-	for _, p := range s.hubs {
-		if p.cfg.Name == o.Hub {
-			if !p.server.Activity {
-				return true, nil
-			}
-			return p.client.Knows(ctx, o.User)
+	if !slices.ContainsFunc(s.hubs, func(p hubPart) bool { return p.cfg.Name == o.Hub }) {
+		return false, nil // whose users nobody vouches for any more; the hub may be configured again
+	}
+	gone, err := s.goneFrom(ctx, o)
+	if gone {
+		if err := s.sshKeys.Forget(ctx, o); err != nil {
+			s.log.Warn("what lets a user in by ssh whom the Hub does not know any more is not removed", "user", o.User, "hub", o.Hub, "error", err)
 		}
 	}
-	return false, nil // whose users nobody vouches for any more
+	return !gone, err
+}
+
+// goneFrom says whether a hub has no such user any more. A hub at which the service has no token is not asked, and one that is not
+// configured cannot be.
+func (s *service) goneFrom(ctx context.Context, o sshauth.Owner) (bool, error) {
+	for _, p := range s.hubs {
+		if p.cfg.Name == o.Hub && p.server.Activity {
+			known, err := p.client.Knows(ctx, o.User)
+			return !known && err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // sshStats is what the gateway's metrics are made of; nil: there is none.
@@ -60,10 +74,11 @@ func (s *service) sshStats() func() metrics.SSH {
 	return func() metrics.SSH { return s.gate.Stats() }
 }
 
-// runGate runs the gateway, if there is one.
+// runGate runs the gateway, if there is one, and what looks after its keys.
 func (s *service) runGate(ctx context.Context, l net.Listener, start func(func() error)) {
 	if s.gate != nil {
 		start(func() error { return s.gate.Run(ctx, l) })
+		start(func() error { return s.sshKeys.Follow(ctx, s.goneFrom) })
 	}
 }
 

@@ -26,35 +26,46 @@ import (
 
 func TestKnownAt(t *testing.T) {
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/users/alice") {
+		if !strings.HasSuffix(r.URL.Path, "/users/alice") && r.URL.Path != "/hub/api/" {
 			w.WriteHeader(http.StatusNotFound)
 		}
-		_, _ = io.WriteString(w, "{}")
+		_, _ = io.WriteString(w, `{"version": "5.3.0"}`)
 	}))
 	defer h.Close()
 	at, _ := url.Parse(h.URL + "/hub/api")
 	client := hub.New(hub.Config{APIURL: at, Service: "slipway", Token: secret.New(strings.Repeat("t", 30))})
-	s := &service{hubs: []hubPart{
+	s := &service{sshKeys: newAuthority(t), hubs: []hubPart{
 		{cfg: config.Hub{Name: "main"}, client: client, server: server.Hub{Activity: true}},
 		{cfg: config.Hub{Name: "silent"}},
 	}}
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXwuWTIVNeELOVsIJLRe4Zbl1BvMPLyTOaSaqLnw1Rn"
+	for _, o := range []sshauth.Owner{{Hub: "main", User: "alice"}, {Hub: "main", User: "bob"}, {Hub: "silent", User: "bob"}, {Hub: "gone", User: "alice"}} {
+		if _, err := s.sshKeys.AddKey(t.Context(), o, key, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for o, want := range map[sshgate.Owner]bool{
 		{Hub: "main", User: "alice"}: true, {Hub: "main", User: "bob"}: false, {Hub: "silent", User: "bob"}: true, {Hub: "gone", User: "alice"}: false,
 	} {
 		if known, err := s.knownAt(t.Context(), o); known != want || err != nil {
 			t.Errorf("%+v: %v, %v", o, known, err)
 		}
+		gone := o == sshgate.Owner{Hub: "main", User: "bob"} // and not who is of a hub that is not asked
+		if keys := s.sshKeys.Keys(o); (len(keys) == 0) != gone {
+			t.Errorf("%+v has the keys %v", o, keys)
+		}
 	}
 }
 
-// TestGatekeeperBrowser: the code that ssh shows lets in whoever confirms it, and nobody before.
-func TestGatekeeperBrowser(t *testing.T) {
+// newAuthority gives one of hubs that have pages.
+func newAuthority(t *testing.T) *sshauth.Authority {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	db, err := store.Open(t.Context(), t.TempDir()+"/records/s.db", log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() })
 	a, err := sshauth.New(t.Context(), sshauth.Config{
 		Store: db, Dir: t.TempDir() + "/ssh", Host: "hub.example.org", Port: 2222, Logger: log,
 		Pages: []sshauth.Page{{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"}, {Hub: "school", URL: "https://school/ssh/login"}},
@@ -62,6 +73,12 @@ func TestGatekeeperBrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a
+}
+
+// TestGatekeeperBrowser: the code that ssh shows lets in whoever confirms it, and nobody before.
+func TestGatekeeperBrowser(t *testing.T) {
+	a := newAuthority(t)
 	prompt, err := gatekeeper{a}.Browser(t.Context(), "alice+gpu", netip.MustParseAddr("192.0.2.1"))
 	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/ssh/login for your sessions at main\n") || time.Until(prompt.Until) < time.Minute {
 		t.Fatalf("%+v, %v", prompt, err)

@@ -90,6 +90,7 @@ profiles:
     gpu: 1g.18gb
 $(pool_profile)
 ssh: {listen: "127.0.0.1:$SSH_PORT", host: 127.0.0.1}
+vscode: {gallery: "${SLIPWAY_DEMO_GALLERY:-}"}
 jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
 docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
 local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}

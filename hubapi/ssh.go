@@ -34,6 +34,8 @@ type SSHKey struct {
 	Added       time.Time  `json:"added"`
 	Used        *time.Time `json:"used"` // to the minute; null: never
 	From        string     `json:"from"` // the address that it was last used from
+	// Already says, in the answer to adding it, that it was there.
+	Already bool `json:"already,omitempty"`
 }
 
 // SSHKeys is the answer of a list of keys.

@@ -160,6 +160,7 @@ func serialOf(text string) (uint64, error) {
 func wireKey(k sshauth.Key) hubapi.SSHKey {
 	return hubapi.SSHKey{
 		Fingerprint: k.Fingerprint, Type: k.Type, Comment: k.Comment, Key: k.Public, Added: k.Added.UTC(), Used: moment(k.Used), From: k.From,
+		Already: k.Already,
 	}
 }
 
@@ -171,7 +172,11 @@ func wireCertificate(c sshauth.Certificate) hubapi.SSHCertificate {
 }
 
 func auditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (string, []any) {
-	return "an ssh key is added", []any{"key", out.Fingerprint, "type", out.Type, "comment", out.Comment}
+	what := "an ssh key is added"
+	if out.Already {
+		what = "an ssh key is added that is there, and has this comment now"
+	}
+	return what, []any{"key", out.Fingerprint, "type", out.Type, "comment", out.Comment}
 }
 
 func auditKeyRemoved(r *http.Request, _, _ none) (string, []any) {

@@ -86,6 +86,10 @@ func runSSHKeyAdd(ctx context.Context, env Env, file, comment string, asJSON boo
 	if asJSON {
 		return printJSON(env.Stdout, k)
 	}
+	if k.Already {
+		_, err = fmt.Fprintf(env.Stdout, "%s (%s) is one of your keys already, added %s\n", k.Fingerprint, printable(k.Comment), ago(k.Added, time.Now()))
+		return err
+	}
 	_, err = fmt.Fprintf(env.Stdout, "%s (%s) opens your sessions from now on\n", k.Fingerprint, printable(k.Comment))
 	return err
 }

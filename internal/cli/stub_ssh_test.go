@@ -81,7 +81,7 @@ func (s *stubSSH) routes(mine func(string, http.HandlerFunc)) {
 			return
 		}
 		added := s.key
-		added.Comment = req.Comment
+		added.Comment, added.Already = req.Comment, req.Comment == "again"
 		answer(w, added)
 	})
 	mine("DELETE "+api+"/ssh/keys/{fingerprint}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })

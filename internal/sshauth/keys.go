@@ -30,6 +30,8 @@ type Key struct {
 	Added       time.Time `json:"added"`
 	Used        time.Time `json:"used,omitzero"`
 	From        string    `json:"from,omitempty"`
+	// Already says, of a key that is added, that it was there. It is not kept.
+	Already bool `json:"-"`
 }
 
 func (k Key) at() string { return k.Fingerprint + " " + k.Owner.Hub + " " + k.Owner.User }
@@ -53,7 +55,8 @@ func (a *Authority) recallKeys(ctx context.Context) error {
 	return nil
 }
 
-// AddKey makes a public key, given as ssh-keygen writes it, one of its owner's. Adding it again changes its comment.
+// AddKey makes a public key, given as ssh-keygen writes it, one of its owner's. Adding it again changes its comment. A person has it at one
+// of her hubs alone: nothing that ssh says would tell which of them is meant.
 func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment string) (Key, error) {
 	key, own, err := ParseKey(text)
 	if err != nil {
@@ -65,8 +68,12 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(tidy(comment), own), Public: plain(key),
 		Added: time.Now().UTC(),
 	}
-	if old, ok := a.key(owner, k.Fingerprint); ok {
-		k.Added, k.Used, k.From = old.Added, old.Used, old.From
+	old, already := a.key(owner, k.Fingerprint)
+	if already {
+		k.Added, k.Used, k.From, k.Comment = old.Added, old.Used, old.From, cmp.Or(k.Comment, old.Comment)
+	} else if hub := a.elsewhere(owner, k.Fingerprint); hub != "" {
+		return Key{}, errs.New(errs.Conflict, "this key gets you to your sessions at the Hub %s, and a key leads to one Hub", hub).
+			With(fmt.Sprintf("add another key here, or remove this one there first; or `slipway ssh login --hub %s --name %s`, which makes its own", owner.Hub, owner.Hub))
 	} else if len(a.Keys(owner)) >= keyLimit {
 		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).With("remove one that you do not use any more")
 	} else if a.disputes(owner, k.Fingerprint) {
@@ -78,6 +85,7 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 		return Key{}, err
 	}
 	a.put(k)
+	k.Already = already
 	return k, nil
 }
 

@@ -26,8 +26,11 @@ func TestKeysAreKept(t *testing.T) {
 	a := opened(t, cfg)
 	k := add(t, a, alice(), anEd+" laptop")
 	add(t, a, bob(), anEd)
-	if _, err := a.AddKey(t.Context(), alice(), anEd, "my \x1b[1mnew\nlaptop"); err != nil {
-		t.Fatal(err)
+	if again, err := a.AddKey(t.Context(), alice(), anEd, "my \x1b[1mnew\nlaptop"); err != nil || !again.Already || k.Already {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if again := add(t, a, alice(), anEd); again.Comment != "my [1mnewlaptop" {
+		t.Errorf("without a comment: %q", again.Comment)
 	}
 	key, _, _ := ParseKey(anEd)
 	p, err := a.Check("alice", key)

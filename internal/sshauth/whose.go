@@ -31,7 +31,8 @@ func (a *Authority) person(o Owner) (person, bool) {
 
 // checkKey finds whose key it is among those whose name the login begins with. Public keys are public, and nobody has to show that she holds
 // one when she adds it: where it is several people's, it is the one's who has come in by it; where that is nobody or several, it lets nobody
-// in, for it could be into a stranger's session. One person's hubs are taken in the order of the configuration.
+// in, for it could be into a stranger's session. AddKey leaves a person with it at one
+// hub; where the configuration has made one person of two since, her hubs are taken in its order.
 func (a *Authority) checkKey(login string, key ssh.PublicKey) (Pass, error) {
 	fingerprint := ssh.FingerprintSHA256(key)
 	a.mu.RLock()
@@ -70,6 +71,19 @@ func (a *Authority) disputed(fingerprint string, owners []Owner) error {
 	a.cfg.Logger.Warn("ssh refused: a key is several people's, and it is not known who of them holds it", "key", fingerprint,
 		"owners", strings.Join(names, ", "), "remedy", "whoever holds it adds a new key, or logs in by `slipway ssh login`; the others remove it")
 	return refused("the key is several people's")
+}
+
+// elsewhere gives another hub at which the key is the same person's; empty: there is none.
+func (a *Authority) elsewhere(owner Owner, fingerprint string) string {
+	me, known := a.person(owner)
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, k := range a.keys[fingerprint] {
+		if other, ok := a.person(k.Owner); ok && known && other == me && k.Owner != owner {
+			return k.Owner.Hub
+		}
+	}
+	return ""
 }
 
 // disputes reports whether a key that owner wants to add opens the sessions of somebody else by a name that could be hers.

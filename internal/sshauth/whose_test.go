@@ -19,7 +19,7 @@ func TestWhoseKey(t *testing.T) {
 	add(t, a, alice(), plain(hers))
 	add(t, a, bob(), plain(his))
 	add(t, a, Owner{"second", "carol"}, plain(twice))
-	add(t, a, Owner{"main", "carol"}, plain(twice))
+	a.put(Key{Owner: Owner{"main", "carol"}, Fingerprint: ssh.FingerprintSHA256(twice)}) // when the two hubs had realms of their own
 	add(t, a, Owner{"other", "dave"}, plain(twice))
 	add(t, a, Owner{"taken out", "alice"}, plain(gone))
 	for _, tc := range []struct {
@@ -90,8 +90,7 @@ func TestStrangersWithOneKey(t *testing.T) {
 		if _, err := a.AddKey(t.Context(), thief, anEd, ""); !errs.Is(err, errs.Conflict) || strings.Contains(err.Error(), "alice") || len(a.Keys(thief)) != 0 {
 			t.Errorf("%+v: added once she has come in: %v", thief, err)
 		}
-		add(t, a, bob(), anEd)                    // whose name is no beginning of hers
-		add(t, a, Owner{"second", "alice"}, anEd) // who is she
+		add(t, a, bob(), anEd) // whose name is no beginning of hers
 		if p, err := opened(t, cfg).Check(login, key); err != nil || p.Owner != alice() {
 			t.Errorf("%+v: after a restart: %+v, %v", thief, p, err)
 		}
@@ -104,11 +103,26 @@ func TestUsedAtOneHub(t *testing.T) {
 	second := Owner{"second", "alice"}
 	k := add(t, a, second, anEd)
 	a.Used(Pass{Owner: second, Key: k.Fingerprint}, netip.MustParseAddr("192.0.2.1"))
-	add(t, a, alice(), anEd)
+	a.put(Key{Owner: alice(), Fingerprint: k.Fingerprint}) // when the two hubs had realms of their own
 	key, _, _ := ParseKey(anEd)
 	if p, err := a.Check("alice", key); err != nil || p.Owner != alice() {
 		t.Errorf("%+v, %v", p, err)
 	}
+}
+
+// TestAKeyLeadsToOneHub: a person who adds her key at a second hub of hers is told, and strangers of her name are not told of her.
+func TestAKeyLeadsToOneHub(t *testing.T) {
+	a := authority(t)
+	add(t, a, alice(), anEd)
+	_, err := a.AddKey(t.Context(), Owner{"second", "alice"}, anEd, "")
+	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "at the Hub main") || !strings.Contains(err.Error(), "--hub second --name second") {
+		t.Error(err)
+	}
+	add(t, a, Owner{"other", "alice"}, anEd)
+	if err := a.RemoveKey(t.Context(), alice(), a.Keys(alice())[0].Fingerprint); err != nil {
+		t.Fatal(err)
+	}
+	add(t, a, Owner{"second", "alice"}, anEd)
 }
 
 func TestTarget(t *testing.T) {

@@ -128,13 +128,17 @@ func examine(ctx context.Context, c check) finding {
 // hostChecks are all checks, for this configuration. They write below scratch alone.
 func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	log := newLogger(env, false, false)
-	engine, err := newDocker(cfg, log)
+	engine, err := newDocker(cfg, cvmfs{}, log)
 	if err != nil {
 		return nil, err
 	}
 	harmless := cfg
 	harmless.DataDir = scratch
-	jobs, err := newLocal(harmless, "slipway", log)
+	jobs, err := newLocal(harmless, "slipway", cvmfs{}, log)
+	if err != nil {
+		return nil, err
+	}
+	repositories, err := cvmfsChecks(cfg, scratch, log)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +155,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks = append(checks, gpuChecks(cfg, env)...)
 	checks = append(checks, condorChecks(harmless, log)...)
 	checks = append(checks, sshChecks(cfg)...)
+	checks = append(checks, repositories...)
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
 	}

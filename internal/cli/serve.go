@@ -72,6 +72,7 @@ type service struct {
 	local    *local.Backend
 	htcondor *htcondor.Backend // nil: the site has no pool
 	pool     *htcondor.Pool    // nil likewise
+	cvmfs    cvmfs
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	box      *secret.Box
@@ -110,7 +111,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -164,11 +165,11 @@ func (s *service) makeBackends(context.Context) error {
 	if s.box, err = secret.OpenBox(s.cfg.SecretKey); err != nil {
 		return err
 	}
-	s.docker, err = newDocker(s.cfg, s.log)
+	s.docker, err = newDocker(s.cfg, s.cvmfs, s.log)
 	if err != nil {
 		return err
 	}
-	if s.local, err = newLocal(s.cfg, self, s.log); err != nil {
+	if s.local, err = newLocal(s.cfg, self, s.cvmfs, s.log); err != nil {
 		return err
 	}
 	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {
@@ -178,18 +179,22 @@ func (s *service) makeBackends(context.Context) error {
 	return err
 }
 
-func newDocker(cfg config.Config, log *slog.Logger) (*docker.Backend, error) {
-	return docker.New(docker.Config{
+func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend, error) {
+	c := docker.Config{
 		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log,
 		Scratch: filepath.Join(cfg.DataDir, "engine"),
-	})
+	}
+	seen.forDocker(&c)
+	return docker.New(c)
 }
 
-func newLocal(cfg config.Config, self string, log *slog.Logger) (*local.Backend, error) {
-	return local.New(local.Config{
+func newLocal(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
+	c := local.Config{
 		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Self: self,
 		Instance: cfg.Docker.Instance, Logger: log,
-	})
+	}
+	seen.forJobs(&c)
+	return local.New(c)
 }
 
 func (s *service) makeEngine(ctx context.Context) error {
@@ -245,6 +250,7 @@ func (s *service) makeServer(context.Context) error {
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(),
+			CVMFS: s.cvmfs.metrics(),
 		}), Logger: s.log,
 	})
 	return nil
@@ -261,6 +267,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	s.places.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
+	s.cvmfs.run(ctx, g.Go)
 	s.runHTCondor(ctx, g.Go)
 	s.runGate(ctx, l.ssh, g.Go)
 	for _, p := range s.hubs {

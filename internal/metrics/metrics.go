@@ -23,7 +23,8 @@ type Config struct {
 	// Stores and Exports are the places of environments beside the library; both, or neither.
 	Stores  func() []Store
 	Exports func() []Export
-	SSH     func() SSH // nil: there is no gateway
+	SSH     func() SSH   // nil: there is no gateway
+	CVMFS   func() CVMFS // nil: the site has none
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -60,6 +61,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.SSH != nil {
 		m.registry.MustRegister(newGateway(cfg.SSH))
+	}
+	if cfg.CVMFS != nil {
+		m.registry.MustRegister(newRepositories(cfg.CVMFS))
 	}
 	return m
 }

@@ -18,7 +18,7 @@ import (
 	"slipway/spawner"
 )
 
-// An engine fixes a container's devices when it is made. When a kept container needs others, an heir is made beside it, of the same
+// An engine fixes a container's devices and mounts when it is made. When a kept container needs others, an heir is made beside it, of the same
 // image and under a name of its own, and the directory of the changes moves to it by one rename. Then the old container goes, and
 // the heir takes its name. Whatever is cut short, settle sees how far it came: the changes are where their directory is, and there
 // is but one.
@@ -43,15 +43,15 @@ func pristine(c container.InspectResponse) bool {
 	return c.State.Status == container.StateCreated && c.Config.Labels[labelHeir] == ""
 }
 
-// carry replaces a stopped container by one with the devices of p, which has all its changes.
-func (b *Backend) carry(ctx context.Context, p plan, old container.InspectResponse) (container.InspectResponse, error) {
+// carry replaces a stopped container by one that is made for p, and says what for; it has all the changes.
+func (b *Backend) carry(ctx context.Context, p plan, old container.InspectResponse, other string) (container.InspectResponse, error) {
 	if _, err := tree(old); err != nil {
-		return old, errs.New(errs.Missing, "start %s: its container must be made anew for another GPU, and its changes cannot be moved: %w", p.ID, err).With(driverRemedy)
+		return old, errs.New(errs.Missing, "start %s: its container must be made anew for %s, and its changes cannot be moved: %w", p.ID, other, err).With(driverRemedy)
 	}
 	if err := b.ready(ctx, p.Launch, old.Image); err != nil {
 		return old, err
 	}
-	p.Report("Moving your changes to a container with the GPU of this start", -1)
+	p.Report("Moving your changes to a container with "+other, -1)
 	// From here on nothing is broken off: each step is short, and settle would only have more to do.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()

@@ -44,6 +44,9 @@ func (b *Backend) config(l plan) *container.Config {
 	if l.Spec.Environment != "" {
 		labels[labelEnvironment] = l.Spec.Environment
 	}
+	if seen := fingerprintOf(b.cfg.Mounts); seen != "" {
+		labels[labelMounts] = seen
+	}
 	maps.Copy(labels, l.labels)
 	return &container.Config{
 		Hostname:    string(l.ID),

@@ -37,6 +37,8 @@ type Config struct {
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
 	Mounts    []Mount
+	// Outlook says at each start what its user should know of Mounts, or why nothing can be started with them. Nil: all is well.
+	Outlook func(context.Context) (notes []string, err error)
 	// Scratch keeps the unpacked trees of images when the engine's directories cannot be read; empty: then no image can be had whole.
 	Scratch string
 	Pull    bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull

@@ -1,18 +1,22 @@
 package docker
 
 import (
-	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
+	"slipway/spawner"
 )
 
 // valid refuses a mount that cannot work on any host.
@@ -31,73 +35,53 @@ func (m Mount) valid() error {
 }
 
 // checkSources sees to it that the mounts' sources are there, and are shared mounts where later mounts are to be seen.
-func checkSources(mounts []Mount) error {
+func checkSources(all []Mount) error {
 	var problems []error
-	for _, m := range mounts {
+	for _, m := range all {
 		if _, err := os.Stat(m.Source); err != nil {
 			problems = append(problems, errs.New(errs.Missing, "mount %s: %w", m.Source, err).With("create or mount it on this host"))
 		} else if strings.HasSuffix(m.Propagation, "slave") {
-			problems = append(problems, checkShared(m.Source))
+			problems = append(problems, mounts.CheckShared(m.Source))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// checkShared says how to make a directory shared that is not. The engine's own words for it do not.
-func checkShared(dir string) error {
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("read how %s is mounted: %w", dir, err)
+// labelMounts tells what of the host a container was made to see, where that is anything.
+const labelMounts = "slipway.mounts"
+
+// fingerprintOf names mounts; none is the empty name.
+func fingerprintOf(all []Mount) string {
+	if len(all) == 0 {
+		return ""
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return fmt.Errorf("read how %s is mounted: %w", dir, err)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v", all))
+	return hex.EncodeToString(sum[:8])
+}
+
+// outgrown says why a kept container cannot serve a launch; empty: it can. An engine fixes devices and mounts when it makes one.
+func (b *Backend) outgrown(p plan, c container.InspectResponse) string {
+	switch {
+	case !p.suits(c):
+		return "the GPU of this start"
+	case c.Config.Labels[labelMounts] != fingerprintOf(b.cfg.Mounts):
+		return "what sessions see of this host now"
+	default:
+		return ""
 	}
-	if shared, point := propagates(string(info), real); !shared {
-		return errs.New(errs.Missing, "mount %s: it lies on %s, which is no shared mount: workloads would not see what is mounted later", dir, point).
-			With(fmt.Sprintf("`mount --bind %[1]s %[1]s && mount --make-rshared %[1]s`", dir))
+}
+
+// survey tells the user what is amiss with the mounts, or forbids a start that would wait for one that does not answer.
+func (b *Backend) survey(ctx context.Context, l spawner.Launch) error {
+	if b.cfg.Outlook == nil {
+		return nil
+	}
+	notes, err := b.cfg.Outlook(ctx)
+	for _, note := range notes {
+		l.Report(note, -1)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", l.ID, err)
 	}
 	return nil
-}
-
-// propagates reads a mountinfo file: whether the mount that holds dir tells others of new mounts below it, and where it is.
-func propagates(mountinfo, dir string) (shared bool, point string) {
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) < 7 {
-			continue
-		}
-		at := unescape(fields[4])
-		if !within(dir, at) || len(at) < len(point) {
-			continue
-		}
-		point, shared = at, false // a later line of the same place lies on top
-		for _, tag := range fields[6:] {
-			if tag == "-" {
-				break
-			}
-			shared = shared || strings.HasPrefix(tag, "shared:") || strings.HasPrefix(tag, "master:")
-		}
-	}
-	return shared, point
-}
-
-func within(dir, root string) bool {
-	return dir == root || root == "/" || strings.HasPrefix(dir, root+"/")
-}
-
-// unescape reads the kernel's way of writing blanks and backslashes: \040.
-func unescape(s string) string {
-	var out bytes.Buffer
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
 }

@@ -4,43 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"slipway/internal/errs"
 )
-
-// mountinfo is of the kernel's form; the tags stand between the sixth field and the dash.
-const mountinfo = `22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 22 0:26 / /sys rw,nosuid shared:7 - sysfs sysfs rw
-41 22 254:0 /srv/a\040b /srv/a\040b rw shared:12 - ext4 /dev/vda rw
-42 22 254:0 /srv/c /srv/c rw master:3 - ext4 /dev/vda rw
-43 22 0:40 / /srv/d rw shared:9 - tmpfs tmpfs rw
-44 43 0:41 / /srv/d rw - tmpfs tmpfs rw
-45 22 0:42 / /srv/e rw unbindable - tmpfs shared:1 rw
-short line
-`
-
-func TestPropagates(t *testing.T) {
-	tests := []struct {
-		dir    string
-		shared bool
-		point  string
-	}{
-		{"/", false, "/"},
-		{"/srv", false, "/"},
-		{"/sys/fs", true, "/sys"},
-		{"/system", false, "/"},
-		{"/srv/a b/deep", true, "/srv/a b"},
-		{"/srv/c", true, "/srv/c"},
-		{"/srv/d/x", false, "/srv/d"}, // the mount on top counts
-		{"/srv/e", false, "/srv/e"},
-	}
-	for _, test := range tests {
-		shared, point := propagates(mountinfo, test.dir)
-		if shared != test.shared || point != test.point {
-			t.Errorf("propagates(%q) = %v, %q, want %v, %q", test.dir, shared, point, test.shared, test.point)
-		}
-	}
-}
 
 func TestCheckSources(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "gone")
@@ -51,17 +15,4 @@ func TestCheckSources(t *testing.T) {
 	if err := checkSources([]Mount{{Source: t.TempDir(), Target: "/x", ReadOnly: true}}); err != nil {
 		t.Errorf("checkSources(plain) = %v", err)
 	}
-	if err := checkShared("/proc/self"); err != nil && !errs.Is(err, errs.Missing) {
-		t.Errorf("checkShared = %v, want nil or missing", err)
-	}
-}
-
-func FuzzPropagates(f *testing.F) {
-	f.Add(mountinfo, "/srv/a b/deep")
-	f.Add(`1 1 1 1 \04 \ - \777`, "/")
-	f.Fuzz(func(t *testing.T, text, dir string) {
-		if shared, point := propagates(text, dir); shared && point == "" {
-			t.Error("shared, but no mount holds it")
-		}
-	})
 }

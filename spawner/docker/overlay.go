@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 )
 
 // stack is where a tree lies on this host: the directory of the changes over those of the image, topmost first.
@@ -47,10 +48,10 @@ func parseOverlay(line string) (overlay, bool) {
 	if !ok || len(before) < 6 || len(after) < 3 || after[0] != "overlay" {
 		return overlay{}, false
 	}
-	o := overlay{target: unescape(before[4])}
+	o := overlay{target: mounts.Unescape(before[4])}
 	for option := range strings.SplitSeq(after[2], ",") {
 		key, value, _ := strings.Cut(option, "=")
-		switch value = unescape(value); key {
+		switch value = mounts.Unescape(value); key {
 		case "upperdir":
 			o.upper = value
 		case "lowerdir":

@@ -37,6 +37,9 @@ func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 	case found && c.State.Running:
 		return nil
 	}
+	if err := b.survey(ctx, l); err != nil {
+		return err
+	}
 	able, err := b.ability(ctx)
 	if err != nil {
 		return err
@@ -147,16 +150,17 @@ func (b *Backend) order(ctx context.Context, name string, p plan) error {
 	return nil
 }
 
-// renew prepares a kept container for another run: with the limits and the GPU of this launch. Its image stays, for the changes
+// renew prepares a kept container for another run: with the limits, the GPU and the mounts of this launch. Its image stays, for the changes
 // lie on it.
 func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
 	same := referenceOf(c) == p.Spec.Image && c.Config.Labels[labelEnvironment] == p.Spec.Environment
-	if !same || !p.suits(c) && pristine(c) {
+	other := b.outgrown(p, c)
+	if !same || other != "" && pristine(c) {
 		return b.exchange(ctx, p, c)
 	}
 	b.compare(ctx, p.Launch, c)
-	if !p.suits(c) {
-		return b.carry(ctx, p, c)
+	if other != "" {
+		return b.carry(ctx, p, c, other)
 	}
 	limits := b.limits(p.Launch)
 	if _, err := b.client.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{Resources: &limits}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
 	"slipway/internal/agent/control"
 )
@@ -23,12 +24,19 @@ const (
 	stageGroup   = stage + "/group"
 )
 
+// stageMount is where the mount of this number lies on the stage.
+func stageMount(i int) string { return stage + "/mount" + strconv.Itoa(i) }
+
 // argv is Apptainer's command line. The binds nest, so the outer comes first.
 func (p plan) argv() []string {
 	if p.isTrial() {
 		return slices.Concat(p.contained(), []string{"--pwd", "/", stageImage}, p.Command)
 	}
-	return slices.Concat(p.contained(), []string{
+	var seen []string
+	for i, m := range p.Mounts {
+		seen = append(seen, "--bind", stageMount(i)+":"+m.Target+":ro")
+	}
+	return slices.Concat(p.contained(), seen, []string{
 		"--bind", stageRun + ":" + control.RunDir,
 		"--bind", stageBin + ":" + control.BinDir + ":ro",
 		"--bind", stageLink + ":" + control.LinkDir + ":ro",

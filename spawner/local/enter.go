@@ -59,6 +59,7 @@ type binding struct {
 	from, to string
 	readOnly bool
 	device   bool // may be opened as one
+	tree     bool // with what is mounted below it, now and later
 }
 
 func (p plan) bindings() []binding {
@@ -73,6 +74,9 @@ func (p plan) bindings() []binding {
 			binding{from: p.LinkDir, to: stageLink, readOnly: true},
 			binding{from: p.RunDir, to: stageRun},
 		)
+		for i, m := range p.Mounts {
+			all = append(all, binding{from: m.Source, to: stageMount(i), readOnly: true, tree: true})
+		}
 	}
 	return slices.Concat(all, p.gpuBindings(), p.deviceBindings())
 }
@@ -115,7 +119,11 @@ func (b binding) bind(fd int) error {
 	if err := b.point(fd); err != nil {
 		return err
 	}
-	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", unix.MS_BIND, ""); err != nil {
+	how := uintptr(unix.MS_BIND)
+	if b.tree {
+		how |= unix.MS_REC
+	}
+	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", how, ""); err != nil {
 		return err
 	}
 	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID)

@@ -35,7 +35,17 @@ type Config struct {
 	Instance     string        // keeps two services on one host apart; may be empty
 	Self         string        // path of the slipway program, run as `Self local-shim DIR`. Required
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
-	Logger       *slog.Logger  // required
+	Mounts       []Mount       // what jobs see of this host beside their own
+	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
+	Outlook func(context.Context) (notes []string, err error)
+	Logger  *slog.Logger // required
+}
+
+// Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to. For that it must lie on
+// a shared mount. What is mounted below it says for itself whether it can be written to.
+type Mount struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
 }
 
 // Backend runs jobs on this host. It is safe for concurrent use.

@@ -37,6 +37,7 @@ type plan struct {
 	TimeLimit time.Duration     `json:"time_limit,omitempty"`
 	Grace     time.Duration     `json:"grace"`
 	Cgroups   string            `json:"cgroups"` // the group above the job's
+	Mounts    []Mount           `json:"mounts,omitempty"`
 }
 
 // namespaces are those of the kernel that the container's program begins in; a trial's has no network.

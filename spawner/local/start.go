@@ -49,11 +49,26 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err != nil || seen.Existence == spawner.Exited && b.ran(d, l) {
 		return err
 	}
+	if err := b.survey(ctx, l); err != nil {
+		return err
+	}
 	if err := d.prepare(p); err != nil {
 		return err
 	}
 	l.Report("Starting Apptainer", -1)
 	return b.launch(ctx, d, l.ID, lock)
+}
+
+// survey tells the owner what is amiss with the mounts, or forbids a start that would wait for one that does not answer.
+func (b *Backend) survey(ctx context.Context, l spawner.Launch) error {
+	if b.cfg.Outlook == nil {
+		return nil
+	}
+	notes, err := b.cfg.Outlook(ctx)
+	for _, note := range notes {
+		l.Report(note, -1)
+	}
+	return err
 }
 
 // ran reports whether this very launch of a job has run: a job runs once.
@@ -72,6 +87,7 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir,
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
 		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
+		Mounts: b.cfg.Mounts,
 	}
 	if err := p.check(); err != nil {
 		return plan{}, err

@@ -1,0 +1,85 @@
+package mounts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	endTime   = 300 * time.Millisecond // for a killed process to go
+	mostWords = 8 << 10
+)
+
+// child is a process that looks at a directory. Nobody waits for it without bound: one that the kernel holds cannot be killed.
+type child struct {
+	process *os.Process
+	words   *os.File
+}
+
+func begin(argv []string) (*child, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals to the service's group are not meant for it
+	err = errors.Join(cmd.Start(), w.Close())
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &child{process: cmd.Process, words: r}, nil
+}
+
+// hear waits for what it has to say. heard is false when that has not come in time.
+func (c *child) hear(ctx context.Context, patience time.Duration) (a answer, heard bool, err error) {
+	defer c.words.Close()
+	if err := c.words.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return a, true, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.words.SetReadDeadline(time.Unix(1, 0)) })()
+	b, err := io.ReadAll(io.LimitReader(c.words, mostWords))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return a, false, nil
+	}
+	if err == nil && json.Unmarshal(b, &a) != nil {
+		err = fmt.Errorf("the process that looks ended with %q", strings.TrimSpace(string(b)))
+	}
+	return a, true, err
+}
+
+// end kills it, and reports whether it is gone.
+func (c *child) end() bool {
+	_ = c.process.Kill() // it may have ended
+	over := time.NewTimer(endTime)
+	defer over.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !c.gone() {
+		select {
+		case <-over.C:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// gone takes note of its end, once it has ended.
+func (c *child) gone() bool {
+	pid, err := syscall.Wait4(c.process.Pid, nil, syscall.WNOHANG, nil)
+	if err == nil && pid == 0 || errors.Is(err, syscall.EINTR) {
+		return false
+	}
+	_ = c.process.Release()
+	return true
+}

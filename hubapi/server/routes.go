@@ -89,6 +89,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 
 	r.Route("/ssh", s.sshRoutes)
+	s.walletRoutes(r)
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, s.submit))

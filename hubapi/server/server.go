@@ -159,10 +159,13 @@ type Config struct {
 	Exporter    Exporter           // nil likewise
 	Credentials Credentials        // nil likewise
 	SSH         *sshauth.Authority // who may come in by ssh; nil: there is none
-	Registry    http.Handler       // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	Checks      []Check            // for /readyz; nil: the engine alone
-	Metrics     *metrics.Metrics   // nil: no /metrics
-	Logger      *slog.Logger
+	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
+	Wallet    Wallet
+	Principal func(hub string, user spawner.User) string
+	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
+	Checks    []Check          // for /readyz; nil: the engine alone
+	Metrics   *metrics.Metrics // nil: no /metrics
+	Logger    *slog.Logger
 }
 
 // Listeners are where a Server serves. Nil ones are not served.
@@ -175,22 +178,23 @@ type Listeners struct {
 
 // Server is the service's HTTP.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	ready   *readiness
-	proxy   http.Handler
-	common  []Hub // those that share the common listener
-	pages   *pages
-	claims  *claims
-	holds   *holds
-	closing context.Context // ends when the streams are to end
-	close   context.CancelFunc
-	busy    sync.WaitGroup // requests in progress, also hijacked ones
+	cfg          Config
+	log          *slog.Logger
+	ready        *readiness
+	proxy        http.Handler
+	common       []Hub // those that share the common listener
+	pages        *pages
+	claims       *claims
+	holds        *holds
+	issuerLogins *issuerLogins
+	closing      context.Context // ends when the streams are to end
+	close        context.CancelFunc
+	busy         sync.WaitGroup // requests in progress, also hijacked ones
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds()}
+	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds(), issuerLogins: newIssuerLogins()}
 	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()

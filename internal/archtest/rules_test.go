@@ -181,7 +181,7 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/webui",
+				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/net/html"},

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/internal/wallet"
+	"slipway/spawner"
+)
+
+// Wallet keeps users' tokens and proxies: wallet.Wallet, which has the contract of each method. Who may ask is decided here.
+type Wallet interface {
+	List(ctx context.Context, principal string) ([]wallet.Entry, error)
+	Renew(ctx context.Context, principal, name string) (wallet.Entry, error)
+	Remove(ctx context.Context, principal, name string) error
+	PutProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error)
+	PutRefresh(ctx context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error)
+	BeginDevice(ctx context.Context, principal, issuer string) (wallet.Grant, error)
+	Device(ctx context.Context, principal, grantID string) (wallet.Entry, error)
+	Issuers() []string
+	Proxies() bool
+}
+
+// walletRoutes are the routes of users' tokens and proxies.
+func (s *Server) walletRoutes(r chi.Router) {
+	r.Get("/credentials", serve(s, 200, s.listCredentials))
+	r.Put("/credentials/"+hubapi.ProxyCredential, serve(s, 200, audited(s, s.putProxy, auditProxyPut)))
+	r.Put("/credentials/{name}/refresh-token", serve(s, 200, audited(s, s.giveRefreshToken, auditTokenGiven)))
+	r.Post("/credentials/{name}/renew", serve(s, 200, audited(s, s.renewCredential, auditRenewed)))
+	r.Delete("/credentials/{name}", serve(s, 200, audited(s, s.removeCredential, auditCredentialRemoved)))
+	r.Post("/credentials/{name}/login", serve(s, 200, audited(s, s.beginCredentialLogin, auditLoginBegun)))
+	r.Get("/credential-logins/{id}", serve(s, 200, s.awaitCredentialLogin))
+}
+
+// use is what somebody wants to do with credentials.
+type use int
+
+const (
+	look   use = iota // at what may be shown of them
+	bring             // a proxy, which a session's programs make
+	remove            // them
+	manage            // what stands for the user herself at an issuer
+)
+
+// principal gives the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
+// place that decides who may. What runs in a session may be somebody else's, so a session only looks and brings; a job does neither. An
+// administrator sees and removes what others have, and nothing else: there is no way to read a secret for anybody.
+func (s *Server) principal(r *http.Request, user string, what use) (string, error) {
+	c := callerOf(r.Context())
+	own := user == "" || user == string(c.User)
+	switch {
+	case s.cfg.Wallet == nil:
+		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").With("its administrator sets credentials in its configuration")
+	case c.Spawner || c.System || c.User == "":
+		return "", errs.New(errs.Forbidden, "only a user has credentials").With(tokenRemedy)
+	case c.Workload != "":
+		if err := s.fromWithin(r.Context(), c, own, what); err != nil {
+			return "", err
+		}
+	case !own && (!c.Admin || what != look && what != remove):
+		return "", errs.New(errs.Forbidden, "the credentials of %s are not yours", user).With("leave the user out: you have your own; administrators see and remove those of others")
+	}
+	if own {
+		return s.cfg.Principal(c.Hub, c.User), nil
+	}
+	return s.cfg.Principal(c.Hub, spawner.User(user)), nil
+}
+
+// fromWithin decides for callers in a workload.
+func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, what use) error {
+	w, err := s.cfg.Engine.Get(ctx, service(), c.Workload)
+	switch {
+	case err != nil:
+		return err
+	case w.Kind == spawner.Job:
+		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie where BEARER_TOKEN_FILE and X509_USER_PROXY point to")
+	case !own:
+		return errs.New(errs.Forbidden, "a session acts for its own user alone").With("leave the user out")
+	case what != look && what != bring:
+		return errs.New(errs.Forbidden, "from within a session, in which others' code may run, credentials are only listed, and a proxy is put").
+			With("use the page Credentials of your Hub's Slipway, or `slipway` on your own computer")
+	}
+	return nil
+}
+
+func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, error) {
+	user := r.URL.Query().Get("user")
+	principal, err := s.principal(r, user, look)
+	if err != nil {
+		return hubapi.Credentials{}, err
+	}
+	list, err := s.cfg.Wallet.List(r.Context(), principal)
+	if err != nil {
+		return hubapi.Credentials{}, err
+	}
+	c := callerOf(r.Context())
+	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.Wallet.Issuers()), Proxies: s.cfg.Wallet.Proxies()}
+	if user != "" && user != out.User {
+		out.User = user
+		s.audit(r, "credentials of another user are listed", "of", user)
+	}
+	for _, e := range list {
+		out.Credentials = append(out.Credentials, wireEntry(e))
+	}
+	return out, nil
+}
+
+func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
+	principal, err := s.principal(r, "", bring)
+	if err != nil {
+		return hubapi.Credential{}, err
+	}
+	e, err := s.cfg.Wallet.PutProxy(r.Context(), principal, secret.New(in.Proxy))
+	return wireEntry(e), err
+}
+
+func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
+	return s.managed(r, func(ctx context.Context, principal, name string) (wallet.Entry, error) {
+		return s.cfg.Wallet.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
+	})
+}
+
+func (s *Server) renewCredential(r *http.Request, _ none) (hubapi.Credential, error) {
+	return s.managed(r, func(ctx context.Context, principal, name string) (wallet.Entry, error) {
+		return s.cfg.Wallet.Renew(ctx, principal, name)
+	})
+}
+
+
+// managed does something with the caller's credential of the name in the path.
+func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal, name string) (wallet.Entry, error)) (hubapi.Credential, error) {
+	principal, err := s.principal(r, "", manage)
+	if err != nil {
+		return hubapi.Credential{}, err
+	}
+	name, err := param(r, "name")
+	if err != nil {
+		return hubapi.Credential{}, err
+	}
+	e, err := do(r.Context(), principal, name)
+	return wireEntry(e), err
+}
+
+func (s *Server) removeCredential(r *http.Request, _ none) (hubapi.CredentialRemoval, error) {
+	principal, err := s.principal(r, r.URL.Query().Get("user"), remove)
+	if err != nil {
+		return hubapi.CredentialRemoval{}, err
+	}
+	name, err := param(r, "name")
+	if err != nil {
+		return hubapi.CredentialRemoval{}, err
+	}
+	return s.removal(r, principal, name)
+}
+
+// removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what is left to do.
+func (s *Server) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
+	out := hubapi.CredentialRemoval{Name: name}
+	err := s.cfg.Wallet.Remove(r.Context(), principal, name)
+	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
+		said := s.errorBody(r, err).Error
+		out.Note, err = sentence(said.Message), nil
+		if said.Remedy != "" {
+			out.Note += " " + sentence(said.Remedy)
+		}
+	}
+	return out, err
+}
+
+func wireEntry(e wallet.Entry) hubapi.Credential {
+	return hubapi.Credential{
+		Name: e.Name, Kind: string(e.Kind), Issuer: e.Issuer, Subject: e.Subject, Scopes: filled(e.Scopes), Audiences: filled(e.Audiences), VO: e.VO, FQANs: filled(e.FQANs),
+		From: e.From, Expires: moment(e.Expires), Renewable: e.Renewable, Until: moment(e.Until), Trouble: e.Trouble, Notes: filled(e.Notes), Updated: moment(e.Updated),
+	}
+}
+
+// filled makes no list an empty one.
+func filled(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func auditProxyPut(_ *http.Request, _ hubapi.ProxyRequest, out hubapi.Credential) (string, []any) {
+	return "a proxy is put", []any{"subject", out.Subject, "issuer", out.Issuer, "vo", out.VO, "expires", out.Expires}
+}
+
+func auditTokenGiven(_ *http.Request, _ hubapi.RefreshTokenRequest, out hubapi.Credential) (string, []any) {
+	return "a refresh token is given", []any{"credential", out.Name, "subject", out.Subject, "issuer", out.Issuer}
+}
+
+func auditRenewed(_ *http.Request, _ none, out hubapi.Credential) (string, []any) {
+	return "a credential is renewed", []any{"credential", out.Name, "expires", out.Expires}
+}
+
+func auditCredentialRemoved(r *http.Request, _ none, out hubapi.CredentialRemoval) (string, []any) {
+	return "a credential is removed", []any{"credential", out.Name, "of", r.URL.Query().Get("user"), "note", out.Note}
+}
+
+func auditLoginBegun(_ *http.Request, _ none, out hubapi.CredentialLogin) (string, []any) {
+	return "a login at an issuer is begun", []any{"credential", out.Issuer}
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/wallet"
+)
+
+// issuerLogins are the logins at issuers that users have begun here. Each is waited for in the background: who has confirmed it is logged in,
+// also when nobody looks any more.
+type issuerLogins struct {
+	mu  sync.Mutex
+	all map[string]*issuerLogin
+}
+
+// issuerLogin is one of them.
+type issuerLogin struct {
+	principal string
+	told      hubapi.CredentialLogin
+	done      chan struct{} // closed once the fields below are set
+	entry     wallet.Entry
+	err       error
+}
+
+// loginKept is how long after its time what has become of a login can be asked for.
+const loginKept = 10 * time.Minute
+
+func newIssuerLogins() *issuerLogins { return &issuerLogins{all: map[string]*issuerLogin{}} }
+
+func (l *issuerLogins) add(login *issuerLogin) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, each := range l.all {
+		if time.Since(each.told.Expires) > loginKept {
+			delete(l.all, id)
+		}
+	}
+	l.all[login.told.ID] = login
+}
+
+// find gives a login of a user's.
+func (l *issuerLogins) find(principal, id string) (*issuerLogin, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if login := l.all[id]; login != nil && login.principal == principal {
+		return login, nil
+	}
+	return nil, errs.New(errs.NotFound, "there is no such login, or its time is over").With("begin it once more")
+}
+
+// beginLogin begins a login at an issuer, and waits for it in the background.
+func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
+	g, err := s.cfg.Wallet.BeginDevice(ctx, principal, issuer)
+	if err != nil {
+		return hubapi.CredentialLogin{}, err
+	}
+	login := &issuerLogin{
+		principal: principal, done: make(chan struct{}),
+		told: hubapi.CredentialLogin{ID: g.ID, Issuer: issuer, URL: g.URL, Code: g.Code, Expires: g.Expires.UTC()},
+	}
+	s.issuerLogins.add(login)
+	s.busy.Go(func() {
+		defer close(login.done)
+		login.entry, login.err = s.cfg.Wallet.Device(s.closing, principal, g.ID)
+		if login.err == nil {
+			s.log.Info("a login at an issuer is confirmed", "principal", principal, "credential", issuer, "subject", login.entry.Subject)
+		}
+	})
+	return login.told, nil
+}
+
+func (s *Server) beginCredentialLogin(r *http.Request, _ none) (hubapi.CredentialLogin, error) {
+	principal, err := s.principal(r, "", manage)
+	if err != nil {
+		return hubapi.CredentialLogin{}, err
+	}
+	name, err := param(r, "name")
+	if err != nil {
+		return hubapi.CredentialLogin{}, err
+	}
+	return s.beginLogin(r.Context(), principal, name)
+}
+
+// loginWait is how long a look at a login waits.
+const loginWait = 20 * time.Second
+
+func (s *Server) awaitCredentialLogin(r *http.Request, _ none) (hubapi.CredentialLoginState, error) {
+	principal, err := s.principal(r, "", manage)
+	if err != nil {
+		return hubapi.CredentialLoginState{}, err
+	}
+	id, err := param(r, "id")
+	if err != nil {
+		return hubapi.CredentialLoginState{}, err
+	}
+	login, err := s.issuerLogins.find(principal, id)
+	if err != nil {
+		return hubapi.CredentialLoginState{}, err
+	}
+	select {
+	case <-login.done:
+	case <-time.After(loginWait):
+		return hubapi.CredentialLoginState{Pending: true}, nil
+	case <-r.Context().Done():
+		return hubapi.CredentialLoginState{}, r.Context().Err()
+	case <-s.closing.Done():
+		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").With("begin the login once more in a moment")
+	}
+	if login.err != nil {
+		return hubapi.CredentialLoginState{}, login.err
+	}
+	wired := wireEntry(login.entry)
+	return hubapi.CredentialLoginState{Credential: &wired}, nil
+}

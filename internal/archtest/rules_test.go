@@ -28,7 +28,8 @@ func rules() map[string]rule {
 		"internal/archtest": {},
 
 		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
-		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
+		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},

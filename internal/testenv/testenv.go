@@ -32,6 +32,7 @@ const (
 	Busybox    Part = "busybox"     // the static one, which runs in a tree of nothing else
 	Apptainer  Part = "apptainer"   // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"        // loop devices that can be mounted
+	Autofs     Part = "autofs"      // automount, and its part of the kernel
 	Hub5       Part = "hub5"        // JupyterHub 5 with both Spawners, in the cache
 	Hub6       Part = "hub6"        // JupyterHub 6 with both Spawners, in the cache
 	Proxy      Part = "proxy"       // configurable-http-proxy and its node, in the cache
@@ -120,6 +121,9 @@ func probe(p Part) error {
 	case Loop:
 		_, err := os.Stat("/dev/loop-control")
 		return err
+	case Autofs:
+		_, err := os.Stat("/dev/autofs")
+		return errors.Join(err, onPath("automount"))
 	case Hub5, Hub6:
 		dir := "hubs/" + strings.TrimPrefix(string(p), "hub")
 		return inCache(dir+"/bin/jupyterhub", dir+"/wheel")

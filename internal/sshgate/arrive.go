@@ -150,6 +150,7 @@ func (v *visitor) connect() (release func()) {
 	}
 	v.far, v.err = sshlink.Dial(v.arriving, v.dial, sshlink.Login{
 		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(), Key: v.pass.Key,
+		Deny: v.g.deny,
 	})
 	return func() { v.g.releaseStream(id) }
 }

@@ -94,6 +94,7 @@ type Gate struct {
 	cfg    Config
 	log    *slog.Logger
 	base   ssh.ServerConfig
+	deny   []string // Config.Deny, as it is told to sessions
 	door   *entrance
 	known  *known
 	starts *starts
@@ -121,6 +122,9 @@ func New(cfg Config) *Gate {
 		visitors: map[*visitor]bool{}, open: map[Owner]int{}, streams: map[spawner.ID]int{},
 	}
 	g.counts.logins, g.counts.channels = map[string]int{}, map[string]int{}
+	for _, p := range cfg.Deny {
+		g.deny = append(g.deny, p.String())
+	}
 	g.base = serverConfig(cfg.Gatekeeper.HostKeys())
 	cfg.Gatekeeper.OnRevoke(g.revoke)
 	return g

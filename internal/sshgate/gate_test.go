@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"net/netip"
 	"strings"
 	"testing"
@@ -410,6 +411,12 @@ func TestForwards(t *testing.T) {
 	}
 	if out, _, _ := run(t, c, "reach", ""); out != "open" {
 		t.Errorf("%q", out)
+	}
+	h.agent.mu.Lock()
+	told := h.agent.peer.Deny // the session looks at what names become
+	h.agent.mu.Unlock()
+	if !slices.Equal(told, []string{"169.254.0.0/16"}) {
+		t.Errorf("the session was told to deny %q", told)
 	}
 	if _, _, err := c.SendRequest("no-more-sessions@openssh.com", false, nil); err != nil {
 		t.Fatal(err)

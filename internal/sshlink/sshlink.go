@@ -28,6 +28,8 @@ type Login struct {
 	Address string // of the client, host:port
 	Local   string // where the client has connected to, host:port
 	Key     string // the fingerprint of what she has proved herself with
+	// Deny are the networks to which no forward is opened: what a name leads to, the session alone finds out.
+	Deny []string
 }
 
 // Refusal is why a channel was not opened, as RFC 4254 section 5.1 has it.

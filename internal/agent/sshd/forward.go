@@ -3,7 +3,6 @@ package sshd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -16,15 +15,19 @@ import (
 	"slipway/internal/sshlink"
 )
 
-// dial opens a connection from within the session for the client.
-func (s *Server) dial(ctx context.Context, i *sshlink.Incoming) {
+// dial opens a connection from within the session for the client, if it leads to none of the networks of deny.
+func (s *Server) dial(ctx context.Context, deny []string, i *sshlink.Incoming) {
 	network, to, err := s.destination(i)
 	if err != nil {
 		_ = i.Refuse(connectFailed, err.Error())
 		return
 	}
-	d := net.Dialer{Control: notTheLinks}
+	d := net.Dialer{Control: allowed(deny)}
 	c, err := d.DialContext(ctx, network, to)
+	if no, ok := errors.AsType[*deniedError](err); ok {
+		_ = i.Refuse(prohibited, no.Error())
+		return
+	}
 	if err != nil {
 		_ = i.Refuse(connectFailed, unreached(err))
 		return
@@ -54,26 +57,44 @@ func unreached(err error) string {
 	return err.Error()
 }
 
-// notTheLinks refuses addresses of the link itself, at which clouds tell secrets of the machine. It sees what a name has become.
-func notTheLinks(_, to string, _ syscall.RawConn) error {
-	a, err := netip.ParseAddrPort(to)
-	if err == nil && ofTheLink(a.Addr()) { // what is no such address is a socket's path
-		return fmt.Errorf("no forward goes to %s", a.Addr())
+// deniedError is of an address to which no forward is opened.
+type deniedError struct{ to string }
+
+// Error names it.
+func (e *deniedError) Error() string { return "slipway: this site opens no forwards to " + e.to }
+
+// allowed gives what refuses addresses that a site denies, and those of the link itself, at which clouds tell secrets of the machine. It is
+// asked for each address that a name has become, right before that is connected to. A network that cannot be read denies everything.
+func allowed(deny []string) func(network, to string, _ syscall.RawConn) error {
+	return func(_, to string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(to)
+		if err != nil {
+			return nil // a socket's path
+		}
+		a, meant := at.Addr().WithZone("").Unmap(), embedded(at.Addr())
+		if meant.IsLinkLocalUnicast() {
+			return &deniedError{at.Addr().String()}
+		}
+		for _, text := range deny {
+			if p, err := netip.ParsePrefix(text); err != nil || p.Contains(a) || p.Contains(meant) {
+				return &deniedError{text}
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
-// ofTheLink reports whether an address is of its link alone, also where one of IPv4 is written as one of IPv6: mapped (RFC 4291), for NAT64
-// (RFC 6052) or for 6to4 (RFC 3056).
-func ofTheLink(a netip.Addr) bool {
-	b := a.As16()
+// embedded gives the address of IPv4 that one of IPv6 stands for: mapped (RFC 4291), for NAT64 (RFC 6052) or for 6to4 (RFC 3056). Others
+// stand for themselves.
+func embedded(a netip.Addr) netip.Addr {
+	a, b := a.WithZone(""), a.As16()
 	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(a.WithZone("")):
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a):
 		a = netip.AddrFrom4([4]byte(b[12:]))
-	case netip.MustParsePrefix("2002::/16").Contains(a.WithZone("")):
+	case netip.MustParsePrefix("2002::/16").Contains(a):
 		a = netip.AddrFrom4([4]byte(b[2:6]))
 	}
-	return a.Unmap().IsLinkLocalUnicast()
+	return a.Unmap()
 }
 
 func (s *Server) destination(i *sshlink.Incoming) (network, to string, err error) {

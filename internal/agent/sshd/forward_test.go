@@ -91,7 +91,6 @@ func TestUnreached(t *testing.T) {
 		"Connection timed out":                 dialled(os.NewSyscallError("connect", syscall.ETIMEDOUT)),
 		"Name or service not known":            dialled(&net.DNSError{Name: "nosuch.invalid", IsNotFound: true}),
 		"Temporary failure in name resolution": dialled(&net.DNSError{Name: "slow.example.org", IsTimeout: true}),
-		"no forward goes to 169.254.1.1":       dialled(errors.New("no forward goes to 169.254.1.1")),
 		"something else":                       errors.New("something else"),
 	} {
 		if got := unreached(err); got != want {
@@ -318,23 +317,56 @@ func TestMurmur(t *testing.T) {
 	})
 }
 
-// No forward goes to the link's own addresses, however they are written; names are looked at when they have become addresses.
-func TestNotTheLinks(t *testing.T) {
+// No forward goes to the link's own addresses or to what the site denies, however they are written.
+func TestDeniedAddresses(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "64:ff9b::a01:203": true, "2002:a01:203::1": true, "2001:db8:5::1": true, "2001:db8:5::1%lo": true,
+		"11.1.2.3": false, "2001:db8:6::1": false, "127.0.0.1": false,
+	} {
+		err := allowed([]string{"10.0.0.0/8", "2001:db8:5::/48"})("tcp", net.JoinHostPort(address, "80"), nil)
+		if (err != nil) != refused || refused && !strings.HasPrefix(err.Error(), "slipway: this site opens no forwards to ") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := allowed([]string{"10.0.0.0"})("tcp", "127.0.0.1:80", nil); err == nil {
+		t.Error("a list that cannot be read denies nothing")
+	}
 	for address, refused := range map[string]bool{
 		"169.254.169.254": true, "fe80::1%lo": true, "::ffff:169.254.1.2": true, "64:ff9b::a9fe:a9fe": true, "2002:a9fe:a9fe::1": true, "febf::1": true,
 		"127.0.0.1": false, "192.0.2.1": false, "64:ff9b::c000:201": false, "2001:db8::a9fe:a9fe": false, "169.253.0.1": false,
 	} {
-		if err := notTheLinks("tcp", net.JoinHostPort(address, "80"), nil); (err != nil) != refused {
+		if err := allowed(nil)("tcp", net.JoinHostPort(address, "80"), nil); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if err := notTheLinks("unix", "/run/169.254.169.254:80", nil); err != nil {
+	if err := allowed(nil)("unix", "/run/169.254.169.254:80", nil); err != nil {
 		t.Error(err)
 	}
 	_, err := newGateway(t).client().Dial("tcp", "169.254.169.254:80")
-	if e, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || !strings.Contains(e.Message, "no forward goes to") {
+	if e, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || e.Reason != ssh.Prohibited || !strings.Contains(e.Message, "opens no forwards to 169.254.169.254") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestNamesOfDeniedAddresses: a name is no way around what the site denies.
+func TestNamesOfDeniedAddresses(t *testing.T) {
+	g := newGateway(t)
+	g.deny = []string{"127.0.0.0/8", "::1/128"}
+	l := listen(t, "tcp", "127.0.0.1:0")
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, host := range []string{"localhost", "127.0.0.1"} {
+		_, err := g.client().Dial("tcp", net.JoinHostPort(host, port))
+		if e, ok := errors.AsType[*ssh.OpenChannelError](err); !ok || e.Reason != ssh.Prohibited || !strings.Contains(e.Message, "this site opens no forwards to ") {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	g.deny = []string{"10.0.0.0/8"}
+	c, err := g.client().Dial("tcp", net.JoinHostPort("localhost", port))
+	if err != nil {
+		t.Fatalf("what is not denied: %v", err)
+	}
+	_ = c.Close()
 }
 
 // However often a connection asks, it has one directory.

@@ -27,6 +27,7 @@ type gateway struct {
 	home    string
 	dial    func(context.Context) (net.Conn, error)
 	address string
+	deny    []string // networks
 	hostKey ssh.Signer
 
 	mu    sync.Mutex
@@ -126,7 +127,7 @@ func (g *gateway) serve(ctx context.Context, raw net.Conn) {
 		return
 	}
 	defer c.Close()
-	l, err := sshlink.Dial(ctx, g.dial, sshlink.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String()})
+	l, err := sshlink.Dial(ctx, g.dial, sshlink.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String(), Deny: g.deny})
 	if err != nil {
 		g.t.Error(err)
 		return

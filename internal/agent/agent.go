@@ -40,6 +40,7 @@ type Config struct {
 	LogFile    string
 	OverlayDir string
 	CodeDir    string
+	TokensDir  string   // for the tokens and the proxy of the workload's user
 	UplinkFile string   // there on another host than the service's
 	AppFile    string   // there for a job on another host: what to start without being told
 	LastDir    string   // where an agent on another host leaves what is to be known of its end
@@ -57,6 +58,7 @@ func (c *Config) complete() {
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
 		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir},
+		{&c.TokensDir, control.CredentialsDir},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
 		if *f.field == "" {
@@ -100,6 +102,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.app, a.code = newSupervisor(a), newCode(a)
 	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)
+	a.credentials = newCredentials(cfg.TokensDir)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.lookout.editors = a.code.editors
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
@@ -123,7 +126,8 @@ type agent struct {
 	reaper *reaper
 	afar   *afar
 
-	lookout *lookout
+	lookout     *lookout
+	credentials *credentials
 
 	once     sync.Once
 	ending   chan struct{}   // closed when the service asks for the end
@@ -167,6 +171,7 @@ func (a *agent) run(outer context.Context) error {
 	cancel()
 	a.work.Wait()
 	_ = os.Remove(a.cfg.APISocket)
+	a.credentials.end()
 	a.leave(outer)
 	if code != 0 {
 		err = &ExitError{Code: code}

@@ -10,6 +10,7 @@
 //	GET  /activity        Activity
 //	POST /changes         ChangesRequest: what the workload has changed over its image, as package images/pack streams it
 //	POST /notify          {"text": "..."}: one line on each of the workload's terminals, if there are any
+//	PUT  /credentials     Credentials: the files of CredentialsDir from now on
 //	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
 //
 // An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by the other,

@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"slipway/internal/agent/control"
+)
+
+func bring(t *testing.T, c *credentials, files ...string) error {
+	t.Helper()
+	var all control.Credentials
+	for i := 0; i < len(files); i += 2 {
+		all.Files = append(all.Files, control.Credential{Name: files[i], Data: control.Hidden(files[i+1])})
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.put(httptest.NewRequest("PUT", "/credentials", bytes.NewReader(b)))
+}
+
+func held(t *testing.T, c *credentials) string {
+	t.Helper()
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(c.dir, e.Name()))
+		info, _ := e.Info()
+		if err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s has mode %v: %v", e.Name(), info.Mode(), err)
+		}
+		all = append(all, e.Name()+"="+string(b))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestCredentialsComeAndGo(t *testing.T) {
+	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	for _, step := range []struct {
+		bring []string
+		held  string
+	}{
+		{[]string{"token", "one", "token-eos", "narrow"}, "token=one token-eos=narrow"},
+		{[]string{"token", "two", "token-eos", "narrow"}, "token=two token-eos=narrow"},
+		{[]string{"token", "two"}, "token=two"},
+		{nil, ""},
+	} {
+		if err := bring(t, c, step.bring...); err != nil || held(t, c) != step.held {
+			t.Errorf("%q, want %q: %v", held(t, c), step.held, err)
+		}
+	}
+	if info, err := os.Stat(c.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	c.end()
+	if _, err := os.Stat(c.dir); err == nil {
+		t.Error("the agent has ended, and its user's credentials are still there")
+	}
+}
+
+func TestTheUsersOwnProxyStays(t *testing.T) {
+	c := newCredentials(t.TempDir())
+	if err := bring(t, c, "token", "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "x509"), []byte("mine"), 0o600); err != nil { // voms-proxy-init
+		t.Fatal(err)
+	}
+	if err := bring(t, c, "token", "two"); err != nil || held(t, c) != "token=two x509=mine" {
+		t.Errorf("%q, %v", held(t, c), err)
+	}
+	if err := bring(t, c, "token", "two", "x509", "theirs"); err != nil || held(t, c) != "token=two x509=theirs" {
+		t.Errorf("%q, %v", held(t, c), err)
+	}
+}
+
+func TestCredentialsWithNamesThatLeadElsewhere(t *testing.T) {
+	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	for _, name := range []string{"", ".", "..", "../x", "a/b", ".hidden", "A", "a\nb", strings.Repeat("a", 101)} {
+		if err := bring(t, c, "token", "one", name, "x"); err == nil {
+			t.Errorf("%q was taken", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "token")); err == nil {
+		t.Error("half of a refused request was done")
+	}
+	err := c.put(httptest.NewRequest("PUT", "/credentials", strings.NewReader(`{"files":[{"name":"token","data":["sesame"]}]}`)))
+	if err == nil || strings.Contains(err.Error(), "sesame") {
+		t.Error(err)
+	}
+}
+
+func TestNobodySeesHalfACredential(t *testing.T) {
+	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	a, b := strings.Repeat("a", 3000), strings.Repeat("b", 3000)
+	if err := bring(t, c, "token", a); err != nil {
+		t.Fatal(err)
+	}
+	var reader sync.WaitGroup
+	stop := make(chan struct{})
+	reader.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if got, err := os.ReadFile(filepath.Join(c.dir, "token")); err != nil || string(got) != a && string(got) != b {
+				t.Errorf("%d bytes, %v", len(got), err)
+				return
+			}
+		}
+	})
+	for i := range 500 {
+		if err := bring(t, c, "token", []string{a, b}[i%2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	reader.Wait()
+}

@@ -17,6 +17,7 @@ func TestSSHFaults(t *testing.T) {
 	l := s.laptop(t, "alice")
 	t.Run("the service is killed", func(t *testing.T) { s.killedService(l.in(t)) })
 	t.Run("a transfer is cut", func(t *testing.T) { s.cutTransfers(l.in(t)) })
+	t.Run("the link is cut", func(t *testing.T) { s.cutLink(t, l.in(t), id) })
 	t.Run("a laptop is gone", func(t *testing.T) { s.goneLaptop(l.in(t)) })
 	t.Run("a login by the command", func(t *testing.T) { s.commandLogin(newLaptop(t, s.gateway, "alice")) })
 	t.Run("the session is stopped", func(t *testing.T) { s.stoppedSession(l.in(t), id) })

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -70,14 +71,20 @@ const smallDisk = "/mnt"
 // mountSmallDisk mounts it.
 func (s *sshSite) mountSmallDisk(id string) {
 	s.t.Helper()
-	pid, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", "slipway-"+id).Output()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	argv := []string{"--target", strings.TrimSpace(string(pid)), "--mount", "mount", "-t", "tmpfs", "-o", "size=4m,mode=1777", "none", smallDisk}
+	argv := []string{"--target", containerPID(s.t, id), "--mount", "mount", "-t", "tmpfs", "-o", "size=4m,mode=1777", "none", smallDisk}
 	if out, err := exec.Command("nsenter", argv...).CombinedOutput(); err != nil {
 		s.t.Fatalf("mount a small disk: %v: %s", err, out)
 	}
+}
+
+// containerPID gives the process that a session's container is.
+func containerPID(t testing.TB, id string) string {
+	t.Helper()
+	pid, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", "slipway-"+id).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(pid))
 }
 
 // rsync gives its argument list.

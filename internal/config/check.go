@@ -57,6 +57,7 @@ func (c Config) Check() error {
 	c.checkSSH(&p)
 	c.checkVSCode(&p)
 	c.checkStorage(&p)
+	c.checkCredentials(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)
 	return errors.Join(p...)

@@ -35,6 +35,7 @@ type Config struct {
 	VSCode       VSCode       `yaml:"vscode"`
 	Environments Environments `yaml:"environments"`
 	Data         Data         `yaml:"data"`
+	Credentials  Credentials  `yaml:"credentials"`
 }
 
 // TLS names the certificate that the service shows; without one it speaks plain HTTP.
@@ -98,6 +99,7 @@ func Default() Config {
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
+		Credentials: defaultCredentials(),
 	}
 }
 

@@ -75,7 +75,7 @@ var loginCode = regexp.MustCompile(`\b[B-Z]{4}-[B-Z]{4}\b`)
 
 // browserLogin logs in without any key, in a browser.
 func (s *hubSite) browserLogin(l *laptop) {
-	flags := []string{"-tt", "-o", "LogLevel=INFO", "-o", "BatchMode=no", "-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=keyboard-interactive"}
+	flags := []string{"-tt", "-o", "LogLevel=QUIET", "-o", "BatchMode=no", "-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=keyboard-interactive"}
 	p := l.terminal(l.sshArgs(append(flags, "echo user-$(id -un)")...)...)
 	code := ""
 	l.eventually("the code is shown", func() bool { code = loginCode.FindString(p.out.String()); return code != "" })
@@ -93,7 +93,11 @@ func (s *hubSite) browserLogin(l *laptop) {
 	if page = browser.Post("/services/slipway/ssh/login/decide", fields); page.Status != http.StatusOK || !strings.Contains(page.URL, "confirmed") {
 		l.t.Fatalf("a login is confirmed: %s", page.Text())
 	}
+	p.types("\r")
 	p.says("user-alice\r\n")
+	if n := len(loginCode.FindAllString(p.out.String(), -1)); n != 1 {
+		l.t.Errorf("the code is shown %d times: %s", n, p.out)
+	}
 	if code := p.wait(30 * time.Second); code != 0 {
 		l.t.Errorf("the login ends with %d: %s", code, p.out)
 	}

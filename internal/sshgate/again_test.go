@@ -120,23 +120,6 @@ func TestNewsWaitForNobody(t *testing.T) {
 	}
 }
 
-// TestWarned: where a login leads nowhere, it is said also to who opens no session.
-func TestWarned(t *testing.T) {
-	h := open(t, nil)
-	for login, says := range map[string]string{"alice": "", "alice+gpu10": "", "alice+GPU10": "of this name\r\nslipway: your sessions: the default one (running)\r\nslipway: profiles: small, gpu10\r\nslipway: did you mean \"gpu10\"?\r\n"} {
-		cfg := h.clientConfig(login, h.keeper.alice)
-		said := banner(cfg)
-		c, err := ssh.Dial("tcp", h.address, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Close()
-		if says == "" && said.String() != "" || !strings.Contains(said.String(), says) {
-			t.Errorf("%s: %q", login, said)
-		}
-	}
-}
-
 // TestStalledAgent: a session that asks for a channel and then says nothing more keeps no connection whose client has gone.
 func TestStalledAgent(t *testing.T) {
 	t.Parallel()

@@ -155,12 +155,15 @@ func (v *visitor) connect() (release func()) {
 	return func() { v.g.releaseStream(id) }
 }
 
+// tellTime is how long a connection that has got nowhere waits for a channel in which its user can be told why.
+const tellTime = time.Minute
+
 // linger ends a connection that has got nowhere, when its user knows why.
 func (v *visitor) linger() {
 	select {
 	case <-v.told:
 		pause(v.ctx, time.Second) // the client leaves by itself
-	case <-time.After(10 * time.Second):
+	case <-time.After(tellTime):
 	case <-v.ctx.Done():
 	}
 	v.cancel(errLeft)

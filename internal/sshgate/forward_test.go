@@ -2,6 +2,8 @@ package sshgate
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -62,5 +64,58 @@ func TestDenied(t *testing.T) {
 		if _, is := denied(host, deny); is != want {
 			t.Errorf("%s: %v", host, is)
 		}
+	}
+}
+
+// TestForwards: what is denied is refused with words, and channels towards the client come only where it has asked for such.
+func TestForwards(t *testing.T) {
+	h := open(t, nil)
+	c := h.alice("alice")
+	for _, to := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80"} {
+		if _, err := c.Dial("tcp", to); err == nil || !strings.Contains(err.Error(), "opens no forwards to 169.254.0.0/16") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	if _, _, err := c.OpenChannel(kindTCP, []byte("junk")); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("junk: %v", err)
+	}
+	if out, _, _ := run(t, c, "reach", ""); out != "the client has not asked for such channels" {
+		t.Errorf("%q", out)
+	}
+	arrived := c.HandleChannelOpen(kindFromTCP)
+	go func() {
+		for nc := range arrived {
+			if near, reqs, err := nc.Accept(); err == nil {
+				go ssh.DiscardRequests(reqs)
+				_ = near.Close()
+			}
+		}
+	}()
+	if ok, _, err := c.SendRequest("tcpip-forward", true, ssh.Marshal(struct {
+		A string
+		P uint32
+	}{"localhost", 80})); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if out, _, _ := run(t, c, "reach", ""); out != "open" {
+		t.Errorf("%q", out)
+	}
+	h.agent.mu.Lock()
+	told := h.agent.peer.Deny // the session looks at what names become
+	h.agent.mu.Unlock()
+	if !slices.Equal(told, []string{"169.254.0.0/16"}) {
+		t.Errorf("the session was told to deny %q", told)
+	}
+	if _, _, err := c.SendRequest("no-more-sessions@openssh.com", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if ok, _, err := c.SendRequest("keepalive@openssh.com", true, nil); !ok || err != nil { // x/crypto does not tell what of both came first
+		t.Fatal(ok, err)
+	}
+	if _, err := c.NewSession(); err == nil {
+		t.Error("a session after the last")
+	}
+	if _, err := c.Dial("tcp", "127.0.0.1:1"); err != nil {
+		t.Errorf("a forward after the last session: %v", err)
 	}
 }

@@ -75,6 +75,7 @@ func (l *line) serve(nc ssh.NewChannel) {
 	}
 	if v.err != nil {
 		_ = nc.Reject(ssh.ConnectionFailed, "slipway: "+strings.Join(words(v.err), "; "))
+		v.tellOnce.Do(func() { close(v.told) })
 		return
 	}
 	far, err := l.reach(func() (*sshlink.Channel, error) { return v.far.Open(v.ctx, l.kind, nc.ExtraData()) })

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
-	"slipway/spawner"
 )
 
 // login is one connection on its way in. x/crypto calls its callbacks one after the other.
@@ -27,7 +25,7 @@ type login struct {
 	tried int      // keys and methods that were refused
 	keys  []string // the fingerprints of the first of those keys
 
-	banner func(string) error
+	barred bool  // she has proved herself, and was told why she may not come in
 	pass   *Pass // once admitted: the owner's place is taken
 	target string
 }
@@ -41,7 +39,6 @@ var errRefused = errors.New("not one that is let in")
 func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
 	l := &login{g: g, ctx: ctx, wire: w, from: from, guest: guest}
 	cfg := g.base
-	cfg.PreAuthConnCallback = func(c ssh.ServerPreAuthConn) { l.banner = c.SendAuthBanner }
 	cfg.PublicKeyCallback, cfg.VerifiedPublicKeyCallback = l.offered, l.proved
 	if g.cfg.Browser {
 		cfg.KeyboardInteractiveCallback = l.browse
@@ -118,10 +115,10 @@ func (l *login) proved(meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permission
 	return p, l.admit(meta.User(), pass)
 }
 
-// browse has a user log in by her browser. The words are shown without a question, so that she has nothing to type when she comes back.
+// browse has a user log in by her browser.
 func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 	l.refuse(meta.User(), "")
-	if !l.g.door.browse(l.guest) {
+	if l.barred || !l.g.door.browse(l.guest) {
 		return nil, errRefused
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
@@ -131,7 +128,7 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 		return nil, errRefused
 	}
 	_ = l.wire.SetDeadline(prompt.Until.Add(loginTime))
-	if _, err := challenge("", prompt.Words, nil, nil); err != nil {
+	if err := show(challenge, prompt.Words); err != nil {
 		return nil, err
 	}
 	stop := make(chan struct{})
@@ -150,7 +147,21 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 	return nil, l.admit(meta.User(), pass)
 }
 
-// admit lets in who has proved herself, if she may come now and from here. She is told why not.
+// nobodyTypes is how soon an answer is none of a person's.
+const nobodyTypes = time.Second
+
+// show shows words that a user has to see. OpenSSH shows questions whatever its LogLevel is, and other words only where that is INFO; where
+// it has no terminal it shows no question, and answers at once: then the words are shown by themselves.
+func show(challenge ssh.KeyboardInteractiveChallenge, words string) error {
+	asked := time.Now()
+	_, err := challenge("", "", []string{words + "Then press Enter here: "}, []bool{true})
+	if err == nil && time.Since(asked) < nobodyTypes {
+		_, err = challenge("", words, nil, nil)
+	}
+	return err
+}
+
+// admit lets in who has proved herself, if she may come now and from here. She is told why not, once: clients try all keys that they have.
 func (l *login) admit(name string, pass Pass) error {
 	target, ok := sshauth.Target(name, pass.Owner.User)
 	if !ok {
@@ -161,27 +172,18 @@ func (l *login) admit(name string, pass Pass) error {
 	if why == nil && !l.g.take(pass.Owner) {
 		outcome, why = "at once", errs.New(errs.OverQuota, "you have %d connections open", l.g.cfg.AtOnce).With("close one first")
 	}
+	if why != nil && l.barred {
+		return errRefused
+	}
 	if why != nil {
+		l.barred = true
 		l.g.count(outcome)
 		l.g.log.Info("ssh refused", "reason", outcome, "user", pass.Owner.User, "hub", pass.Owner.Hub, "key", pass.Key,
 			"address", l.wire.RemoteAddr().String())
 		return &ssh.BannerError{Err: why, Message: "slipway: " + why.Error() + "\r\n"}
 	}
 	l.pass, l.target = &pass, target
-	l.warn()
 	return nil
-}
-
-// warn tells who gets nowhere. Later there is no place for it where she opens no session: a client that only forwards would end without
-// a word.
-func (l *login) warn() {
-	all, err := l.g.cfg.Engine.List(l.ctx, spawner.Caller{Hub: l.pass.Owner.Hub, User: spawner.User(l.pass.Owner.User)})
-	if err != nil {
-		return
-	}
-	if _, err := l.g.where(*l.pass, l.target, all); err != nil {
-		_ = l.banner("slipway: " + strings.Join(told(err), "\r\nslipway: ") + "\r\n")
-	}
 }
 
 // askTime bounds a question to a Hub while somebody waits.

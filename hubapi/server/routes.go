@@ -66,6 +66,8 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/gpus/{gpu}/drain", serve(s, 200, s.drainGPU))
 	r.Post("/gpus/{gpu}/resume", serve(s, 200, s.resumeGPU))
 	r.Get("/spawn-form", s.plain(s.spawnForm))
+	r.Get("/data", serve(s, 200, s.storages))
+	r.Get("/data/url", serve(s, 200, s.dataURL))
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))
 	r.Post("/sessions", serve(s, 202, s.startSession))

@@ -158,6 +158,7 @@ type Config struct {
 	Shipper     Shipper            // nil likewise
 	Exporter    Exporter           // nil likewise
 	Credentials Credentials        // nil likewise
+	Storage     Storage            // nil: the site has no storage elements
 	SSH         *sshauth.Authority // who may come in by ssh; nil: there is none
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
 	Wallet    Wallet

@@ -79,6 +79,8 @@ type service struct {
 	freezer  *freezer
 	places   places
 	gpus     gpuParts
+	held     credentialParts
+	storage  *storage
 	hubs     []hubPart
 	sshKeys  *sshauth.Authority // nil: the site has no ssh
 	server   *server.Server
@@ -175,6 +177,7 @@ func (s *service) makeBackends(context.Context) error {
 	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {
 		return err
 	}
+	s.storage = newStorage(s.cfg.Data, s.log)
 	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.library, s.log)
 	return err
 }
@@ -244,12 +247,12 @@ func (s *service) makeServer(context.Context) error {
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
-		Credentials: s.credentials(),
-		GPUs:        s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys,
+		Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal,
+		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
+		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(),
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.metrics(),
 		}), Logger: s.log,
 	})
@@ -265,6 +268,8 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.library.Run(ctx) })
 	g.Go(func() error { return s.prepareBases(ctx) })
 	s.places.run(ctx, g.Go)
+	g.Go(func() error { return s.storage.elements.Run(ctx) })
+	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
 	s.cvmfs.run(ctx, g.Go)

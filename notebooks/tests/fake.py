@@ -96,6 +96,7 @@ class FakeService:
         self.environments: list[Doc] = []
         self.environment_changes: list[tuple[str, str, Any]] = []
         self.gpus: Doc = {"offers": [], "gpus": []}
+        self.storage: list[Doc] = []
         self.freezes = 0
         self.freeze_asked: Doc = {}
         self.freeze_stream: list[tuple[str, Doc]] | None = None
@@ -335,6 +336,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def get_gpus(self) -> None:
         self._json(self.fake.gpus)
+
+    def get_data(self, what: str = "") -> None:
+        if not what:
+            self._json({"storage": self.fake.storage})
+            return
+        lfn, plain = self.query["lfn"], not {"write", "direct"} & {*self.query}
+        if "?" in lfn:
+            raise Fault("invalid", 422, f'lfn: "{lfn}" is not valid', field="lfn", remedy="leave out the question mark")
+        origin = f"root://eos.example.org//{lfn}"
+        url = f"root://cache.example.org//{lfn}" if plain else origin
+        self._json({"url": url, "element": "eos", "path": "/" + lfn, "origin": origin, "cached": plain, "why": ""})
 
     def get_spawn_form(self) -> None:
         self._bytes(f"<select name=profile><!-- {self.query['user']} --></select>".encode(), "text/html")

@@ -11,6 +11,7 @@ from ._gpus import GPUs
 from ._jobs import JobCalls, given
 from ._models import Event, Session
 from ._site import Environment, FreezeStep, Me, Profile
+from ._storage import DataURL, Storage
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
 
 
@@ -62,6 +63,16 @@ class Client(JobCalls):
     def gpus(self) -> GPUs:
         """List the site's GPUs: what can be asked for, what of it is free, and who has what."""
         return GPUs.from_json(self._http.json("GET", "/gpus"))
+
+    def storage(self) -> list[Storage]:
+        """List the site's storage elements, and where this session has them as directories."""
+        return [Storage.from_json(doc) for doc in self._list("/data", "storage")]
+
+    def data_url(self, lfn: str, *, write: bool = False, direct: bool = False) -> DataURL:
+        """Say where a file is: at the cache while that answers, else, and for writing, at the origin."""
+        asked = {"write": "true"} if write else {}
+        asked |= {"direct": "true"} if direct else {}
+        return DataURL.from_json(self._http.json("GET", "/data/url", params={"lfn": lfn} | asked))
 
     def sessions(self, *, name: str | None = None) -> list[Session]:
         """List the caller's sessions, or those of one server name."""

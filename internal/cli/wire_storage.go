@@ -1,0 +1,46 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"slipway/hubapi"
+	"slipway/internal/config"
+	"slipway/internal/xrd"
+	"slipway/spawner"
+)
+
+// storage is the site's storage elements as callers of the API reach them.
+type storage struct{ elements *xrd.Storage }
+
+func newStorage(cfg config.Data, log *slog.Logger) *storage {
+	return &storage{elements: xrd.New(xrd.Config{Elements: elementsOf(cfg), Logger: log})}
+}
+
+func elementsOf(cfg config.Data) []xrd.Element {
+	var out []xrd.Element
+	for _, e := range cfg.Storage {
+		out = append(out, xrd.Element{Name: e.Name, Origin: e.Origin, Path: e.Path, Cache: e.Cache, Mount: e.Mount, Write: e.Write})
+	}
+	return out
+}
+
+// URL is server.Storage's.
+func (s *storage) URL(lfn string, write, direct bool) (hubapi.DataURL, error) {
+	p, err := s.elements.URL(lfn, xrd.Use{Write: write, Direct: direct})
+	return hubapi.DataURL{URL: p.URL, Element: p.Element, Path: p.Path, Origin: p.Origin, Cached: p.Cached, Why: p.Why}, err
+}
+
+// List is server.Storage's.
+func (s *storage) List(_ context.Context, _ spawner.Caller) []hubapi.Storage {
+	var out []hubapi.Storage
+	for _, e := range s.elements.Elements() {
+		cache := s.elements.Cache(e)
+		out = append(out, hubapi.Storage{
+			Name: e.Name, Origin: e.Origin, Path: e.Path, Write: e.Write, Cache: e.Cache, CacheUp: cache.Up, Trouble: cache.Trouble, Mounts: []hubapi.DataMount{},
+		})
+	}
+	return out
+}

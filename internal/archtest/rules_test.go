@@ -108,7 +108,7 @@ func rules() map[string]rule {
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
-			tests:   []string{"spawner/spawnertest", "github.com/google/go-containerregistry/pkg/registry"},
+			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/htcondor": {
 			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/worker"},
@@ -120,7 +120,7 @@ func rules() map[string]rule {
 		"spawner/local": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
-			tests:   []string{"spawner/spawnertest", "internal/tunnel"},
+			tests:   []string{"spawner/spawnertest", "internal/mounts", "internal/testenv/autofs", "internal/tunnel"},
 		},
 
 		// Environments stand alone.

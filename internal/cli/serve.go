@@ -272,7 +272,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
-	s.cvmfs.run(ctx, g.Go)
+	g.Go(func() error { return s.runCVMFS(ctx, g.Go) })
 	s.runHTCondor(ctx, g.Go)
 	s.runGate(ctx, l.ssh, g.Go)
 	for _, p := range s.hubs {

@@ -123,14 +123,48 @@ func (c cvmfs) metrics() func() metrics.CVMFS {
 	}
 }
 
-// run looks at the repositories until ctx ends.
-func (c cvmfs) run(ctx context.Context, start func(func() error)) {
-	if c.prober != nil {
-		start(func() error { return c.prober.Run(ctx) })
+// runCVMFS looks at the repositories, and keeps what running workloads see of them whole when autofs is started anew.
+func (s *service) runCVMFS(ctx context.Context, start func(func() error)) error {
+	c := s.cvmfs
+	if c.prober == nil {
+		return nil
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	k := mounts.NewKeeper(mounts.KeeperConfig{
+		Source: c.dir, Target: cvmfsInside, Processes: s.processes, Program: []string{self, renewCommand},
+		Deadline: time.Duration(s.cfg.Data.CVMFS.Probe), Logger: s.log,
+	})
+	start(func() error { return c.prober.Run(ctx) })
+	start(func() error { return k.Run(ctx) })
+	return nil
 }
 
-const probeCommand = "probe-directory"
+// processes gives processes of all workloads that run on this host.
+func (s *service) processes(ctx context.Context) ([]int, error) {
+	sessions, err := s.docker.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := s.local.Processes(ctx)
+	return append(sessions, jobs...), err
+}
+
+const (
+	probeCommand = "probe-directory"
+	renewCommand = "renew-mount"
+)
+
+// renewMountCommand is how a running workload gets what was mounted anew.
+func renewMountCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use: renewCommand + " PID SOURCE TARGET", Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
+		Args: exactly(3, "a process, a directory and where it has it"),
+		RunE: func(_ *cobra.Command, args []string) error { return mounts.RenewMount(env.Stdout, args[0], args[1], args[2]) },
+	}
+}
 
 // probeDirectoryCommand is how directories are looked at whose file systems may never answer.
 func probeDirectoryCommand(env Env) *cobra.Command {

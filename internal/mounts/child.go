@@ -40,21 +40,27 @@ func begin(argv []string) (*child, error) {
 	return &child{process: cmd.Process, words: r}, nil
 }
 
-// hear waits for what it has to say. heard is false when that has not come in time.
-func (c *child) hear(ctx context.Context, patience time.Duration) (a answer, heard bool, err error) {
+// read waits for all that it has to say. heard is false when that has not come in time.
+func (c *child) read(ctx context.Context, patience time.Duration) (said []byte, heard bool, err error) {
 	defer c.words.Close()
 	if err := c.words.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return a, true, err
+		return nil, true, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.words.SetReadDeadline(time.Unix(1, 0)) })()
-	b, err := io.ReadAll(io.LimitReader(c.words, mostWords))
+	said, err = io.ReadAll(io.LimitReader(c.words, mostWords))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return a, false, nil
+		return nil, false, nil
 	}
-	if err == nil && json.Unmarshal(b, &a) != nil {
+	return said, true, err
+}
+
+// hear waits for the answer of one that looks.
+func (c *child) hear(ctx context.Context, patience time.Duration) (a answer, heard bool, err error) {
+	b, heard, err := c.read(ctx, patience)
+	if heard && err == nil && json.Unmarshal(b, &a) != nil {
 		err = fmt.Errorf("the process that looks ended with %q", strings.TrimSpace(string(b)))
 	}
-	return a, true, err
+	return a, heard, err
 }
 
 // end kills it, and reports whether it is gone.

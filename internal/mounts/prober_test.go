@@ -21,6 +21,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 5 && os.Args[1] == "renew" {
+		if err := RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/local"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 		case "test-service":
 			end(service(os.Args[2]))
 		}
+	}
+	if len(os.Args) == 5 && os.Args[1] == "renew-mount" {
+		end(mounts.RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4]))
 	}
 	code := m.Run()
 	_ = os.RemoveAll(shared())

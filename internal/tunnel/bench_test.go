@@ -11,7 +11,7 @@ import (
 
 const bulk = 256 << 20
 
-// BenchmarkBulk compares a download of 256 MiB through a stream with the same through a bare unix socket.
+// BenchmarkBulk compares a download of 256 MiB through a stream of each kind with the same through a bare unix socket.
 func BenchmarkBulk(b *testing.B) {
 	b.Run("unix", func(b *testing.B) {
 		path := filepath.Join(socketDir(b), "plain")
@@ -31,31 +31,60 @@ func BenchmarkBulk(b *testing.B) {
 		}()
 		download(b, func() (net.Conn, error) { return net.Dial("unix", path) })
 	})
-	b.Run("stream", func(b *testing.B) {
-		p := newPair(b, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) { send(c) }})
-		download(b, func() (net.Conn, error) { return p.links.Dial(b.Context(), p.id, DoorApp) })
-	})
+	for carrier := range carriers {
+		b.Run(carrier, func(b *testing.B) {
+			p := newPairOver(b, carrier, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) { send(c) }})
+			download(b, func() (net.Conn, error) { return p.links.Dial(b.Context(), p.id, DoorApp) })
+		})
+	}
 }
 
 // BenchmarkOpen is the cost of a stream: open, one byte there, one byte back, close.
 func BenchmarkOpen(b *testing.B) {
-	p := newPair(b, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) {
-		_, _ = io.Copy(c, c)
-		_ = c.Close()
-	}})
-	one := make([]byte, 1)
-	for b.Loop() {
-		c, err := p.links.Dial(b.Context(), p.id, DoorApp)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := c.Write(one); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, one); err != nil {
-			b.Fatal(err)
-		}
-		_ = c.Close()
+	for carrier := range carriers {
+		b.Run(carrier, func(b *testing.B) {
+			p := newPairOver(b, carrier, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}})
+			one := make([]byte, 1)
+			for b.Loop() {
+				c, err := p.links.Dial(b.Context(), p.id, DoorApp)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := c.Write(one); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, one); err != nil {
+					b.Fatal(err)
+				}
+				_ = c.Close()
+			}
+		})
+	}
+}
+
+// BenchmarkAsk is a byte there and one back, through a stream that is open.
+func BenchmarkAsk(b *testing.B) {
+	for carrier := range carriers {
+		b.Run(carrier, func(b *testing.B) {
+			p := newPairOver(b, carrier, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+			c, err := p.links.Dial(b.Context(), p.id, DoorApp)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			one := make([]byte, 1)
+			for b.Loop() {
+				if _, err := c.Write(one); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, one); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// Conn is one stream. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends both directions and wakes
+// Conn is one stream of the multiplexer's. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends both directions and wakes
 // readers, CloseWrite ends one, and the loss of the link is an error and not an end of file.
 type Conn struct {
 	stream *yamux.Stream

@@ -116,35 +116,37 @@ func TestStreamLimit(t *testing.T) {
 
 // TestManyOfTheService: the agent takes far more streams of the service's than the service takes of an agent's, also when all are asked for at once.
 func TestManyOfTheService(t *testing.T) {
-	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorSSH: func(_ context.Context, c net.Conn) {
-		_, _ = io.Copy(c, c)
-		_ = c.Close()
-	}})
-	var asking sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
-	for range 8 * peerStreams {
-		asking.Go(func() {
-			c, err := p.links.Dial(t.Context(), p.id, DoorSSH)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			open = append(open, c)
-			mu.Unlock()
-			if _, err := c.Write([]byte("x")); err != nil {
-				t.Error(err)
-			}
-			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	asking.Wait()
-	for _, c := range open {
-		_ = c.Close()
-	}
+	overEach(t, func(t *testing.T, carrier string) {
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorSSH: func(_ context.Context, c net.Conn) {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}})
+		var asking sync.WaitGroup
+		var mu sync.Mutex
+		var open []net.Conn
+		for range 8 * peerStreams {
+			asking.Go(func() {
+				c, err := p.links.Dial(t.Context(), p.id, DoorSSH)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				open = append(open, c)
+				mu.Unlock()
+				if _, err := c.Write([]byte("x")); err != nil {
+					t.Error(err)
+				}
+				if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		for _, c := range open {
+			_ = c.Close()
+		}
+	})
 }
 
 // A peer that opens streams and never ends them loses its link.

@@ -26,6 +26,7 @@ type mux struct {
 	accept  handler // takes a stream of the peer's, in a goroutine that the link's end awaits
 	most    int     // streams that the peer may have open
 	resets  chan uint32
+	sockets *sockets // nil: all streams are the multiplexer's
 
 	mu     sync.Mutex
 	conns  map[uint32]*Conn
@@ -54,6 +55,12 @@ func (m *mux) serve(ctx context.Context) {
 	stop := context.AfterFunc(ctx, m.close)
 	defer stop()
 	m.spawn(m.sendResets)
+	if m.sockets != nil {
+		m.spawn(func() {
+			m.sockets.run(ctx, m.spawn)
+			m.close()
+		})
+	}
 	for {
 		s, err := m.session.AcceptStream()
 		if err != nil {
@@ -71,7 +78,12 @@ func (m *mux) serve(ctx context.Context) {
 	m.work.Wait()
 }
 
-func (m *mux) close() { _ = m.session.Close() }
+func (m *mux) close() {
+	_ = m.session.Close()
+	if m.sockets != nil {
+		m.sockets.close()
+	}
+}
 
 // spawn runs f unless the link is done with.
 func (m *mux) spawn(f func()) bool {
@@ -146,14 +158,14 @@ func (m *mux) receive(ctx context.Context, c *Conn) {
 }
 
 // open opens a stream. The multiplexer knows no context, so it is asked from a goroutine that can be left behind.
-func (m *mux) open(ctx context.Context, door Door) (*Conn, error) {
+func (m *mux) open(ctx context.Context, door Door) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	got := make(chan *Conn, 1)
+	got := make(chan net.Conn, 1)
 	fail := make(chan error, 1)
 	started := m.spawn(func() {
-		c, err := m.dial(door)
+		c, err := m.connect(door)
 		if err != nil {
 			fail <- err
 			return
@@ -180,12 +192,24 @@ func (m *mux) open(ctx context.Context, door Door) (*Conn, error) {
 	}
 }
 
+// connect opens a stream: of the service on a socket of its own where the link has such.
+func (m *mux) connect(door Door) (net.Conn, error) {
+	if m.sockets == nil || m.sockets.accept != nil {
+		c, err := m.dial(door)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	return m.sockets.open(door)
+}
+
 func (m *mux) dial(door Door) (*Conn, error) {
 	m.mu.Lock()
 	own := len(m.conns) - len(m.theirs)
 	m.mu.Unlock()
 	if own >= ownStreams {
-		return nil, errs.New(errs.Unavailable, "the workload has %d connections open", own).With("close some, then try again")
+		return nil, tooMany(own)
 	}
 	s, err := m.session.OpenStream()
 	if err != nil {
@@ -197,6 +221,10 @@ func (m *mux) dial(door Door) (*Conn, error) {
 		return nil, fmt.Errorf("open a stream to the workload: %w", err)
 	}
 	return c, nil
+}
+
+func tooMany(open int) error {
+	return errs.New(errs.Unavailable, "the workload has %d connections open", open).With("close some, then try again")
 }
 
 // sendResets tells the peer which of its streams are read no more, so that it stops sending.

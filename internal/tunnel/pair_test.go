@@ -16,11 +16,31 @@ type pair struct {
 	links      *Links
 	uplink     *Uplink
 	stop       func() // ends the service
+	dress      func(net.Conn) net.Conn
+}
+
+// carriers are what bears the streams that the service opens, by how an agent of this host dials: one that does not know its connection
+// for a unix socket is as one of an earlier version.
+var carriers = map[string]func(net.Conn) net.Conn{
+	"sockets":     func(c net.Conn) net.Conn { return c },
+	"multiplexer": func(c net.Conn) net.Conn { return struct{ net.Conn }{c} },
+}
+
+// overEach runs a test with each carrier.
+func overEach(t *testing.T, test func(t *testing.T, carrier string)) {
+	for name := range carriers {
+		t.Run(name, func(t *testing.T) { test(t, name) })
+	}
 }
 
 func newPair(t testing.TB, doors map[Door]func(context.Context, net.Conn)) *pair {
 	t.Helper()
-	p := &pair{id: "s-0123456789abcdef", socket: filepath.Join(socketDir(t), "service.sock")}
+	return newPairOver(t, "sockets", doors)
+}
+
+func newPairOver(t testing.TB, carrier string, doors map[Door]func(context.Context, net.Conn)) *pair {
+	t.Helper()
+	p := &pair{id: "s-0123456789abcdef", socket: filepath.Join(socketDir(t), "service.sock"), dress: carriers[carrier]}
 	p.serve(t, nil)
 	p.uplink = NewUplink(UplinkConfig{Dial: p.dial, Doors: doors, Logger: slog.New(slog.DiscardHandler)})
 	run(t, p.uplink.Run)
@@ -40,7 +60,11 @@ func (p *pair) serve(t testing.TB, changed func(string, bool)) {
 
 func (p *pair) dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", p.socket)
+	c, err := d.DialContext(ctx, "unix", p.socket)
+	if err == nil && p.dress != nil {
+		c = p.dress(c)
+	}
+	return c, err
 }
 
 func (p *pair) wait(t testing.TB) {

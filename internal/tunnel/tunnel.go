@@ -1,6 +1,7 @@
 // Package tunnel is the one connection between the service and the agent of a workload. The agent always dials: on the same
 // host a unix socket that the service listens on, in a directory that the workload can only read. Many streams share the
-// connection; each begins with one byte, its Door, that says what it is for.
+// connection; each is for one thing, its Door. On the same host those that the service opens do not go through it: each has a socket of its
+// own, which the service passes to the agent, so that bytes wake only who sends and who takes them, and the kernel can splice them.
 //
 // Promises: a connection that dies takes its streams with it, and they end with an error, never with a clean end of file; a
 // peer that floods, stalls or sends garbage costs its own link and nobody else's; silence of less than a minute (a paused
@@ -29,15 +30,15 @@ const (
 )
 
 const (
-	hello = "slipway link 1\n" // each side sends it first; the number is the version of all that follows
+	hello = "slipway link 1\n" // each side sends it first, the service with a socket along; the number is the version of all that follows
 
 	handshakeTime = 10 * time.Second // for the hello, and for the door of a new stream
 	keepAlive     = 30 * time.Second
 	stallTime     = 90 * time.Second // silence and blocked writes that are borne: a freeze pauses containers for seconds
-	halfOpenTime  = 15 * time.Minute // how long a stream may live on after one side has closed it
+	halfOpenTime  = 15 * time.Minute // how long a stream of the multiplexer may live on after one side has closed it
 	pace          = 50 * time.Millisecond
 
-	window      = 1 << 20 // most bytes of one stream that wait for its reader; fastest through a unix socket, and 128 MB for all that a hostile agent can open
+	window      = 1 << 20 // most bytes of one stream of the multiplexer that wait for its reader: 128 MB for all that a hostile agent can open
 	peerStreams = 128     // most streams that an agent may have open, and that wait to be taken
 	ownStreams  = 2048    // most streams that the service may have open: an ssh connection has one, and one for each of its up to 512 channels
 	allStreams  = peerStreams + ownStreams + 256

@@ -20,25 +20,27 @@ func echo(_ context.Context, c net.Conn) {
 }
 
 func TestDialReachesTheDoor(t *testing.T) {
-	p := newPair(t, map[Door]func(context.Context, net.Conn){
-		DoorApp:     echo,
-		DoorControl: func(_ context.Context, c net.Conn) { _, _ = io.WriteString(c, "control"); _ = c.Close() },
+	overEach(t, func(t *testing.T, carrier string) {
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){
+			DoorApp:     echo,
+			DoorControl: func(_ context.Context, c net.Conn) { _, _ = io.WriteString(c, "control"); _ = c.Close() },
+		})
+		for door, want := range map[Door]string{DoorApp: "hello", DoorControl: "control", DoorHub: ""} {
+			c, err := p.links.Dial(t.Context(), p.id, door)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(c, "hello")
+			if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			got, _ := io.ReadAll(c)
+			if string(got) != want {
+				t.Errorf("door %c: got %q, want %q", door, got, want)
+			}
+			_ = c.Close()
+		}
 	})
-	for door, want := range map[Door]string{DoorApp: "hello", DoorControl: "control", DoorHub: ""} {
-		c, err := p.links.Dial(t.Context(), p.id, door)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(c, "hello")
-		if err := c.(*Conn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		got, _ := io.ReadAll(c)
-		if string(got) != want {
-			t.Errorf("door %c: got %q, want %q", door, got, want)
-		}
-		_ = c.Close()
-	}
 }
 
 // A server on the service's side knows which workload calls.
@@ -74,105 +76,113 @@ func TestStreamsNameTheWorkload(t *testing.T) {
 
 // A service that was killed comes back: its socket's file is still there, the agent dials again.
 func TestServiceRestart(t *testing.T) {
-	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
-	old, err := p.links.Dial(t.Context(), p.id, DoorApp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.stop()
-	if _, err := io.ReadAll(old); err == nil {
-		t.Error("a stream of the lost link ended as if all had been read")
-	}
-	if _, err := p.links.Dial(t.Context(), p.id, DoorApp); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("dial through a link that is down: %v", err)
-	}
-	if _, err := os.Lstat(p.socket); err != nil {
-		t.Errorf("the socket should stay: %v", err)
-	}
-	waiting := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	go func() {
-		c, err := p.uplink.Open(ctx, DoorAPI)
-		if err == nil {
-			_ = c.Close()
+	overEach(t, func(t *testing.T, carrier string) {
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+		old, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
 		}
-		waiting <- err
-	}()
-	p.serve(t, nil)
-	p.wait(t)
-	if err := <-waiting; err != nil {
-		t.Errorf("a stream that waited for the service: %v", err)
-	}
-	c, err := p.links.Dial(t.Context(), p.id, DoorApp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roundTrip(t, c)
+		p.stop()
+		if _, err := io.ReadAll(old); err == nil {
+			t.Error("a stream of the lost link ended as if all had been read")
+		}
+		if _, err := p.links.Dial(t.Context(), p.id, DoorApp); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("dial through a link that is down: %v", err)
+		}
+		if _, err := os.Lstat(p.socket); err != nil {
+			t.Errorf("the socket should stay: %v", err)
+		}
+		waiting := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			c, err := p.uplink.Open(ctx, DoorAPI)
+			if err == nil {
+				_ = c.Close()
+			}
+			waiting <- err
+		}()
+		p.serve(t, nil)
+		p.wait(t)
+		if err := <-waiting; err != nil {
+			t.Errorf("a stream that waited for the service: %v", err)
+		}
+		c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, c)
+	})
 }
 
 // An aborted download frees the sender: its writes fail and do not wait for a reader who is gone.
 func TestCloseStopsTheSender(t *testing.T) {
-	sent := make(chan error, 1)
-	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) {
-		_, err := io.Copy(c, endless{})
-		_ = c.Close()
-		sent <- err
-	}})
-	c, err := p.links.Dial(t.Context(), p.id, DoorApp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, make([]byte, 3<<20)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-sent; err == nil {
-		t.Error("writing to a reader who is gone: no error")
-	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read after close: %v", err)
-	}
+	overEach(t, func(t *testing.T, carrier string) {
+		sent := make(chan error, 1)
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) {
+			_, err := io.Copy(c, endless{})
+			_ = c.Close()
+			sent <- err
+		}})
+		c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, 3<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-sent; err == nil {
+			t.Error("writing to a reader who is gone: no error")
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("read after close: %v", err)
+		}
+	})
 }
 
 // A blocked Read returns when the stream is closed here, and when its deadline passes.
 func TestReadIsWoken(t *testing.T) {
-	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
-	c, err := p.links.Dial(t.Context(), p.id, DoorApp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-	_, err = c.Read(make([]byte, 1))
-	if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() {
-		t.Errorf("read past its deadline: %v", err)
-	}
-	_ = c.SetReadDeadline(time.Time{})
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.Read(make([]byte, 1))
-		got <- err
-	}()
-	_ = c.Close()
-	if err := <-got; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read woken by close: %v", err)
-	}
+	overEach(t, func(t *testing.T, carrier string) {
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+		c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		_, err = c.Read(make([]byte, 1))
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() {
+			t.Errorf("read past its deadline: %v", err)
+		}
+		_ = c.SetReadDeadline(time.Time{})
+		got := make(chan error, 1)
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			got <- err
+		}()
+		_ = c.Close()
+		if err := <-got; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("read woken by close: %v", err)
+		}
+	})
 }
 
 // An agent that dials again replaces its link; what ran through the old one ends with an error.
 func TestRedialReplaces(t *testing.T) {
-	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
-	old, err := p.links.Dial(t.Context(), p.id, DoorApp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := run(t, NewUplink(UplinkConfig{Dial: p.dial, Logger: p.uplink.cfg.Logger}).Run)
-	if _, err := io.ReadAll(old); err == nil {
-		t.Error("the old link's stream ended without an error")
-	}
-	stop()
+	overEach(t, func(t *testing.T, carrier string) {
+		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+		old, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, NewUplink(UplinkConfig{Dial: p.dial, Logger: p.uplink.cfg.Logger}).Run)
+		if _, err := io.ReadAll(old); err == nil {
+			t.Error("the old link's stream ended without an error")
+		}
+		stop()
+	})
 }
 
 func TestOpenAndClose(t *testing.T) {

@@ -54,10 +54,10 @@ func NewUplink(cfg UplinkConfig) *Uplink {
 func (u *Uplink) Run(ctx context.Context) error {
 	pause, told := firstPause, "nothing"
 	for {
-		c, err := u.connect(ctx)
+		c, given, err := u.connect(ctx)
 		if err == nil {
 			began := time.Now()
-			u.serve(ctx, c)
+			u.serve(ctx, c, given)
 			u.cfg.Logger.Info("the link to the service went down")
 			told, pause = "nothing", afterLink(pause, time.Since(began))
 		} else {
@@ -127,27 +127,31 @@ func (u *Uplink) Open(ctx context.Context, door Door) (net.Conn, error) {
 	}
 }
 
-func (u *Uplink) connect(ctx context.Context) (net.Conn, error) {
+func (u *Uplink) connect(ctx context.Context) (net.Conn, *sockets, error) {
 	dial, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	c, err := u.cfg.Dial(dial)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	if err := greet(c); err != nil {
+	given, err := greetService(c)
+	if err != nil {
 		_ = c.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return c, nil
+	return c, given, nil
 }
 
-func (u *Uplink) serve(ctx context.Context, c net.Conn) {
-	m, err := newMux(c, "", true, u.cfg.Logger, u.admit)
+func (u *Uplink) serve(ctx context.Context, c net.Conn, given *sockets) {
+	m, err := newMux(c, "", true, u.cfg.Logger, func(ctx context.Context, d Door, c *Conn) { u.admit(ctx, d, c) })
 	if err != nil {
 		_ = c.Close()
 		return
+	}
+	if m.sockets = given; given != nil {
+		given.accept = u.admit
 	}
 	u.set(m)
 	u.cfg.Changed(true)
@@ -156,7 +160,7 @@ func (u *Uplink) serve(ctx context.Context, c net.Conn) {
 	u.cfg.Changed(false)
 }
 
-func (u *Uplink) admit(ctx context.Context, d Door, c *Conn) {
+func (u *Uplink) admit(ctx context.Context, d Door, c net.Conn) {
 	if h := u.cfg.Doors[d]; h != nil {
 		h(ctx, c)
 		return

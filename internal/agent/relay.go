@@ -64,7 +64,7 @@ func pump(ctx context.Context, a, b net.Conn) {
 	defer stop()
 	var both sync.WaitGroup
 	one := func(to, from net.Conn) {
-		if _, err := io.Copy(to, from); err == nil && closeWrite(to) == nil {
+		if carry(to, from) == nil && closeWrite(to) == nil {
 			return
 		}
 		_, _ = a.Close(), b.Close()
@@ -73,6 +73,19 @@ func pump(ctx context.Context, a, b net.Conn) {
 	one(b, a)
 	both.Wait()
 	_, _ = a.Close(), b.Close()
+}
+
+// carry copies all that from gives. What a stream of the service's takes from TCP is its own to copy: io.Copy would ask TCP, which does not
+// find the socket in the stream, that the kernel can splice.
+func carry(to, from net.Conn) (err error) {
+	if r, ok := to.(io.ReaderFrom); ok {
+		if t, ok := from.(*net.TCPConn); ok {
+			_, err = r.ReadFrom(t)
+			return err
+		}
+	}
+	_, err = io.Copy(to, from)
+	return err
 }
 
 func closeWrite(c net.Conn) error {

@@ -34,10 +34,11 @@ const incomingWaiting = 16
 
 // Dial begins a connection. dial opens a stream to the agent's ssh door. Close must be called.
 func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l Login) (*Conn, error) {
-	stream, err := dial(ctx)
+	raw, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
+	stream := newStream(raw)
 	c := &Conn{
 		dial: dial, login: l, stream: stream, out: pipe{to: stream},
 		replies: make(chan replyFrame, 1), opened: make(chan *Incoming, incomingWaiting), done: make(chan struct{}), channels: map[*Channel]bool{},
@@ -132,10 +133,11 @@ func (c *Conn) answer(ctx context.Context, number uint32) (*Channel, error) {
 
 // stretch opens the stream of a channel, whose first frame is made of its number.
 func (c *Conn) stretch(ctx context.Context, first func(line uint32) (kind byte, rest any)) (*Channel, error) {
-	stream, err := c.dial(ctx)
+	raw, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
+	stream := newStream(raw)
 	ch := newChannel(stream)
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	line := c.lines.Add(1)

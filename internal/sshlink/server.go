@@ -63,7 +63,7 @@ type opening struct {
 func (s *Server) Serve(ctx context.Context, stream net.Conn) {
 	defer stream.Close()
 	defer context.AfterFunc(ctx, func() { _ = stream.Close() })()
-	if err := s.serve(ctx, stream); err != nil && ctx.Err() == nil {
+	if err := s.serve(ctx, newStream(stream)); err != nil && ctx.Err() == nil {
 		s.log.Debug("an ssh stream has ended", "error", err)
 	}
 }

@@ -11,10 +11,12 @@
 package sshlink
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -119,6 +121,17 @@ type pool struct{ of sync.Pool }
 
 func (p *pool) get() *[frameSize]byte  { return p.of.Get().(*[frameSize]byte) }
 func (p *pool) put(b *[frameSize]byte) { p.of.Put(b) }
+
+// stream is one of the link's, of which a small frame is read at once with its header.
+type stream struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func newStream(c net.Conn) *stream { return &stream{c, bufio.NewReader(c)} }
+
+// Read reads. Much at once does not go through the buffer.
+func (s *stream) Read(b []byte) (int, error) { return s.in.Read(b) }
 
 // pipe writes frames to a stream, one at a time.
 type pipe struct {

@@ -107,6 +107,24 @@ type SSHLoginState struct {
 	Targets []string `json:"targets"`
 }
 
+// SSHLogout withdraws a certificate in the name of the key that it is for.
+type SSHLogout struct {
+	Serial    uint64 `json:"serial"`
+	Key       string `json:"key"`       // as in a file .pub
+	Format    string `json:"format"`    // of the signature, such as ssh-ed25519
+	Signature []byte `json:"signature"` // of Words by the key
+}
+
+// Words are what is signed.
+func (l SSHLogout) Words() []byte {
+	return []byte("slipway ssh logout of certificate " + strconv.FormatUint(l.Serial, 10))
+}
+
+// LogOutSSH withdraws a certificate, and ends the connections that were opened with it. No token is needed.
+func (c *Client) LogOutSSH(ctx context.Context, l SSHLogout) error {
+	return c.call(ctx, http.MethodPost, "/ssh/logouts", l, nil)
+}
+
 // SSH tells how sessions are reached by ssh.
 func (c *Client) SSH(ctx context.Context) (SSHService, error) {
 	return fetch[SSHService](ctx, c, http.MethodGet, "/ssh", nil)

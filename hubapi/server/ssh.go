@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
+	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -17,6 +18,7 @@ func (s *Server) openSSH(r chi.Router) {
 	r.Get(hubapi.Base+"/ssh", serve(s, 200, s.sshService))
 	r.Post(hubapi.Base+"/ssh/logins", serve(s, 200, s.beginSSHLogin))
 	r.Get(hubapi.Base+"/ssh/logins/{id}", s.plain(s.pollSSHLogin))
+	r.Post(hubapi.Base+"/ssh/logouts", serve(s, 204, s.logOutSSH))
 }
 
 // sshRoutes are the routes below /ssh for users.
@@ -138,6 +140,21 @@ func (s *Server) revokeSSHCertificate(r *http.Request, _ none) (none, error) {
 		return none{}, err
 	}
 	return none{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
+}
+
+// logOutSSH withdraws a certificate for who has its key: who logs out may have no token any more.
+func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
+	if s.cfg.SSH == nil {
+		return none{}, noSSH()
+	}
+	owner, err := s.cfg.SSH.Withdraw(r.Context(), sshauth.Withdrawal{
+		Serial: in.Serial, Key: in.Key, Words: in.Words(), Signature: ssh.Signature{Format: in.Format, Blob: in.Signature},
+	})
+	if owner != (sshauth.Owner{}) {
+		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
+		s.audit(r.WithContext(withCaller(r.Context(), caller)), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", addressOf(r))
+	}
+	return none{}, err
 }
 
 // endSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.

@@ -1,11 +1,16 @@
 package server
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -208,5 +213,45 @@ func TestSessionSaysItsLine(t *testing.T) {
 		if s, err := h.client(t, "alice-token").Session(t.Context(), id); err != nil || s.SSH != want {
 			t.Errorf("%s: %q, %v", id, s.SSH, err)
 		}
+	}
+}
+
+// TestSSHLogout: a certificate ends for who holds its key, without a token, and once.
+func TestSSHLogout(t *testing.T) {
+	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	_, private, _ := ed25519.GenerateKey(rand.Reader)
+	mine, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := string(ssh.MarshalAuthorizedKey(mine.PublicKey()))
+	c, err := h.client(t, "alice-token").IssueSSHCertificate(t.Context(), hubapi.SSHCertificateRequest{Key: public, Session: hubapi.AnySession})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(serial uint64) error {
+		out := hubapi.SSHLogout{Serial: c.Serial, Key: public}
+		signed, _ := mine.Sign(rand.Reader, out.Words())
+		out.Serial, out.Format, out.Signature = serial, signed.Format, signed.Blob
+		return h.client(t, "").LogOutSSH(t.Context(), out)
+	}
+	alice := sshauth.Owner{Hub: "main", User: "alice"}
+	if err := ask(c.Serial + 1); err != nil || len(h.cfg.SSH.Certificates(alice)) != 1 {
+		t.Errorf("one that there is not: %v", err)
+	}
+	other, err := h.client(t, "alice-token").IssueSSHCertificate(t.Context(), hubapi.SSHCertificateRequest{Key: freeKey, Session: hubapi.AnySession})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(other.Serial); !errs.Is(err, errs.Forbidden) || len(h.cfg.SSH.Certificates(alice)) != 2 {
+		t.Errorf("another key's: %v", err)
+	}
+	for range 2 {
+		if err := ask(c.Serial); err != nil || len(h.cfg.SSH.Certificates(alice)) != 1 {
+			t.Error(err)
+		}
+	}
+	if n := strings.Count(h.logged.String(), "withdrawn by its key"); n != 1 || !strings.Contains(h.logged.String(), "serial="+strconv.FormatUint(c.Serial, 10)) {
+		t.Errorf("the log says it %d times", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshfiles"
 )
@@ -17,8 +18,9 @@ func sshLogoutCommand(s *sshCall) *cobra.Command {
 	connections := false
 	c := &cobra.Command{
 		Use: "logout", Short: "Take out what `slipway ssh login` has written", Args: nothingElse,
-		Long: "Take out what `slipway ssh login` has written. Where SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE) is set, the service withdraws the\n" +
-			"certificate too, so that a copy lets in nobody, and ends the connections that were opened with it. Sessions go on.",
+		Long: "Have the service withdraw the certificate of `slipway ssh login`, so that a copy lets in nobody, and end the connections that were\n" +
+			"opened with it; then take out what the login has written. It needs no token. Where the service is not reached, the files go all\n" +
+			"the same, and it is said until when a copy would be good. Sessions go on.",
 		RunE: func(c *cobra.Command, _ []string) error { return s.logout(c.Context(), connections) },
 	}
 	c.Flags().BoolVar(&connections, "connections", false, "end all your open ssh connections, those of other computers too; needs a token")
@@ -53,7 +55,8 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 	v := viewLogin(files, login)
 	out := loggedOut{Expires: v.Expires}
 	if v.Good {
-		out.Serial, out.Revoked, err = s.revoke(ctx, files, login)
+		out.Serial, err = s.revoke(ctx, files, login)
+		out.Revoked = err == nil
 	}
 	if err != nil {
 		fmt.Fprintf(s.env.Stderr, "ssh logout: the certificate is not withdrawn: %s\n", printable(err.Error()))
@@ -79,7 +82,7 @@ func (o loggedOut) copies() string {
 		return ""
 	}
 	return "Whoever has a copy of them gets in until " + o.Expires.Local().Format(time.DateTime) + ", if you do not log out the certificate " +
-		strconv.FormatUint(o.Serial, 10) + " on the page SSH of your Hub's Slipway.\n"
+		strconv.FormatUint(o.Serial, 10) + " on the page SSH of your Hub's Slipway, where you can also end its connections.\n"
 }
 
 // endConnections has the service end all connections of the user.
@@ -95,16 +98,20 @@ func (s *sshCall) endConnections(ctx context.Context, login sshfiles.Service) er
 	return client.EndSSHConnections(ctx)
 }
 
-// revoke has the service withdraw a login's certificate, if the environment has a token for it.
-func (s *sshCall) revoke(ctx context.Context, files *sshfiles.Files, login sshfiles.Service) (serial uint64, done bool, err error) {
-	serial, err = files.Serial(login.Name)
+// revoke has the service withdraw a login's certificate, for which its own key is enough.
+func (s *sshCall) revoke(ctx context.Context, files *sshfiles.Files, login sshfiles.Service) (serial uint64, err error) {
+	if serial, err = files.Serial(login.Name); err != nil {
+		return 0, err
+	}
+	out := hubapi.SSHLogout{Serial: serial}
+	key, signature, err := files.Sign(login.Name, out.Words())
 	if err != nil {
-		return 0, false, err
+		return serial, err
 	}
-	client, _, withToken, err := s.dial(login.Address, login)
-	if err != nil || !withToken {
-		return serial, false, err
+	out.Key, out.Format, out.Signature = key, signature.Format, signature.Blob
+	client, err := hubapi.NewClient(hubapi.ClientConfig{URL: login.Address})
+	if err != nil {
+		return serial, err
 	}
-	err = client.RevokeSSHCertificate(ctx, serial)
-	return serial, err == nil, err
+	return serial, client.LogOutSSH(ctx, out)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -19,6 +20,7 @@ type stubSSH struct {
 	service hubapi.SSHService
 	key     hubapi.SSHKey
 	profile hubapi.Profile
+	logouts atomic.Int32
 
 	mu    sync.Mutex
 	looks map[string]int // by the login's id
@@ -32,7 +34,20 @@ func (s *stubSSH) public() http.Handler {
 	mux.HandleFunc("GET "+api+"/ssh", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.service) })
 	mux.HandleFunc("POST "+api+"/ssh/logins", s.begin)
 	mux.HandleFunc("GET "+api+"/ssh/logins/{id}", s.poll)
+	mux.HandleFunc("POST "+api+"/ssh/logouts", s.logOut)
 	return mux
+}
+
+// logOut takes who signs for who holds the key, but for the second time, when it refuses.
+func (s *stubSSH) logOut(w http.ResponseWriter, r *http.Request) {
+	var out hubapi.SSHLogout
+	_ = json.NewDecoder(r.Body).Decode(&out)
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(out.Key))
+	if err != nil || key.Verify(out.Words(), &ssh.Signature{Format: out.Format, Blob: out.Signature}) != nil || s.logouts.Add(1) == 2 {
+		refuse(w, 403, "forbidden", "the certificate is for another key", "")
+		return
+	}
+	w.WriteHeader(204)
 }
 
 // begin begins a login. How it ends is told by the hub that is asked for: main is confirmed, the others are what they say.

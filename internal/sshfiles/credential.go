@@ -77,6 +77,20 @@ func (f *Files) Serial(name string) (uint64, error) {
 	return cert.Serial, nil
 }
 
+// Sign signs words with a service's key, in the name of which its certificate is withdrawn. The key is given as a file .pub has it.
+func (f *Files) Sign(name string, words []byte) (key string, s *ssh.Signature, err error) {
+	text, err := os.ReadFile(f.Key(name))
+	if err != nil {
+		return "", nil, err
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		return "", nil, err
+	}
+	s, err = signer.Sign(rand.Reader, words)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), s, err
+}
+
 func (f *Files) kept(name string) (*ssh.Certificate, error) {
 	text, err := os.ReadFile(f.Certificate(name))
 	if err != nil {

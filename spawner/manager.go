@@ -101,6 +101,8 @@ type Config struct {
 	Image func(ctx context.Context, digest string) (path string, err error)
 	// Thaw gives what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
 	Thaw func(ctx context.Context, digest string) (Thaw, error)
+	// Stacks gives the kernels that a JupyterLab session offers beside its image's. It does not wait. Nil: there are none.
+	Stacks func(w Workload) []control.Stack
 	// Uplink gives what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
 	// Launch. Required where a backend is a Remote.
 	Uplink func(ctx context.Context, w Workload) (*control.Uplink, error)
@@ -113,7 +115,9 @@ type Config struct {
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	Herald func(ctx context.Context, w Workload, secrets control.Env)
-	GPUs   GPUs // nil: this host has none
+	// Env is what every program finds in its environment unless its start names it otherwise.
+	Env  map[string]string
+	GPUs GPUs // nil: this host has none
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user User) string
 	Lend     Lend                // of idle slices of GPUs to jobs

@@ -189,10 +189,14 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 // app is what a workload's agent is to run.
 func (m *Manager) app(e entry, account Account) control.App {
 	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	maps.Copy(app.Env, m.cfg.Env)
 	maps.Copy(app.Env, e.Spec.Env)
 	maps.Copy(app.Env, e.secrets)
 	if e.Kind != Job {
 		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
+	}
+	if e.Kind == Lab && m.cfg.Stacks != nil {
+		app.Stacks = m.cfg.Stacks(e.Workload)
 	}
 	if e.Kind == Code { // what the Hub would run is a Jupyter server
 		app.Code, app.Argv = true, []string{codeServer, account.Home}

@@ -89,9 +89,10 @@ func rules() map[string]rule {
 		"internal/worker": {
 			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
+		"internal/agent/stack": {own: []string{"internal/agent/control"}},
 		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/errs", "internal/secret", "internal/tunnel"},
+			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
@@ -227,12 +228,12 @@ func rules() map[string]rule {
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
-				"internal/hubsync", "internal/identity", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/worker", "internal/xrd",
+				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
-				"images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/coder/websocket",
+				"internal/testenv/oidcissuer", "images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "github.com/coder/websocket",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
 			},
 		},

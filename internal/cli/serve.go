@@ -113,7 +113,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -201,16 +201,14 @@ func newLocal(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*lo
 }
 
 func (s *service) makeEngine(ctx context.Context) error {
-	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) {
-		s.engine.LinkChanged(ctx, spawner.ID(id), up)
-	}})
+	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }})
 	s.freezer.life = ctx
 	c := spawner.Config{
-		Store: s.store, Backends: s.backends(), Agents: agents{s.links}, Sealer: s.box, Account: s.account, Herald: s.herald,
+		Store: s.store, Backends: s.backends(), Agents: s.agents(), Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
-		Catalogue: catalogueOf(s.cfg), Member: s.member,
-		Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
+		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: s.programsEnv(),
+		Stacks: s.stacks(), Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	s.leaseGPUs(&c)
 	var err error

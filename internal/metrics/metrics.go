@@ -23,8 +23,10 @@ type Config struct {
 	// Stores and Exports are the places of environments beside the library; both, or neither.
 	Stores  func() []Store
 	Exports func() []Export
-	SSH     func() SSH   // nil: there is no gateway
-	CVMFS   func() CVMFS // nil: the site has none
+	SSH     func() SSH // nil: there is no gateway
+	// Credentials are users' tokens and proxies; nil: the service keeps none.
+	Credentials func() Credentials
+	CVMFS       func() CVMFS // nil: the site has none
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -58,6 +60,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.Stores != nil {
 		m.registry.MustRegister(newPlaces(cfg.Stores, cfg.Exports))
+	}
+	if cfg.Credentials != nil {
+		m.registry.MustRegister(newWallet(cfg.Credentials))
 	}
 	if cfg.SSH != nil {
 		m.registry.MustRegister(newGateway(cfg.SSH))

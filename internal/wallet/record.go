@@ -146,7 +146,7 @@ func (w *Wallet) trouble(r record, now time.Time) string {
 		return "this service does not know its issuer any more: remove it; " + holds
 	case r.Refused:
 		return "it cannot be renewed any more (" + r.Fault + "): log in again; " + holds
-	case r.Tries > 0:
+	case r.Tries > 1: // one may be chance
 		return fmt.Sprintf("it could not be renewed (%s); it is tried again by itself, and %s", r.Fault, holds)
 	}
 	return ""

@@ -1,0 +1,181 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"slipway/hubapi/server"
+	"slipway/internal/agent/control"
+	"slipway/internal/config"
+	"slipway/internal/identity"
+	"slipway/internal/issuer"
+	"slipway/internal/metrics"
+	"slipway/internal/secret"
+	"slipway/internal/wallet"
+	"slipway/spawner"
+)
+
+// credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
+type credentialParts struct {
+	wallet  *wallet.Wallet
+	courier *wallet.Courier
+}
+
+// makeWallet makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
+func (s *service) makeWallet(ctx context.Context) error {
+	c := s.cfg.Credentials
+	if len(c.Issuers) == 0 {
+		return nil
+	}
+	cfg := wallet.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Logger: s.log}
+	for _, i := range c.Issuers {
+		client, err := newIssuer(i)
+		if err != nil {
+			return fmt.Errorf("issuer %s: %w", i.Name, err)
+		}
+		cfg.Sources = append(cfg.Sources, wallet.Source{Name: i.Name, Issuer: client, Hub: i.HubKey != ""})
+	}
+	var err error
+	if s.held.wallet, err = wallet.New(ctx, cfg); err != nil {
+		return err
+	}
+	s.held.courier = wallet.NewCourier(wallet.CourierConfig{
+		Wallet: s.held.wallet, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
+		Logger: s.log,
+	})
+	return nil
+}
+
+func newIssuer(i config.Issuer) (*issuer.Client, error) {
+	password, err := i.ClientSecret()
+	if err != nil {
+		return nil, err
+	}
+	ca, err := i.CA()
+	if err != nil {
+		return nil, err
+	}
+	return issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, CA: ca})
+}
+
+// audiencesOf gives the storage elements that take tokens of their own.
+func audiencesOf(storage []config.StorageElement) []wallet.Element {
+	var list []wallet.Element
+	for _, e := range storage {
+		if e.Issuer != "" {
+			list = append(list, wallet.Element{Name: e.Name, Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes})
+		}
+	}
+	return list
+}
+
+// hubsToken gives the refresh token of an issuer that a user's Hub has for her. Users of one realm may have several Hubs: the first that
+// has one counts.
+func (s *service) hubsToken(ctx context.Context, principal, name string) (secret.Text, error) {
+	key := ""
+	for _, i := range s.cfg.Credentials.Issuers {
+		if i.Name == name {
+			key = i.HubKey
+		}
+	}
+	var failed []error
+	for _, p := range s.hubs {
+		if key == "" || s.realms[p.cfg.Name] != identity.RealmOf(principal) || p.cfg.TokenFile == "" {
+			continue
+		}
+		token, err := p.client.AuthState(ctx, identity.UserOf(principal), key)
+		if err == nil && !token.Empty() {
+			return token, nil
+		}
+		failed = append(failed, err)
+	}
+	return secret.Text{}, errors.Join(failed...)
+}
+
+// ownerOf gives the word for a workload's owner.
+func (s *service) ownerOf(ctx context.Context, id string) (string, error) {
+	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(id))
+	return s.principal(w.Hub, w.Owner), err
+}
+
+// sendCredentials brings files to a workload's own agent, over its link.
+func (s *service) sendCredentials(ctx context.Context, id string, files []wallet.File) error {
+	all := control.Credentials{Files: []control.Credential{}}
+	for _, f := range files {
+		all.Files = append(all.Files, control.Credential{Name: f.Name, Data: control.Hidden(f.Data.Reveal())})
+	}
+	return agents{s.links}.client(spawner.ID(id)).PutCredentials(ctx, all)
+}
+
+// linkChanged tells all who look after workloads that the link to an agent has come up or gone down.
+func (s *service) linkChanged(ctx context.Context, id string, up bool) {
+	if s.held.courier != nil {
+		s.held.courier.LinkChanged(id, up)
+	}
+	s.engine.LinkChanged(ctx, spawner.ID(id), up)
+}
+
+// agents are what the engine speaks to: where users have credentials, those are there before their programs start.
+func (s *service) agents() spawner.Agents {
+	if s.held.courier == nil {
+		return agents{s.links}
+	}
+	return provided{agents{s.links}, s.held.courier}
+}
+
+type provided struct {
+	agents
+	courier *wallet.Courier
+}
+
+// Agent gives the client of a workload's agent.
+func (p provided) Agent(id spawner.ID) spawner.Agent {
+	return providing{p.client(id), p.courier, string(id)}
+}
+
+type providing struct {
+	*control.Client
+	courier *wallet.Courier
+	id      string
+}
+
+// Launch starts the app.
+func (p providing) Launch(ctx context.Context, app control.App) error {
+	p.courier.Bring(ctx, p.id)
+	return p.Client.Launch(ctx, app)
+}
+
+// programsEnv names the files to the programs of workloads, whether or not they are there yet: an environment cannot be changed later.
+func (s *service) programsEnv() map[string]string {
+	env := map[string]string{}
+	if len(s.cfg.Credentials.Issuers) > 0 {
+		env[control.TokenFileEnv] = control.TokenFile
+	}
+	return env
+}
+
+// doors gives the wallet to the API; nil where there is none.
+func (c credentialParts) doors() server.Wallet {
+	if c.wallet == nil {
+		return nil
+	}
+	return c.wallet
+}
+
+// metrics gives the numbers; nil where there are none.
+func (c credentialParts) metrics() func() metrics.Credentials {
+	if c.wallet == nil {
+		return nil
+	}
+	return func() metrics.Credentials { return metrics.Credentials(c.wallet.Stats()) }
+}
+
+func (c credentialParts) run(ctx context.Context, start func(func() error)) {
+	if c.wallet != nil {
+		start(func() error { return c.wallet.Run(ctx) })
+		start(func() error { return c.courier.Run(ctx) })
+	}
+}

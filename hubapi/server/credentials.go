@@ -131,7 +131,6 @@ func (s *Server) renewCredential(r *http.Request, _ none) (hubapi.Credential, er
 	})
 }
 
-
 // managed does something with the caller's credential of the name in the path.
 func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal, name string) (wallet.Entry, error)) (hubapi.Credential, error) {
 	principal, err := s.principal(r, "", manage)

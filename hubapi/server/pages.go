@@ -53,6 +53,7 @@ func (s *Server) newPages() *pages {
 		p.environmentPages(r)
 		p.jobPages(r)
 		p.sshPages(r)
+		p.credentialPages(r)
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/why", p.show(p.why))
@@ -137,7 +138,7 @@ type visitor struct {
 // view is what pages show of it.
 func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil,
+		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil, Credentials: p.cfg.Wallet != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
 	}
 }
@@ -182,8 +183,11 @@ func (p *pages) act(do func(r *http.Request, v visitor) (string, error)) http.Ha
 	}
 }
 
-// formLimit is the most bytes of a form.
-const formLimit = 64 << 10
+// The most bytes of a form, and of one with a file.
+const (
+	formLimit = 64 << 10
+	fileLimit = 256 << 10
+)
 
 func (p *pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error)) (string, error) {
 	again := "go back to the page, load it again, and try once more"
@@ -194,14 +198,23 @@ func (p *pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Re
 	if err != nil {
 		return "", err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
-	if err := r.ParseForm(); err != nil {
+	if err := parseForm(w, r); err != nil {
 		return "", errs.New(errs.Invalid, "the form cannot be read").With(again)
 	}
 	if !same(r.PostForm.Get("token"), v.form) {
 		return "", errs.New(errs.Forbidden, "the form is not of a page that you have open").With(again)
 	}
 	return do(r, v)
+}
+
+// parseForm reads a form. A file in it stays in memory: no copy lies on a disk.
+func parseForm(w http.ResponseWriter, r *http.Request) error {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+		return r.ParseForm()
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, fileLimit)
+	return r.ParseMultipartForm(fileLimit)
 }
 
 // visitor finds who asks; Unauthorized when nobody is known or the Hub does not vouch any more.

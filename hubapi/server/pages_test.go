@@ -132,14 +132,15 @@ func TestPageEvents(t *testing.T) {
 func TestNoPageGivesAnothersThings(t *testing.T) {
 	of := job("j-point", "alice")
 	of.Scan = "scan-alice"
-	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), nil)
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), newWallet("main:alice").with)
 	p := h.visitor(t, "bob")
 	token := formToken(t, p.get(prefix).Body.String())
 	v := h.visitWith(t, token)
 	err := chi.Walk(h.pages.router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		path := strings.TrimPrefix(route, "/pages/")
-		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "scans/{id}", "scans/scan-alice", "{verb}", "cancel", "{ref}", url.PathEscape(theDigest)).Replace(path)
-		if path == "logout" {
+		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "scans/{id}", "scans/scan-alice", "{verb}", "cancel", "{ref}", url.PathEscape(theDigest),
+			"logins/{id}", "logins/grant-of-main:alice", "{name}", "wlcg").Replace(path)
+		if path == "logout" || path == "credentials/{name}/login" { // at an issuer, as herself
 			return nil
 		}
 		var form url.Values

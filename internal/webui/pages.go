@@ -24,6 +24,7 @@ type Visit struct {
 	// Environments: the service keeps some, and their page lies at Prefix + "environments".
 	Environments bool
 	SSH          bool // sessions are reached by ssh, and its page lies at Prefix + "ssh"
+	Credentials  bool // the service keeps tokens and proxies, and their page lies at Prefix + "credentials"
 }
 
 // Item is a workload with what the engine says of it.

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/internal/wallet"
+	"slipway/spawner"
+)
+
+// What is in the fake wallet and must never be seen.
+const (
+	proxySecret   = "-----BEGIN RSA PRIVATE KEY-----\nMIIhidden"
+	refreshSecret = "refresh-hidden"
+)
+
+// fakeWallet keeps what may be shown, by its principal.
+type fakeWallet struct {
+	mu      sync.Mutex
+	entries map[string][]wallet.Entry
+	grants  map[string]string // by id: whose
+	grant   chan error        // ends the logins
+	unsaid  error             // of removals: the issuer was not told
+	asked   []string
+}
+
+var _ Wallet = (*fakeWallet)(nil)
+var _ Wallet = (*wallet.Wallet)(nil)
+
+func newWallet(principals ...string) *fakeWallet {
+	w := &fakeWallet{entries: map[string][]wallet.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}
+	for _, p := range principals {
+		w.entries[p] = []wallet.Entry{
+			{
+				Name: "wlcg", Kind: wallet.Token, Issuer: "https://issuer.test", Subject: "sub-of-" + p, Scopes: []string{"storage.read:/"}, From: wallet.FromDevice,
+				Expires: time.Now().Add(50*time.Minute + 30*time.Second), Renewable: true,
+			},
+			{
+				Name: wallet.ProxyName, Kind: wallet.Proxy, Issuer: "/CN=CA", Subject: "/CN=" + p, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: wallet.FromUpload,
+				Expires: time.Now().Add(90*time.Minute + 30*time.Second), Trouble: "it ends soon: put a new one",
+			},
+		}
+	}
+	return w
+}
+
+// with gives a server the wallet; users are known by "realm:" and their name.
+func (f *fakeWallet) with(c *Config) {
+	c.Wallet, c.Principal = f, func(hub string, user spawner.User) string { return hub + ":" + string(user) }
+}
+
+// find gives a place in the entries.
+func (f *fakeWallet) find(what, principal, name string) (int, error) {
+	f.asked = append(f.asked, what+" "+principal+" "+name)
+	i := slices.IndexFunc(f.entries[principal], func(e wallet.Entry) bool { return e.Name == name })
+	if i < 0 {
+		return i, errs.New(errs.NotFound, "there is no credential %q", name).With("list them")
+	}
+	return i, nil
+}
+
+func (f *fakeWallet) List(_ context.Context, principal string) ([]wallet.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.entries[principal]), nil
+}
+
+func (f *fakeWallet) Renew(_ context.Context, principal, name string) (wallet.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find("renew", principal, name)
+	if err != nil {
+		return wallet.Entry{}, err
+	}
+	return f.entries[principal][i], nil
+}
+
+func (f *fakeWallet) Remove(_ context.Context, principal, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find("remove", principal, name)
+	if err != nil {
+		return err
+	}
+	f.entries[principal] = slices.Delete(f.entries[principal], i, i+1)
+	return f.unsaid
+}
+
+func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Text) (wallet.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !strings.Contains(pem.Reveal(), "good") {
+		e := errs.New(errs.Invalid, "the proxy has expired on 1 May 2026").With("make a new one")
+		e.Field = "proxy"
+		return wallet.Entry{}, e
+	}
+	e := wallet.Entry{Name: wallet.ProxyName, Kind: wallet.Proxy, Subject: "/CN=put by " + principal, Issuer: "/CN=CA", From: wallet.FromUpload, Expires: time.Now().Add(time.Hour)}
+	f.entries[principal] = append(slices.DeleteFunc(f.entries[principal], func(e wallet.Entry) bool { return e.Name == wallet.ProxyName }), e)
+	return e, nil
+}
+
+func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if issuer != "wlcg" || refresh.Reveal() != refreshSecret {
+		return wallet.Entry{}, errs.Bad("issuer", issuer, "one of: wlcg")
+	}
+	e := wallet.Entry{Name: issuer, Kind: wallet.Token, Subject: "given by " + principal, From: wallet.FromGiven}
+	f.entries[principal] = []wallet.Entry{e}
+	return e, nil
+}
+
+func (f *fakeWallet) BeginDevice(_ context.Context, principal, issuer string) (wallet.Grant, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if issuer != "wlcg" {
+		return wallet.Grant{}, errs.Bad("issuer", issuer, "one of: wlcg")
+	}
+	id := "grant-of-" + principal
+	f.grants[id] = principal
+	return wallet.Grant{ID: id, URL: "https://issuer.test/device?<b>", Code: "ABCD-<EF>", Expires: time.Now().Add(10 * time.Minute)}, nil
+}
+
+func (f *fakeWallet) Device(ctx context.Context, principal, grantID string) (wallet.Entry, error) {
+	select {
+	case err := <-f.grant:
+		e := wallet.Entry{Name: "wlcg", Kind: wallet.Token, Subject: "logged in as " + principal, From: wallet.FromDevice, Expires: time.Now().Add(time.Hour)}
+		if err != nil {
+			return wallet.Entry{}, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.entries[principal] = []wallet.Entry{e}
+		return e, nil
+	case <-ctx.Done():
+		return wallet.Entry{}, ctx.Err()
+	}
+}
+
+func (f *fakeWallet) Issuers() []string { return []string{"wlcg"} }
+func (f *fakeWallet) Proxies() bool     { return true }

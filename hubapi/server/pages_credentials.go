@@ -1,0 +1,162 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/internal/webui"
+)
+
+// credentialPages are the pages of tokens and proxies.
+func (p *pages) credentialPages(r chi.Router) {
+	r.Get("/credentials", p.show(p.credentialsPage))
+	r.Get("/credentials/proxy", p.show(p.credentialsPage)) // where the browser is after a proxy that was not taken
+	r.Post("/credentials/proxy", p.sentProxy)
+	r.Post("/credentials/{name}/renew", p.act(p.renew))
+	r.Post("/credentials/{name}/remove", p.removedCredential)
+	r.Post("/credentials/{name}/login", p.act(p.beginIssuerLogin))
+	r.Get("/credentials/logins/{id}", p.show(p.issuerLoginPage))
+}
+
+// asVisitor is the request with who sends it, for the log and for what the API's handlers do.
+func asVisitor(r *http.Request, v visitor) *http.Request {
+	return r.WithContext(withCaller(r.Context(), v.caller))
+}
+
+func (p *pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	view, err := p.credentialsView(r, v)
+	if err != nil {
+		return err
+	}
+	return webui.CredentialsPage(w, p.view(v), view)
+}
+
+func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
+	principal, err := p.principal(asVisitor(r, v), "", look)
+	if err != nil {
+		return webui.CredentialsView{}, err
+	}
+	list, err := p.cfg.Wallet.List(r.Context(), principal)
+	if err != nil {
+		return webui.CredentialsView{}, err
+	}
+	view := webui.CredentialsView{Issuers: p.cfg.Wallet.Issuers(), Proxies: p.cfg.Wallet.Proxies()}
+	if v.hub.Address != "" {
+		view.Command = "SLIPWAY_URL=" + v.hub.Address + " slipway proxy put"
+	}
+	for _, e := range list {
+		view.List = append(view.List, wireEntry(e))
+	}
+	return view, nil
+}
+
+// sentProxy takes a proxy's file. What is wrong with it is said at its field; nothing of it is on the page.
+func (p *pages) sentProxy(w http.ResponseWriter, r *http.Request) {
+	var v visitor
+	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
+		v = who
+		return "", p.takeProxy(r, who)
+	})
+	switch {
+	case err == nil:
+		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+"credentials", http.StatusSeeOther)
+		return
+	case v.key != "" && errs.Is(err, errs.Invalid):
+		err = p.proxyAgain(w, r, v, err)
+	}
+	if err != nil {
+		p.problem(w, r, err)
+	}
+}
+
+func (p *pages) takeProxy(r *http.Request, v visitor) error {
+	file, _, err := r.FormFile("file")
+	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) {
+		return errs.New(errs.Invalid, "no file was chosen").With("choose the proxy's file: voms-proxy-info -path names it")
+	}
+	if err != nil {
+		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
+	}
+	defer file.Close()
+	text, err := io.ReadAll(file) // the form has been bounded
+	if err != nil {
+		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
+	}
+	_, err = audited(p.Server, p.putProxy, auditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
+	return err
+}
+
+func (p *pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+	view, err := p.credentialsView(r, v)
+	if err != nil {
+		return err
+	}
+	said := p.errorBody(r, wrong).Error
+	view.Status, view.Wrong = errs.RowOf(errs.Invalid).Status, sentence(said.Message)+" "+sentence(said.Remedy)
+	return webui.CredentialsPage(w, p.view(v), view)
+}
+
+func (p *pages) renew(r *http.Request, v visitor) (string, error) {
+	_, err := audited(p.Server, p.renewCredential, auditRenewed)(asVisitor(r, v), none{})
+	return "credentials", err
+}
+
+// removedCredential takes a credential away, and says what is left to do, if anything.
+func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
+	var v visitor
+	var out hubapi.CredentialRemoval
+	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
+		v = who
+		out, err = audited(p.Server, p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), none{})
+		return "", err
+	})
+	switch {
+	case err == nil && out.Note == "":
+		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+"credentials", http.StatusSeeOther)
+		return
+	case err == nil:
+		var view webui.CredentialsView
+		if view, err = p.credentialsView(r, v); err == nil {
+			view.Note = out.Note
+			err = webui.CredentialsPage(w, p.view(v), view)
+		}
+	}
+	if err != nil {
+		p.problem(w, r, err)
+	}
+}
+
+func (p *pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
+	out, err := audited(p.Server, p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), none{})
+	return "credentials/logins/" + out.ID, err
+}
+
+// issuerLoginPage shows a login that waits, and leads on from one that is confirmed.
+func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	principal, err := p.principal(asVisitor(r, v), "", manage)
+	if err != nil {
+		return err
+	}
+	id, err := param(r, "id")
+	if err != nil {
+		return err
+	}
+	login, err := p.issuerLogins.find(principal, id)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-login.done:
+	default:
+		return webui.CredentialLoginPage(w, p.view(v), login.told)
+	}
+	if login.err == nil {
+		http.Redirect(w, r, v.hub.PagesPrefix+"credentials", http.StatusSeeOther)
+	}
+	return login.err
+}

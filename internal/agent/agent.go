@@ -40,6 +40,7 @@ type Config struct {
 	LogFile    string
 	OverlayDir string
 	CodeDir    string
+	JupyterDir string
 	TokensDir  string   // for the tokens and the proxy of the workload's user
 	UplinkFile string   // there on another host than the service's
 	AppFile    string   // there for a job on another host: what to start without being told
@@ -57,7 +58,7 @@ func (c *Config) complete() {
 		value string
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
-		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
 		{&c.TokensDir, control.CredentialsDir},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
@@ -104,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.afar = newAfar(cfg)
 	a.credentials = newCredentials(cfg.TokensDir)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
-	a.lookout.editors = a.code.editors
+	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,

@@ -59,13 +59,21 @@ func (c *code) prepare(app control.App, env []string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gate, c.own, c.app, c.env = g, app.Code, app, withoutApps(env)
+	c.gate, c.own, c.app, c.env = g, app.Code, app, c.environ(env)
 	return nil
 }
 
+// environ is code-server's environment, of what other apps have. The variable is read by that of our image, for what it keeps beside its
+// user's data.
+func (c *code) environ(env []string) []string {
+	return append(withoutApps(env), "SLIPWAY_CODE_DATA="+c.data())
+}
+
+func (c *code) data() string { return filepath.Join(c.dir, "data") }
+
 // argv is how code-server is started: nobody but this user reaches its socket, and who may come in is the gate's matter.
 func (c *code) argv(argv ...string) []string {
-	flags := []string{"--socket", c.socket(), "--socket-mode", "600", "--auth", "none", "--user-data-dir", filepath.Join(c.dir, "data"),
+	flags := []string{"--socket", c.socket(), "--socket-mode", "600", "--auth", "none", "--user-data-dir", c.data(),
 		"--disable-telemetry", "--disable-update-check", "--disable-proxy"}
 	return append(append([]string{argv[0]}, flags...), argv[1:]...)
 }
@@ -78,7 +86,7 @@ func (c *code) makeDirs(home string) error {
 	if err := os.Remove(c.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	data := filepath.Join(c.dir, "data")
+	data := c.data()
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("make VS Code's directory: %w", err)
 	}
@@ -193,4 +201,21 @@ func (c *code) editors() (t gate.Traffic, asked bool) {
 		return t, false
 	}
 	return g.Traffic(), own
+}
+
+// printed tells when a terminal in VS Code last showed something; zero: never.
+func (c *code) printed() time.Time {
+	c.mu.Lock()
+	pid, own := 0, c.own
+	if c.run != nil && !closed(c.run.over) {
+		pid = c.run.pid
+	}
+	c.mu.Unlock()
+	if own {
+		pid = c.agent.app.process()
+	}
+	if pid == 0 {
+		return time.Time{}
+	}
+	return printed("/proc", terminalDir, pid)
 }

@@ -33,6 +33,7 @@ func playCode() {
 	fmt.Println("code-server listens")
 	m := http.NewServeMux()
 	m.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	m.HandleFunc("/env/{name}", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, os.Getenv(r.PathValue("name"))) })
 	m.HandleFunc("/die", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	m.HandleFunc("/upgrade", upgrade)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -129,6 +130,9 @@ func TestCodeIsTheApp(t *testing.T) {
 	}
 	if a, err := s.rig.client.Activity(t.Context()); err != nil || !a.Asked {
 		t.Errorf("%+v, %v", a, err)
+	}
+	if _, body := s.get(t, tunnel.DoorApp, "/user/alice/env/SLIPWAY_CODE_DATA", "alices"); body != filepath.Join(s.dir, "code/data") {
+		t.Errorf("its data lie in %s", body)
 	}
 	if st, err := os.Stat(filepath.Join(s.dir, "code")); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("the directory of its socket: %v, %v", st, err)
@@ -259,7 +263,8 @@ func TestEditorsActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookout(func() *jupyter { return nil }, func() (int, time.Time) { return 0, time.Time{} }, func() float64 { return 0 }, slog.New(slog.DiscardHandler))
 		now := gate.Traffic{Open: 4}
-		l.editors = func() (gate.Traffic, bool) { return now, true }
+		var shown time.Time
+		l.editors, l.printed = func() (gate.Traffic, bool) { return now, true }, func() time.Time { return shown }
 		if a := l.activity(t.Context()); a != (control.Activity{Asked: true, Editors: 2, Quiet: -1}) {
 			t.Errorf("two open pages: %+v", a)
 		}
@@ -268,6 +273,17 @@ func TestEditorsActivity(t *testing.T) {
 		<-time.After(time.Minute)
 		if a := l.activity(t.Context()); a.Quiet != 60 {
 			t.Errorf("a minute after work: %+v", a)
+		}
+		shown = time.Now().Add(-10 * time.Second)
+		<-time.After(fresh)
+		if a := l.activity(t.Context()); a.Quiet != 12 {
+			t.Errorf("after a terminal has shown something: %+v", a)
+		}
+		<-time.After(time.Minute + 300*time.Millisecond)
+		l.speak(t.Context(), func() { shown = time.Now().Truncate(time.Second) })
+		<-time.After(fresh)
+		if a := l.activity(t.Context()); a.Quiet < 70 {
+			t.Errorf("after a notice on it: %+v", a)
 		}
 	})
 }

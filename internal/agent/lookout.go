@@ -25,6 +25,7 @@ type lookout struct {
 	log *slog.Logger
 
 	editors func() (t gate.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
+	printed func() time.Time                    // when its terminals last showed something; zero: never
 
 	turn   chan struct{} // holds one thing while somebody asks, who alone may touch the fields below
 	latest control.Activity
@@ -81,6 +82,9 @@ func (l *lookout) lookAtEditors() {
 	l.latest.Editors = (t.Open + 1) / 2
 	l.latest.Asked = l.latest.Asked || asked
 	l.note(t.Acted, time.Now())
+	if at := l.printed(); at.Before(l.spoke.Truncate(time.Second)) || !at.Before(l.spoke) { // a terminal's clock has whole seconds
+		l.note(at, time.Now())
+	}
 }
 
 func (l *lookout) ask(ctx context.Context, j *jupyter) {

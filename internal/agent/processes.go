@@ -13,8 +13,9 @@ const ticksPerSecond = 100 // of /proc, on every machine that Go builds for
 // process is what the kernel says of a process, in ticks of CPU time.
 type process struct {
 	pid, parent int
-	own         int64 // used by itself
-	waited      int64 // used by its ended children, and theirs, that were waited for
+	own         int64  // used by itself
+	waited      int64  // used by its ended children, and theirs, that were waited for
+	terminal    uint64 // the number of the one that it has; 0: none
 }
 
 // parseStat reads /proc/PID/stat. The program's name, in parentheses, may hold anything.
@@ -28,15 +29,15 @@ func parseStat(b []byte) (process, bool) {
 	if len(f) < 15 {
 		return process{}, false
 	}
-	var n [6]int64
-	for i, text := range [][]byte{first, f[1], f[11], f[12], f[13], f[14]} {
+	var n [7]int64
+	for i, text := range [][]byte{first, f[1], f[11], f[12], f[13], f[14], f[4]} {
 		v, err := strconv.ParseInt(string(text), 10, 64)
 		if err != nil || v < 0 {
 			return process{}, false
 		}
 		n[i] = v
 	}
-	return process{pid: int(n[0]), parent: int(n[1]), own: n[2] + n[3], waited: n[4] + n[5]}, true
+	return process{pid: int(n[0]), parent: int(n[1]), own: n[2] + n[3], waited: n[4] + n[5], terminal: uint64(n[6])}, true
 }
 
 func processes(proc string) []process {

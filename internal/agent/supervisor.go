@@ -57,6 +57,16 @@ func (s *supervisor) now() (control.Status, <-chan struct{}) {
 	return st, s.changed
 }
 
+// process gives the app's; 0: it does not run.
+func (s *supervisor) process() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.State == control.Exited {
+		return 0
+	}
+	return s.pid
+}
+
 func (s *supervisor) set(f func(*control.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,6 +189,9 @@ func (s *supervisor) start(app control.App) (int, string) {
 		return fail(err)
 	}
 	env, err := environ(a.cfg, app, s.port, relay)
+	if err == nil && app.Jupyter && len(app.Stacks) > 0 {
+		env, err = withStacks(env, a.cfg.JupyterDir, app.Stacks)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -188,7 +201,7 @@ func (s *supervisor) start(app control.App) (int, string) {
 		}
 	}
 	if app.Code {
-		app.Argv, env = a.code.argv(app.Argv...), withoutApps(env)
+		app.Argv, env = a.code.argv(app.Argv...), a.code.environ(env)
 	}
 	if app.HTTP && app.Jupyter {
 		s.jupyter = newJupyter(env, loopback(s.port))

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// printed gives when a program below a process last wrote to a terminal in dir, or somebody changed the terminal's size; zero: none has
+// one. The kernel notes it in whole seconds, and not again within the same eight.
+func printed(proc, dir string, pid int) (last time.Time) {
+	below := terminalsBelow(processes(proc), pid)
+	if len(below) == 0 {
+		return last
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && below[st.Rdev] && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last
+}
+
+// terminalsBelow gives the terminals of a process's descendants, by their numbers. What has left them, such as tmux, is not among them.
+func terminalsBelow(list []process, pid int) map[uint64]bool {
+	children := map[int][]process{}
+	for _, p := range list {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	found := map[uint64]bool{}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		if tty := next[0].terminal; tty != 0 {
+			found[tty] = true
+		}
+		next = append(next, children[next[0].pid]...)
+	}
+	return found
+}

@@ -58,6 +58,7 @@ func (c Config) Check() error {
 	c.checkVSCode(&p)
 	c.checkStorage(&p)
 	c.checkCredentials(&p)
+	c.checkX509(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)
 	return errors.Join(p...)

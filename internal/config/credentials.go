@@ -14,6 +14,7 @@ import (
 // Credentials are users' tokens and proxies, which the service keeps and brings to their sessions and jobs.
 type Credentials struct {
 	Issuers []Issuer `yaml:"issuers"`
+	X509    X509     `yaml:"x509"`
 }
 
 // Issuer is an OIDC issuer whose tokens users may have.

@@ -1,13 +1,15 @@
 // VS Code through the Hub: a session of its own, and one beside JupyterLab. Files, a terminal, a notebook, the debugger, a stranger.
 import { minutes, require, say, shoot } from "./browser.mjs";
+import { extension, extensionID, serveGallery } from "./gallery.mjs";
 import { submit } from "./pages.mjs";
-import { contents, debugged, newFile, notebook, opened, restartKernel, runCell, terminal } from "./vscode.mjs";
+import { contents, debugged, found, newFile, notebook, opened, restartKernel, runByKeys, runCell, terminal } from "./vscode.mjs";
 
 const program = "a = 6\nb = 7\nprint(a * b)\n";
 
 // Gives how many sessions the user has had here; they are stopped again. other is a page where somebody else is logged in.
-export async function coded(page, other, hub, user) {
+export async function coded(page, other, hub, user, gallery) {
   await ownSession(page, hub, user);
+  await extended(page, gallery);
   await stranger(other, hub, user);
   await stop(page, hub, "editor");
   await besideLab(page, hub, user);
@@ -20,12 +22,15 @@ async function ownSession(page, hub, user) {
   await page.check('.slipway-form input[name="profile"][value="code"]');
   await submit(page);
   await page.waitForURL(new RegExp(`/user/${user}/editor/`), { timeout: 2 * minutes });
+  await page.waitForSelector(".monaco-workbench .titlebar-center");
+  require((await page.locator(".titlebar-center .codicon-copilot").count()) === 0, "the chat has a button");
   await opened(page);
   await shoot(page, "code");
   await newFile(page, "sum.py", program);
-  await terminal(page, "python3 sum.py >sum.txt; pwd >>sum.txt", "sum.txt");
+  await terminal(page, "(python3 sum.py; pwd; ls .local/share/code-server .cache/Microsoft) >sum.tmp 2>&1; mv sum.tmp sum.txt", "sum.txt");
   const said = await contents(page, "sum.txt");
   require(/^42\s/.test(said) && said.includes(user), `the terminal's command has written: ${said}`);
+  require(/cannot access/.test(said) && /:\s+User$/.test(said.trim()), `more lies in the home than its user's settings: ${said}`);
   say(`  terminal: ${said.trim().replaceAll("\n", ", ")}`);
   await shoot(page, "code-terminal");
   await counted(page);
@@ -34,16 +39,34 @@ async function ownSession(page, hub, user) {
   say(`  debugger: ${seen.join(", ")}`);
 }
 
-// A cell that counts how often its kernel has run it: a restarted one has forgotten.
+// A cell that counts how often its kernel has run it: a restarted one has forgotten, also when it is run in the same moment.
 async function counted(page) {
   const said = [await notebook(page, "sum.ipynb", "import sys\nn = globals().get('n', 40) + 2\nprint(n, sys.prefix)")];
-  said.push(await runCell(page, 2));
+  said.push(await runByKeys(page, "Control+Enter", 2));
   await shoot(page, "code-notebook");
   await restartKernel(page);
   said.push(await runCell(page, 1));
   const words = said.map((text) => text.trim()).join(", ");
   require(words === "42 /opt/env, 44 /opt/env, 42 /opt/env", `below the cell stood: ${words}`);
   say(`  notebook, its kernel restarted: ${words}`);
+}
+
+// An extension is found in the site's gallery, and installed from it; nobody else is asked.
+async function extended(page, url) {
+  const gallery = await serveGallery(url);
+  try {
+    await found(page, "greeting", extension.displayName);
+    await shoot(page, "code-extensions");
+    await page.keyboard.press("Control+Shift+E");
+    const install = `code-server --install-extension ${extensionID}; code-server --list-extensions`;
+    await terminal(page, `(${install}) >extension.tmp 2>&1; mv extension.tmp extension.txt`, "extension.txt");
+    const said = await contents(page, "extension.txt");
+    require(said.includes("was successfully installed") && said.trim().endsWith(extensionID), `the installation says: ${said}`);
+    require(gallery.asked.some((request) => request.endsWith("VSIXPackage")), "the package came from elsewhere");
+    say("  an extension of the site's gallery is found and installed");
+  } finally {
+    gallery.close();
+  }
 }
 
 // Whoever is logged in as somebody else is told so by the Hub, and nothing of the session's comes.

@@ -1,10 +1,12 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
 // progress, in JupyterLab installs a package and runs a cell as a job, freezes an environment and starts
 // another session from it, keeps the session, starts one with a slice of a simulated GPU, one of VS Code,
-// VS Code beside a notebook, and a session on the HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all. What is looked
-// for is what is to be seen on the page. Any request to another host than the Hub's is a failure.
+// VS Code beside a notebook, and a session on the HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all;
+// and comes by ssh meanwhile. What is looked for is what is to be seen on the page. Any request to another host than the Hub's is a failure.
 //
-//   node demo.mjs HUB-URL PASSWORD-FILE
+//   node demo.mjs HUB-URL PASSWORD-FILE GALLERY-URL
+//
+// The demo must have the gallery for VS Code's extensions, which is served here.
 //
 // Screenshots of each step are kept in screenshots/, also of the moment of a failure.
 import { readFileSync } from "node:fs";
@@ -15,8 +17,9 @@ import { sliced } from "./gpus.mjs";
 import { openNotebook, run } from "./lab.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
 import { pooled } from "./pool.mjs";
+import { sshed } from "./ssh.mjs";
 
-const [hub, passwordFile] = process.argv.slice(2);
+const [hub, passwordFile, gallery] = process.argv.slice(2);
 // A new one each time: what an earlier run has installed and left open would come back.
 const user = `browser-${Date.now().toString(36)}`;
 
@@ -98,13 +101,15 @@ async function story(page) {
   await frozen(page, hub, user);
   say("the session's page");
   await keep(page, hub);
+  say("ssh");
+  await sshed(page, hub, user);
   say("a slice of a GPU");
   await sliced(page, hub, user);
   say("VS Code");
   const stranger = await browser.newPage();
   await logIn(stranger, `stranger-${user}`);
   await stranger.waitForURL(/\/hub\/spawn/);
-  const edited = await coded(page, stranger, hub, user);
+  const edited = await coded(page, stranger, hub, user, gallery);
   const far = await pooled(page, hub, user);
   say("wait in line");
   await waitInLine(page, hub, user);

@@ -43,11 +43,12 @@ export async function contents(page, name) {
   return (await page.locator(editor).first().innerText()).replaceAll("\u00a0", " ");
 }
 
-// Types a command into a new terminal, and waits for the file that it makes to be seen in the explorer.
+// Types a command into a new terminal, and waits for the file that it makes to be seen in the explorer. What is typed before the shell
+// asks is lost: there is a mark beside each line on which it does.
 export async function terminal(page, line, file) {
   await page.keyboard.press("Control+Shift+Backquote");
-  await page.waitForSelector(".terminal-wrapper.active .xterm-screen");
-  await page.waitForTimeout(2500);
+  await page.locator(".terminal-wrapper.active .terminal-command-decoration").first().waitFor();
+  await page.click(".terminal-wrapper.active .xterm-screen");
   await page.keyboard.type(line);
   await page.keyboard.press("Enter");
   await page.locator(".explorer-viewlet .monaco-list-row", { hasText: file }).waitFor();
@@ -65,6 +66,17 @@ export async function notebook(page, name, code) {
 // Runs the notebook's one cell; count is which execution of its kernel that is.
 export async function runCell(page, count) {
   await page.getByRole("button", { name: "Run All" }).click();
+  return ran(page, count);
+}
+
+// The same by keys, in the cell.
+export async function runByKeys(page, keys, count) {
+  await page.click(".notebookOverlay .code-cell-row .monaco-editor .view-lines");
+  await page.keyboard.press(keys);
+  return ran(page, count);
+}
+
+async function ran(page, count) {
   const cell = page.locator(".notebookOverlay .code-cell-row");
   await cell.locator(".execution-count-label", { hasText: `[${count}]` }).waitFor();
   await cell.locator(".codicon-notebook-state-success").waitFor();
@@ -74,10 +86,15 @@ export async function runCell(page, count) {
 // What stands below cells is in frames of its own.
 const below = (page) => page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output").first().innerText();
 
-// Nothing on the page says that it has begun, and a cell that runs by then is ended by it.
-export async function restartKernel(page) {
-  await page.getByRole("button", { name: "Restart Kernel" }).click();
-  await page.waitForTimeout(2000);
+// Does not wait for it.
+export const restartKernel = (page) => page.getByRole("button", { name: "Restart Kernel" }).click();
+
+// Searches for an extension until one of that title is listed.
+export async function found(page, words, title) {
+  await page.keyboard.press("Control+Shift+X");
+  await page.click(".extensions-viewlet .monaco-editor");
+  await page.keyboard.insertText(words);
+  await page.locator(".extensions-viewlet .extension-list-item", { hasText: title }).waitFor();
 }
 
 // Debugs a file with a breakpoint at a line; gives the variables that are to be seen where it stops, and lets it go on to its end.

@@ -47,8 +47,9 @@ class Kernel {
     this.tell({ do: "input", value });
   }
 
-  // Ends it, in order if it can.
-  async end() {
+  // Ends it, in order if it can. A cell that runs is told why.
+  async end(why = "") {
+    this.why ||= why;
     this.child.stdin.end();
     const hurry = setTimeout(() => this.child.kill("SIGKILL"), PATIENCE);
     await this.gone;

@@ -30,19 +30,20 @@ class Notebooks {
     if (known && !known.kernel.dead) return known;
     const cwd = notebook.uri.scheme === "file" ? path.dirname(notebook.uri.fsPath) : os.homedir();
     const kernel = new Kernel({ python: this.pythonOf(notebook.uri), cwd, log: (line) => this.log.info(line) });
-    const made = { kernel, displays: new Map(), queue: Promise.resolve() };
+    const made = { kernel, displays: new Map(), queue: Promise.resolve(), over: false };
     this.kernels.set(key, made);
     return made;
   }
 
-  // Cells that are run together end with the first that fails; those of another call wait behind.
-  run(cells, notebook) {
-    const of = this.kernel(notebook);
+  // Cells that are run together end with the first that fails; those of another call wait behind, and end with the kernel too.
+  async run(cells, notebook) {
     const executions = cells.map((cell) => this.controller.createNotebookCellExecution(cell));
+    await commandsAreHere();
+    const of = this.kernel(notebook);
     of.queue = of.queue.then(async () => {
       let going = true;
       for (const execution of executions) {
-        if (going) going = await this.runCell(execution, of);
+        if (going && !of.over) going = await this.runCell(execution, of);
         else skip(execution);
       }
     });
@@ -50,7 +51,8 @@ class Notebooks {
   }
 
   // Says whether the cell has run to its end.
-  async runCell(execution, { kernel, displays }) {
+  async runCell(execution, of) {
+    const { kernel, displays } = of;
     execution.start(Date.now());
     await execution.clearOutput();
     const run = new CellRun(execution, displays);
@@ -61,6 +63,7 @@ class Notebooks {
       execution.executionOrder = count ?? undefined;
       ok = status === "ok";
     } catch (error) {
+      of.over = true;
       run.hear("error", { ename: "Kernel", evalue: error.message, traceback: [] });
     }
     await run.last;
@@ -79,15 +82,20 @@ class Notebooks {
   }
 
   async restart(notebook) {
-    await this.end(notebook);
-    await this.kernel(notebook).kernel.ready.catch((error) => vscode.window.showErrorMessage(error.message));
+    const old = this.end(notebook, "the kernel was restarted");
+    const { kernel } = this.kernel(notebook); // what is run from now on is run by this one
+    await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title: "Restarting the kernel" }, () =>
+      Promise.all([old, kernel.ready]).catch((error) => vscode.window.showErrorMessage(error.message)),
+    );
   }
 
-  async end(notebook) {
+  async end(notebook, why) {
     const key = notebook.uri.toString();
     const known = this.kernels.get(key);
     this.kernels.delete(key);
-    await known?.kernel.end();
+    if (!known) return;
+    known.over = true;
+    await known.kernel.end(why);
   }
 
   async endAll() {
@@ -96,6 +104,10 @@ class Notebooks {
     await Promise.all([...this.kernels.values()].map(({ kernel }) => kernel.end()));
   }
 }
+
+// A command that was given before a cell was run comes after it when it is the first of its kind, since VS Code asks then who has it, and
+// waits. It is not later than the answer to a question of ours.
+const commandsAreHere = () => vscode.commands.executeCommand("setContext", "slipway.runs", true);
 
 // VS Code wants an end to what it was shown as waiting.
 function skip(execution) {

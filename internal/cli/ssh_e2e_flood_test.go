@@ -101,20 +101,20 @@ func endedAll(ts *testscript.TestScript, _ bool, _ []string) {
 
 // crowd opens connections of which none logs in, from several addresses. Meanwhile alice gets in, and the service stays within bounds.
 func crowd(ts *testscript.TestScript, neg bool, args []string) {
-	const addresses, most = 16, 128 << 20
+	const addresses, most, mostFiles = 16, 128 << 20, 800 // 512 may be in, and some may be on their way in or out
 	all, err := strconv.Atoi(strings.Join(args, ""))
 	if neg || err != nil {
 		ts.Fatalf("usage: crowd NUMBER")
 	}
 	p := personaOf(ts)
-	before, began := p.site.used(ts), time.Now()
+	before, files, began := p.site.used(ts), p.site.files(ts), time.Now()
 	var left, opened atomic.Int64
 	left.Store(int64(all))
 	var workers sync.WaitGroup
 	for i := range addresses {
 		workers.Go(func() { p.site.pester(fmt.Sprintf("127.0.1.%d", i+1), &left, &opened) })
 	}
-	highest, served := before, 0
+	highest, widest, served := before, files, 0
 	for left.Load() > 0 {
 		if e := p.alice.ssh("echo in"); e.code != 0 {
 			ts.Logf("in the crowd: %s", e)
@@ -122,12 +122,12 @@ func crowd(ts *testscript.TestScript, neg bool, args []string) {
 			break
 		}
 		served++
-		highest = max(highest, p.site.used(ts))
+		highest, widest = max(highest, p.site.used(ts)), max(widest, p.site.files(ts))
 	}
 	workers.Wait()
-	ts.Logf("%d of %d connections were accepted, within %s; alice was let in %d times; the service had %d MB and at most %d MB",
-		opened.Load(), all, time.Since(began).Round(time.Millisecond), served, before>>20, highest>>20)
-	if served < 1 || opened.Load() < int64(all)*9/10 || highest-before > most {
+	ts.Logf("%d of %d connections were accepted, within %s; alice was let in %d times; the service had %d MB and %d files, and at most %d MB and %d files",
+		opened.Load(), all, time.Since(began).Round(time.Millisecond), served, before>>20, files, highest>>20, widest)
+	if served < 1 || opened.Load() < int64(all)*9/10 || highest-before > most || widest-files > mostFiles {
 		ts.Fatalf("that is too few, or too much")
 	}
 }
@@ -143,7 +143,7 @@ func (s *sshSite) pester(from string, left, opened *atomic.Int64) {
 		}
 		opened.Add(1)
 		_, _ = io.WriteString(c, greetings[n%int64(len(greetings))])
-		if held = append(held, c); len(held) > 64 {
+		if held = append(held, c); len(held) > 200 {
 			held[0].Close()
 			held = held[1:]
 		}
@@ -164,6 +164,13 @@ func (s *sshSite) used(ts *testscript.TestScript) int64 {
 	kB, err := strconv.ParseInt(string(found[1]), 10, 64)
 	ts.Check(err)
 	return kB << 10
+}
+
+// files gives how many files the service has open.
+func (s *sshSite) files(ts *testscript.TestScript) int {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.Process.Pid))
+	ts.Check(err)
+	return len(list)
 }
 
 // payloads sends, after a login, what no client does: all kinds of channels and requests with nothing, little and far too much in them.

@@ -90,6 +90,7 @@ func rules() map[string]rule {
 			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}},
+		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},

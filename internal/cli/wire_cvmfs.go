@@ -162,7 +162,9 @@ func renewMountCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use: renewCommand + " PID SOURCE TARGET", Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
 		Args: exactly(3, "a process, a directory and where it has it"),
-		RunE: func(_ *cobra.Command, args []string) error { return mounts.RenewMount(env.Stdout, args[0], args[1], args[2]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return mounts.RenewMount(env.Stdout, args[0], args[1], args[2])
+		},
 	}
 }
 

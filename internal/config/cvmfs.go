@@ -73,11 +73,16 @@ func (c Config) checkCVMFS(p *problems) {
 	}
 }
 
-// logoLimit is the most bytes of a logo: it goes into every session.
-const logoLimit = 128 << 10
+// LogoLimit is the most bytes of a logo: it goes into every session.
+const LogoLimit = 64 << 10
+
+const mostStacks = 64 // with their logos all go into one message
 
 func (c Config) checkStacks(p *problems) {
 	names := map[string]bool{}
+	if n := len(c.Data.Stacks); n > mostStacks {
+		p.add("data.stacks", n, fmt.Sprintf("at most %d", mostStacks))
+	}
 	for i, s := range c.Data.Stacks {
 		at := fmt.Sprintf("data.stacks[%d].", i)
 		if !stackName.MatchString(s.Name) {
@@ -122,7 +127,7 @@ func checkStackFiles(at string, s Stack, p *problems) {
 	}
 	ext := filepath.Ext(s.Logo)
 	info, err := os.Stat(s.Logo)
-	if ext != ".png" && ext != ".svg" || err != nil || !info.Mode().IsRegular() || info.Size() > logoLimit {
-		p.add(at+"logo", s.Logo, fmt.Sprintf("a file .png or .svg on this host of at most %d KiB", logoLimit>>10))
+	if ext != ".png" && ext != ".svg" || err != nil || !info.Mode().IsRegular() || info.Size() > LogoLimit {
+		p.add(at+"logo", s.Logo, fmt.Sprintf("a file .png or .svg on this host of at most %d KiB", LogoLimit>>10))
 	}
 }

@@ -68,6 +68,8 @@ type App struct {
 	// Jupyter says that an HTTP app has Jupyter Server's REST API below JUPYTERHUB_SERVICE_PREFIX and lets its own
 	// JUPYTERHUB_API_TOKEN in. The agent then asks it what its kernels and terminals do.
 	Jupyter bool `json:"jupyter,omitempty"`
+	// Stacks are kernels that a Jupyter app finds by JUPYTER_PATH, beside its own.
+	Stacks []Stack `json:"stacks,omitempty"`
 	// Code says that an HTTP app is code-server, which knows nothing of the Hub and takes no port: the agent adds to Argv where it listens
 	// and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside an app that is another, the agent starts
 	// code-server when somebody asks for it.

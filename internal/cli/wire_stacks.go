@@ -1,0 +1,69 @@
+//go:build linux
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/config"
+	"slipway/spawner"
+)
+
+// stacks gives what finds the software stacks of a session; nil where the site has none.
+func (s *service) stacks() func(spawner.Workload) []control.Stack {
+	if len(s.cfg.Data.Stacks) == 0 {
+		return nil
+	}
+	return func(w spawner.Workload) (out []control.Stack) {
+		for _, c := range s.cfg.Data.Stacks {
+			if s.offers(c, w) {
+				out = append(out, s.stackOf(c, w))
+			}
+		}
+		return out
+	}
+}
+
+// offers says whether a stack is for a session's profile and user.
+func (s *service) offers(c config.Stack, w spawner.Workload) bool {
+	if len(c.Profiles) > 0 && !slices.Contains(c.Profiles, w.Spec.Profile) {
+		return false
+	}
+	return len(c.Groups) == 0 || slices.ContainsFunc(s.groupsOf(w.Hub, w.Owner), func(group string) bool { return slices.Contains(c.Groups, group) })
+}
+
+// stackOf is a stack as a session has it. One whose repository is known to be dead says so in its title.
+func (s *service) stackOf(c config.Stack, w spawner.Workload) control.Stack {
+	out := control.Stack{Name: c.Name, Title: c.Title, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env}
+	if trouble := s.cvmfs.troubleAt(c.Setup); trouble != "" && !w.Remote {
+		out.Title += " (" + trouble + ")"
+	}
+	if c.Logo == "" {
+		return out
+	}
+	logo, err := os.ReadFile(c.Logo)
+	if err != nil || len(logo) > config.LogoLimit {
+		s.log.Warn("a stack has no logo", "stack", c.Name, "file", c.Logo, "error", err)
+		return out
+	}
+	out.Logo, out.LogoExt = logo, filepath.Ext(c.Logo)
+	return out
+}
+
+// troubleAt says what is known to be the matter with the repository of a file; empty: nothing is.
+func (c cvmfs) troubleAt(file string) string {
+	name, below := strings.CutPrefix(file, cvmfsInside+"/")
+	if c.prober == nil || !below {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, "/")
+	r, known := c.prober.Of(name)
+	if !known || r.Trouble == "" {
+		return ""
+	}
+	return r.String()
+}

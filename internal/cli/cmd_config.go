@@ -20,7 +20,7 @@ func configFile(c *cobra.Command) *string {
 func configCommand(env Env) *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check the service's configuration, or print an example", Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	check := &cobra.Command{Use: "check", Short: "Check the configuration file", Args: nothingElse}
+	check := &cobra.Command{Use: "check", Short: "Check the configuration file; - is standard input", Args: nothingElse}
 	path := configFile(check)
 	check.RunE = func(*cobra.Command, []string) error { return runConfigCheck(env, *path) }
 	c.AddCommand(check, &cobra.Command{
@@ -34,6 +34,9 @@ func configCommand(env Env) *cobra.Command {
 }
 
 func runConfigCheck(env Env, path string) error {
+	if path == "-" {
+		path = "/dev/stdin"
+	}
 	c, err := config.Load(path)
 	if err != nil {
 		return err

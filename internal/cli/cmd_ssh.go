@@ -69,6 +69,14 @@ func userHome(env Env) string {
 	return env.Getenv("HOME")
 }
 
+// meant gives the user's files, and the login that is meant.
+func (s *sshCall) meant() (files *sshfiles.Files, login sshfiles.Service, known bool, err error) {
+	if files, err = s.files(); err == nil {
+		login, known, err = s.noted(files)
+	}
+	return files, login, known, err
+}
+
 // noted gives the login that is meant: the one of the name, or the only one.
 func (s *sshCall) noted(f *sshfiles.Files) (login sshfiles.Service, known bool, err error) {
 	list, err := f.Services()
@@ -124,7 +132,10 @@ func safeAddress(address string) (string, error) {
 		address = "https://" + address
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if strings.Contains(address, "@") {
+		return "", errs.New(errs.Invalid, "address: it has a name or a password in it, which is not shown here").With("leave out what stands before the @")
+	}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", errs.Bad("address", address, "an address such as https://hub.example.org")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {

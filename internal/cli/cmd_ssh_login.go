@@ -41,16 +41,15 @@ func sshLoginCommand(s *sshCall) *cobra.Command {
 }
 
 func (l *sshLogin) run(ctx context.Context, address string) error {
-	files, err := l.files()
-	if err != nil {
-		return err
-	}
-	login, known, err := l.noted(files)
+	files, login, known, err := l.meant()
 	if err != nil {
 		return err
 	}
 	if l.name == "" && known && address != "" && !l.same(address, login.Address) {
 		login = sshfiles.Service{Name: defaultLogin}
+	}
+	if err := sshfiles.CheckName(login.Name); err != nil {
+		return err // before anybody confirms it
 	}
 	client, address, withToken, err := l.dial(address, login)
 	if err != nil {

@@ -38,11 +38,7 @@ type loggedOut struct {
 
 // logout takes a login out, at the service too if it can be asked. That it cannot keeps nobody from taking it out here.
 func (s *sshCall) logout(ctx context.Context, connections bool) error {
-	files, err := s.files()
-	if err != nil {
-		return err
-	}
-	login, known, err := s.noted(files)
+	files, login, known, err := s.meant()
 	if err != nil {
 		return err
 	}

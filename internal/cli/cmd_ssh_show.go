@@ -93,11 +93,7 @@ func sshConfigCommand(s *sshCall) *cobra.Command {
 }
 
 func (s *sshCall) config(ctx context.Context, address, user string) error {
-	files, err := s.files()
-	if err != nil {
-		return err
-	}
-	login, known, err := s.noted(files)
+	files, login, known, err := s.meant()
 	if err != nil {
 		return err
 	}
@@ -150,11 +146,7 @@ func (s *sshCall) block(login sshfiles.Service, text string) error {
 
 // knownHosts prints a service's host keys.
 func (s *sshCall) knownHosts(ctx context.Context, address string) error {
-	files, err := s.files()
-	if err != nil {
-		return err
-	}
-	login, _, err := s.noted(files)
+	_, login, _, err := s.meant()
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -283,6 +285,9 @@ func withoutPassword(address string) string {
 // checkSecretFile says what is wrong with a file that holds a secret; empty when nothing is.
 func checkSecretFile(file string) string {
 	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "a file that is there: `(umask 077; openssl rand -hex 32 > " + file + ")` makes it; the Hub's configuration holds the same secret"
+	}
 	if err != nil {
 		return "a file that can be read: " + err.Error()
 	}

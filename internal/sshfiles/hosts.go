@@ -64,11 +64,20 @@ func Alias(target string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`).MatchString(target)
 }
 
+// CheckName refuses what can be no login's name.
+func CheckName(name string) error {
+	if !regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`).MatchString(name) {
+		return errs.Bad("name", name, "letters, digits and _, at most 32")
+	}
+	return nil
+}
+
 // check refuses what must not get into a file that ssh obeys: a service is believed where it is, and nothing else.
 func (s Service) check() error {
+	if err := CheckName(s.Name); err != nil {
+		return err
+	}
 	switch {
-	case !regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`).MatchString(s.Name):
-		return errs.Bad("name", s.Name, "letters, digits and _, at most 32")
 	case !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$|^[0-9A-Fa-f:.]+$`).MatchString(s.Host):
 		return errs.Bad("host", s.Host, "the service must name the host that users type, by ssh.host in its configuration")
 	case s.Port < 1 || s.Port > 65535:

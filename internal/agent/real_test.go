@@ -57,7 +57,7 @@ async def main():
 asyncio.run(main())
 `
 
-// container is an agent that is the first process of a container of the notebook image.
+// container is an agent that is the first process of a container of an image.
 type container struct {
 	*rig
 	name string
@@ -65,6 +65,11 @@ type container struct {
 }
 
 func newContainer(t *testing.T) *container {
+	t.Helper()
+	return newContainerOf(t, testenv.NotebookImage)
+}
+
+func newContainerOf(t *testing.T, image string) *container {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "agent")
 	if err != nil {
@@ -78,7 +83,7 @@ func newContainer(t *testing.T) *container {
 		"--tmpfs", fmt.Sprintf("%s:mode=0700,uid=%d", control.RunDir, os.Getuid()),
 		"--volume", executable(t)+":"+control.Program+":ro", "--volume", dir+":"+control.LinkDir+":ro",
 		"--env", "SLIPWAY_TEST_PLAY=agent", "--env", "HOME=/tmp", "--env", "JUPYTER_RUNTIME_DIR=/tmp/runtime",
-		"--entrypoint", control.Program, testenv.NotebookImage)
+		"--entrypoint", control.Program, image)
 	t.Cleanup(func() { _ = exec.Command("docker", "rm", "--force", c.name).Run() })
 	c.wait(t)
 	c.web = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

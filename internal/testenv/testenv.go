@@ -43,6 +43,7 @@ const (
 	Rsync      Part = "rsync"
 	PuTTY      Part = "putty"    // plink and psftp
 	Paramiko   Part = "paramiko" // Python's ssh client, in the cache
+	Chromium   Part = "chromium"
 	OpenSSL    Part = "openssl"
 	VOMS       Part = "voms"     // voms-clients, which make proxies
 	XRootD     Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
@@ -141,6 +142,8 @@ func probe(p Part) error {
 		return onPath("rsync")
 	case PuTTY:
 		return errors.Join(onPath("plink"), onPath("psftp"), onPath("puttygen"))
+	case Chromium:
+		return onPath("chromium")
 	case Paramiko:
 		return inCache("paramiko/bin/python", "paramiko/lib/python3.*/site-packages/paramiko")
 	case OpenSSL:

@@ -91,7 +91,7 @@ func rules() map[string]rule {
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
-		"internal/agent/gate": {own: []string{"internal/errs", "internal/secret"}},
+		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "golang.org/x/crypto/ssh"},
@@ -228,7 +228,7 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
-				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog",
+				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},

@@ -27,7 +27,7 @@ type credentialParts struct {
 // makeWallet makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
 func (s *service) makeWallet(ctx context.Context) error {
 	c := s.cfg.Credentials
-	if len(c.Issuers) == 0 {
+	if len(c.Issuers) == 0 && c.X509.Trust == "" {
 		return nil
 	}
 	cfg := wallet.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Logger: s.log}
@@ -39,6 +39,9 @@ func (s *service) makeWallet(ctx context.Context) error {
 		cfg.Sources = append(cfg.Sources, wallet.Source{Name: i.Name, Issuer: client, Hub: i.HubKey != ""})
 	}
 	var err error
+	if cfg.Proxy, err = proxyCheck(c.X509); err != nil {
+		return err
+	}
 	if s.held.wallet, err = wallet.New(ctx, cfg); err != nil {
 		return err
 	}
@@ -153,6 +156,9 @@ func (s *service) programsEnv() map[string]string {
 	env := map[string]string{}
 	if len(s.cfg.Credentials.Issuers) > 0 {
 		env[control.TokenFileEnv] = control.TokenFile
+	}
+	if s.cfg.Credentials.X509.Trust != "" {
+		env[control.ProxyFileEnv] = control.ProxyFile
 	}
 	return env
 }

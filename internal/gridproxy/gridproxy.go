@@ -96,6 +96,20 @@ func (c *Checker) Check(text secret.Text) (Proxy, error) {
 	return out, c.short(out, now)
 }
 
+// Screen finds what is wrong with a proxy by itself, before it leaves its user's computer: above all that it is none, but a certificate with
+// its own key. Who stands behind it is not looked at.
+func Screen(text secret.Text, now time.Time) error {
+	parts, err := split(text.Reveal())
+	if err != nil {
+		return err
+	}
+	line, err := parts.line()
+	if err != nil {
+		return err
+	}
+	return line.check(parts.key, now)
+}
+
 // short refuses a proxy that lasts longer than the site takes.
 func (c *Checker) short(p Proxy, now time.Time) error {
 	left := p.Expires.Sub(now)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/secret"
 )
 
 // refused holds an error to be one that a user can do something about.
@@ -170,4 +171,13 @@ func TestKeyOfAnyFormat(t *testing.T) {
 	if _, err := check(newPlace(t, root).checker(t, nil), file); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestScreen(t *testing.T) {
+	alice := newPerson(t, newAuthority(t, nil, "Root"), "Alice")
+	if err := Screen(secret.New(proxyOf(t, alice, nil).file(t)), now); err != nil {
+		t.Error(err)
+	}
+	refused(t, "one's own certificate", Screen(secret.New(alice.file(t)), now), "is your own and not a proxy")
+	refused(t, "nothing", Screen(secret.New(""), now), "is empty")
 }

@@ -41,14 +41,16 @@ func split(text string) (parts, error) {
 	case strings.TrimSpace(text) == "":
 		return p, refuse(again, "the file is empty")
 	}
-	for rest := []byte(text); ; {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		if err := p.take(block); err != nil {
-			return parts{}, err
+	// A key that must not be sent is told of before anything else.
+	blocks := blocksOf(text)
+	for _, wanted := range []bool{true, false} {
+		for _, block := range blocks {
+			if strings.HasSuffix(block.Type, "PRIVATE KEY") != wanted {
+				continue
+			}
+			if err := p.take(block); err != nil {
+				return parts{}, err
+			}
 		}
 	}
 	switch {
@@ -58,6 +60,17 @@ func split(text string) (parts, error) {
 		return p, refuse("send the file that voms-proxy-info -path names, with all that is in it", "there is no private key in the file, and without it the proxy is of no use")
 	}
 	return p, p.readKey()
+}
+
+func blocksOf(text string) []*pem.Block {
+	var all []*pem.Block
+	for rest := []byte(text); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return all
+		}
+		all = append(all, block)
+	}
 }
 
 func (p *parts) take(block *pem.Block) error {

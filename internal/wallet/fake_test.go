@@ -118,13 +118,15 @@ func (f *fakeIssuer) set(do func()) {
 
 func (f *fakeIssuer) Refresh(_ context.Context, refresh secret.Text) (issuer.Tokens, error) {
 	subject, number, _ := strings.Cut(refresh.Reveal(), "/")
+	var takes time.Duration
 	f.set(func() {
+		takes = f.takes
 		f.calls = append(f.calls, time.Now())
 		if f.under[subject]++; f.under[subject] > 1 {
 			f.doubled = append(f.doubled, subject)
 		}
 	})
-	<-time.After(f.takes)
+	<-time.After(takes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.under[subject]--

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -46,5 +47,22 @@ func TestStacksHaveDefaults(t *testing.T) {
 	}
 	if s := c.Data.Stacks[0]; s.Python != "python3" || s.Language != "python" {
 		t.Errorf("the stack is %+v", s)
+	}
+}
+
+func TestDeployedDataIsRight(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/cvmfs/data.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p problems
+	c.checkCVMFS(&p)
+	c.checkStacks(&p)
+	if len(p) > 0 || len(c.Data.Stacks) != 2 || c.Data.CVMFS.Path != "/cvmfs" {
+		t.Errorf("%+v %v", c.Data, p)
 	}
 }

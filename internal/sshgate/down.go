@@ -10,17 +10,14 @@ import (
 func (l *line) down() {
 	l.v.g.countLine(l.kind)
 	defer l.audit()
-	var out, asking sync.WaitGroup
-	var cut, errCut error
-	out.Go(func() { _, cut = l.far.WriteTo(l.near) })
-	out.Go(func() { _, errCut = io.Copy(lockedWriter{&l.out, l.near.Stderr()}, l.far.Stderr()) })
+	var asking sync.WaitGroup
 	asking.Go(func() {
 		for r := range l.far.Requests() {
 			ok, err := l.near.SendRequest(r.Kind, r.Want, r.Payload)
 			_ = r.Reply(ok && err == nil)
 		}
 	})
-	if out.Wait(); cut == nil && errCut == nil { // both have come to their end, and not just to one
+	if l.far.Pass(l.near, lockedWriter{&l.out, l.near.Stderr()}) == nil {
 		l.out.Lock()
 		_ = l.near.CloseWrite()
 		l.out.Unlock()

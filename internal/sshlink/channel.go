@@ -136,6 +136,15 @@ func (c *Channel) Read(p []byte) (int, error) { return c.data.Read(p) }
 // WriteTo writes all data to w, until the other side's last.
 func (c *Channel) WriteTo(w io.Writer) (int64, error) { return c.data.WriteTo(w) }
 
+// Pass writes all data to w, and what is for stderr to stderr, until the other side's last. It is for who need not hear of what comes behind
+// data before that is written: who takes the stream writes, and nobody is woken for it. Both must be writable at once.
+func (c *Channel) Pass(w, stderr io.Writer) error {
+	second := make(chan error, 1)
+	go func() { second <- c.stderr.pass(stderr) }()
+	err := c.data.pass(w)
+	return errors.Join(err, <-second)
+}
+
 // Write sends data.
 func (c *Channel) Write(p []byte) (int, error) { return c.write(frameData, p) }
 

@@ -14,13 +14,16 @@ type chunk struct {
 	rest []byte // in buf
 }
 
-// queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it.
+// queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it. Once it has a sink it holds
+// nothing: who takes the stream writes the data there.
 type queue struct {
 	mu     sync.Mutex
 	change sync.Cond
 	chunks []chunk
 	err    error // what comes behind the data; nil: more may
 	unread bool  // nobody reads any more
+	sink   io.Writer
+	failed error // of the sink
 }
 
 func newQueue() *queue {
@@ -39,7 +42,13 @@ func (q *queue) put(r io.Reader, n int) error {
 			buffers.put(buf)
 			return err
 		}
-		q.add(chunk{buf, part})
+		if sink := q.add(chunk{buf, part}); sink != nil {
+			_, err := sink.Write(part)
+			buffers.put(buf)
+			if err != nil {
+				q.fail(err)
+			}
+		}
 		n -= len(part)
 	}
 	return nil
@@ -53,12 +62,16 @@ func (q *queue) waitForRoom() {
 	}
 }
 
-func (q *queue) add(c chunk) {
+// add keeps a chunk, or gives the sink to which its owner writes it.
+func (q *queue) add(c chunk) (sink io.Writer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.unread || q.err != nil {
 		buffers.put(c.buf)
-		return
+		return nil
+	}
+	if q.sink != nil {
+		return q.sink
 	}
 	if q.fits(c) {
 		last := &q.chunks[len(q.chunks)-1]
@@ -68,6 +81,54 @@ func (q *queue) add(c chunk) {
 		q.chunks = append(q.chunks, c)
 	}
 	q.change.Broadcast()
+	return nil
+}
+
+// fail notes that the sink takes nothing any more.
+func (q *queue) fail(err error) {
+	q.mu.Lock()
+	q.failed = err
+	q.mu.Unlock()
+	q.drop()
+}
+
+// pass makes w the sink, once what is there has been written to it, and waits for the end.
+func (q *queue) pass(w io.Writer) error {
+	for q.waits(w) {
+		c, err := q.take()
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(c.rest)
+		buffers.put(c.buf)
+		if err != nil {
+			return err
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.err == nil && !q.unread {
+		q.change.Wait()
+	}
+	switch {
+	case q.failed != nil:
+		return q.failed
+	case q.err == io.EOF:
+		return nil
+	case q.err != nil:
+		return q.err
+	}
+	return io.ErrClosedPipe
+}
+
+// waits reports whether chunks wait; if not, w is the sink from now on.
+func (q *queue) waits(w io.Writer) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.chunks) == 0 {
+		q.sink = w
+	}
+	return len(q.chunks) > 0
 }
 
 // fits reports whether the last buffer has room for a chunk: else a program that writes a byte at a time would fill one with each.

@@ -153,6 +153,61 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// slow is a place for data which is not ready at first.
+type slow struct {
+	ready <-chan struct{}
+	bytes.Buffer
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	<-s.ready
+	return s.Buffer.Write(b)
+}
+
+// What is passed on is whole and in order: what came before there was a place for it, and what comes while that is not ready.
+func TestPass(t *testing.T) {
+	c, _, _ := connect(t)
+	ch := open(t, c, "echo")
+	want := make([]byte, 3<<20+17)
+	_, _ = rand.Read(want)
+	go func() {
+		_, _ = io.Copy(ch, bytes.NewReader(want))
+		_ = ch.CloseWrite()
+	}()
+	ready := make(chan struct{})
+	got, said := &slow{ready: ready}, &bytes.Buffer{}
+	time.AfterFunc(10*time.Millisecond, func() { close(ready) })
+	if err := ch.Pass(got, said); err != nil || !bytes.Equal(got.Bytes(), want) || said.String() != "done" {
+		t.Errorf("%d bytes of %d, %q, %v", got.Len(), len(want), said, err)
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// Where nobody takes the data any more what comes behind it still arrives, and what is cut is no end.
+func TestPassEnds(t *testing.T) {
+	c, _, cut := connect(t)
+	ch := open(t, c, "echo")
+	_, _ = ch.Write([]byte("lost"))
+	_ = ch.CloseWrite()
+	if err := ch.Pass(closed{}, io.Discard); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("nobody takes it: %v", err)
+	}
+	if r := <-ch.Requests(); r == nil || r.Kind != "exit-status" {
+		t.Errorf("request: %+v", r)
+	}
+	if err := open(t, c, "cut").Pass(io.Discard, io.Discard); !errors.Is(err, ErrCut) {
+		t.Errorf("cut by the agent: %v", err)
+	}
+	ch = open(t, c, "echo")
+	cut()
+	if err := ch.Pass(io.Discard, io.Discard); !errors.Is(err, ErrCut) {
+		t.Errorf("the agent has gone: %v", err)
+	}
+}
+
 // An answer counts also where the channel has ended right behind it, as that of a command that does next to nothing.
 func TestBriefAnswer(t *testing.T) {
 	c, _, _ := connect(t)

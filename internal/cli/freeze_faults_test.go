@@ -171,7 +171,7 @@ func (s *site) forgetBases() {
 // converted waits until no image is being converted.
 func (s *site) converted() {
 	s.t.Helper()
-	s.eventually("the image is converted", 60*time.Second, func() bool {
+	s.eventually("the image is converted", 3*time.Minute, func() bool {
 		return len(s.left("bases", "*.sqfs")) > 0 && len(s.left("work", "base-*")) == 0
 	})
 }

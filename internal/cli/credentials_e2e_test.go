@@ -145,6 +145,10 @@ func (s *site) noTokenShows(i *oidcissuer.Issuer, id, digest string) {
 		s.t.Fatal(err)
 	}
 	logs, _ := exec.Command("docker", "logs", "slipway-"+id).CombinedOutput()
+	changes, err := exec.Command("docker", "diff", "slipway-"+id).Output()
+	if err != nil || strings.Contains(string(changes), "credentials") {
+		s.t.Errorf("what the session has changed, as a freeze takes it, has the tokens in it: %v\n%s", err, changes)
+	}
 	places := map[string]string{"docker inspect": string(inspected), "docker logs": string(logs)}
 	for _, path := range []string{"/metrics", "/api/v1/sessions", "/api/v1/jobs", "/api/v1/credentials", "/api/v1/environments", "/api/v1/environments/" + digest} {
 		places[path] = string(s.call("alice", http.MethodGet, path, nil).body)

@@ -20,14 +20,16 @@ import (
 	"time"
 
 	"slipway/internal/testenv"
+	"slipway/internal/testenv/oidcissuer"
 	"slipway/spawner/htcondor/condortest"
 )
 
 // farSite is a site whose sessions and jobs run on the workers of a real pool, which reach it by TLS alone.
 type farSite struct {
 	*site
-	pool  *condortest.Pool
-	found *found
+	pool   *condortest.Pool
+	found  *found
+	issuer *oidcissuer.Issuer
 }
 
 // found is what tests leave to those after them.
@@ -67,7 +69,8 @@ func newFarSite(t *testing.T) *farSite {
 		t.Fatal(err)
 	}
 	pool := condortest.Start(t, condortest.Options{CPUs: -1, Workers: farWorkers, Config: reserveLast})
-	s := &farSite{site: &site{t: t, dir: pool.TempDir(t), program: program}, pool: pool, found: &found{}}
+	s := &farSite{site: &site{t: t, dir: pool.TempDir(t), program: program}, pool: pool, found: &found{}, issuer: oidcissuer.New(t)}
+	s.issuer.Life(12 * time.Second)
 	for i, user := range farUsers {
 		pool.AddUser(t, user, 20000+i)
 	}
@@ -194,6 +197,7 @@ func (s *farSite) configure() {
 	s.url = "https://" + address
 	s.client = s.certify(s.pool.Address)
 	s.write("spawner.token", spawnerToken)
+	s.write("client.secret", oidcissuer.ClientSecret)
 	s.write("slipway.yaml", fmt.Sprintf(`
 listen: %[1]s
 tls: {cert: %[2]s/cert.pem, key: %[2]s/key.pem}
@@ -211,7 +215,8 @@ jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 256M, defau
 docker: {cpus: 2, memory: 2G, instance: %[5]q}
 local: {at_once: 2, cgroup: slipway-e2e-far}
 htcondor: {on: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
-`, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second))
+%[7]s
+`, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret")))
 }
 
 // certify makes an authority of the site's own and a certificate for an address, and gives who trusts it.

@@ -118,7 +118,7 @@ func TestHTCondor(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		run  func()
-	}{{"jobs", s.jobs}, {"orders", s.orders}, {"faults", s.faults}, {"apart", s.apart}} {
+	}{{"jobs", s.jobs}, {"tokens", s.tokens}, {"orders", s.orders}, {"faults", s.faults}, {"apart", s.apart}} {
 		if !sessions || !t.Run(part.name, func(t *testing.T) { s.as(t); part.run() }) {
 			return
 		}

@@ -1,0 +1,134 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/internal/testenv"
+)
+
+// gridIn makes a Grid of one authority, which the directory trust has, and one person, alice.
+func gridIn(t *testing.T) (run func(program string, args ...string), dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	run = func(program string, args ...string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), program, args...)
+		c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", program, args, err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ext"), []byte("basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "trust"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "trust/ca.pem", "-days", "30", "-subj", "/O=Grid/CN=Root", "-addext", "keyUsage=critical,keyCertSign")
+	run("openssl", "rehash", "trust")
+	run("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", "alice.key", "-out", "alice.csr", "-subj", "/O=Grid/CN=Alice")
+	run("openssl", "x509", "-req", "-in", "alice.csr", "-CA", "trust/ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "20", "-extfile", "ext", "-out", "alice.pem")
+	run("chmod", "600", "alice.key")
+	return run, dir
+}
+
+// TestProxiesInSessions: a proxy of voms-proxy-init, put from outside and from within the session, is the session's file; what is none is
+// refused where it is; nobody else has it, and its key shows nowhere.
+func TestProxiesInSessions(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, testenv.OpenSSL, testenv.VOMS)
+	run, dir := gridIn(t)
+	proxy := func(file string, args ...string) string {
+		t.Helper()
+		run("voms-proxy-init", append([]string{"-cert", "alice.pem", "-key", "alice.key", "-certdir", "trust", "-out", file, "-hours", "12"}, args...)...)
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	first, second, limited := proxy("first"), proxy("second"), proxy("limited", "-limited")
+	s := newSite(t, fmt.Sprintf("\ncredentials:\n  x509: {trust: %q, longest: 24h}\n", filepath.Join(dir, "trust")))
+	id := s.session("alice", "one")
+	if got := s.in("alice", `echo "$X509_USER_PROXY"; ls /run/slipway/credentials 2>/dev/null; true`); got != "/run/slipway/credentials/x509" {
+		t.Errorf("without any proxy: %q", got)
+	}
+	put := func(text string) reply {
+		return s.call("alice", http.MethodPut, "/api/v1/credentials/x509", map[string]any{"proxy": text})
+	}
+	if r := put(limited); r.status != 422 || !strings.Contains(string(r.body), "voms-proxy-init, without -limited") {
+		t.Errorf("a limited one: %d %s", r.status, r.body)
+	}
+	if r := put(first); r.status != 200 || r.object(t)["subject"] != "/O=Grid/CN=Alice" {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if got := s.token("alice", "x509"); got != strings.TrimSpace(first) {
+		t.Errorf("the session's file is not what was put")
+	}
+	if got := s.in("alice", `stat -c '%a %u' "$X509_USER_PROXY"`); got != "600 20000" {
+		t.Errorf("the file is %q", got)
+	}
+
+	// From within, as voms-proxy-init leaves it where X509_USER_PROXY points to.
+	write := func(text string) { s.in("alice", "cat > \"$X509_USER_PROXY\" <<'END'\n"+text+"END") }
+	write(second)
+	if got := s.in("alice", "slipway proxy put; slipway proxy show"); !strings.Contains(got, "x509 of /O=Grid/CN=Alice is put, for all your sessions and jobs: good for 11 h") || !strings.Contains(got, "Authority  /O=Grid/CN=Root") {
+		t.Errorf("%s", got)
+	}
+	own, _ := os.ReadFile(filepath.Join(dir, "alice.pem"))
+	key, _ := os.ReadFile(filepath.Join(dir, "alice.key"))
+	write(string(own) + string(key))
+	if got := s.in("alice", "slipway proxy put 2>&1; slipway credentials revoke x509 2>&1; true"); !strings.Contains(got, "is your own and not a proxy; nothing was sent") || !strings.Contains(got, "credentials are only listed") {
+		t.Errorf("%s", got)
+	}
+	for _, path := range []string{"/api/v1/credentials", "/api/v1/credentials?user=alice"} {
+		if r := s.call("bob", http.MethodGet, path, nil); strings.Contains(string(r.body), "CN=Alice") {
+			t.Errorf("bob sees %s", r.body)
+		}
+	}
+	s.kill()
+	s.serve()
+	if r := s.call("alice", http.MethodGet, "/api/v1/credentials", nil); !strings.Contains(string(r.body), "/O=Grid/CN=Alice") {
+		t.Errorf("after a restart: %s", r.body)
+	}
+	s.noKeyShows(id, first, second, limited, string(key))
+	if r := s.call("alice", http.MethodDelete, "/api/v1/credentials/x509", nil); r.status != 200 {
+		t.Errorf("remove: %d %s", r.status, r.body)
+	}
+	s.eventually("the file is gone", 60*time.Second, func() bool { return s.in("alice", "ls /run/slipway/credentials") == "" })
+}
+
+// noKeyShows looks for private keys where they could be left.
+func (s *site) noKeyShows(id string, proxies ...string) {
+	s.t.Helper()
+	inspected, err := exec.Command("docker", "inspect", "slipway-"+id).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	logs, _ := exec.Command("docker", "logs", "slipway-"+id).CombinedOutput()
+	places := map[string]string{"docker inspect": string(inspected), "docker logs": string(logs)}
+	for _, path := range []string{"/metrics", "/api/v1/sessions", "/api/v1/credentials"} {
+		places[path] = string(s.call("alice", http.MethodGet, path, nil).body)
+	}
+	files, _ := filepath.Glob(filepath.Join(s.dir, "data", "*"))
+	for _, path := range append(files, filepath.Join(s.dir, "serve.log")) {
+		text, _ := os.ReadFile(path) // directories have none
+		places[path] = string(text)
+	}
+	for _, proxy := range proxies {
+		_, rest, _ := strings.Cut(proxy, "PRIVATE KEY-----\n")
+		line := strings.Split(rest, "\n")[3]
+		for place, text := range places {
+			if strings.Contains(text, line) {
+				s.t.Errorf("%s holds a private key", place)
+			}
+		}
+	}
+}

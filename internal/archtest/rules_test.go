@@ -89,7 +89,6 @@ func rules() map[string]rule {
 		"internal/worker": {
 			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
-		"internal/agent/stack": {own: []string{"internal/agent/control"}},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {

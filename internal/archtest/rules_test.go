@@ -93,7 +93,7 @@ func rules() map[string]rule {
 		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},
-			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "golang.org/x/crypto/ssh"},
+			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
 			own: []string{"internal/sshlink"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},

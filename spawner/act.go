@@ -243,6 +243,9 @@ func (e *entry) finish(o Outcome) {
 // what its first process printed does.
 func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 	m.cfg.Agents.Close(e.ID)
+	if m.cfg.Storage != nil {
+		m.cfg.Storage.Close(e.ID)
+	}
 	if err := m.clearRun(e); err != nil {
 		return err
 	}
@@ -292,6 +295,11 @@ func (m *Manager) clearRun(e entry) error {
 // forget drops a workload of which nothing is left.
 func (m *Manager) forget(ctx context.Context, e entry) error {
 	m.cfg.Agents.Close(e.ID)
+	if m.cfg.Storage != nil {
+		if err := m.cfg.Storage.Forget(e.ID); err != nil {
+			return err
+		}
+	}
 	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
 		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
 	}

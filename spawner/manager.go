@@ -72,6 +72,17 @@ type Agents interface {
 	Agent(id ID) Agent
 }
 
+// Storage shows sessions of this host their users' storage as directories.
+type Storage interface {
+	// Open gives the directory that a session is to see as /storage, and mounts into it what its user has, without having the start wait for
+	// that. What is amiss it tells. Opening twice is harmless.
+	Open(w Workload, tell func(message string)) (dir string, err error)
+	// Close unmounts what a session had that was seen gone. Closing twice is harmless.
+	Close(id ID)
+	// Forget removes the directory too.
+	Forget(id ID) error
+}
+
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
 	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
@@ -118,6 +129,8 @@ type Config struct {
 	// Env is what every program finds in its environment unless its start names it otherwise.
 	Env  map[string]string
 	GPUs GPUs // nil: this host has none
+	// Storage shows sessions of this host their users' storage. Nil: they see none.
+	Storage Storage
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user User) string
 	Lend     Lend                // of idle slices of GPUs to jobs

@@ -181,6 +181,8 @@ type Launch struct {
 	// SIF is the image file of the environment, for jobs and for all workloads of a Remote. For those, Spec.Environment is the digest of
 	// what is in it, also where a session was asked for by its image alone, or goes on from what it had kept.
 	SIF string
+	// Storage is the directory on this host that a session sees as /storage, with what is mounted below it later; empty: it has none.
+	Storage string
 	// Uplink and App are for a Remote alone: how the agent reaches the service from another host, and what a job's agent starts by
 	// itself, whether it reaches the service or not. App is nil for sessions, whose secrets travel over the link.
 	Uplink *control.Uplink

@@ -105,6 +105,9 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if e.Remote {
+		if e.Kind != Job && m.cfg.Storage != nil {
+			m.relay(e.ID, "Storage is no directory on "+m.at(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
+		}
 		return m.launchAfar(ctx, e, l)
 	}
 	if e.Kind == Job {
@@ -117,6 +120,11 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	}
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err
+	}
+	if e.Kind != Job && m.cfg.Storage != nil {
+		if l.Storage, err = m.cfg.Storage.Open(e.Workload, func(message string) { m.relay(e.ID, message, 0) }); err != nil {
+			return Launch{}, err
+		}
 	}
 	if e.Slice != nil {
 		if l.GPU, err = m.realise(ctx, e); err != nil {

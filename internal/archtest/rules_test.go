@@ -216,6 +216,7 @@ func rules() map[string]rule {
 
 		// Where the users' data is.
 		"internal/xrd":         {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd/mount":   {own: []string{"internal/errs", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest": {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
 
 		// A real Hub, for tests alone.
@@ -228,7 +229,7 @@ func rules() map[string]rule {
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy",
-				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd",
+				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd", "internal/xrd/mount",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},

@@ -113,7 +113,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -178,6 +178,7 @@ func (s *service) makeBackends(context.Context) error {
 		return err
 	}
 	s.storage = newStorage(s.cfg.Data, s.log)
+	s.storage.remote = s.runsAfar
 	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.library, s.log)
 	return err
 }
@@ -210,6 +211,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: s.programsEnv(),
 		Stacks: s.stacks(), Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
+	c.Storage = s.engineStorage()
 	s.leaseGPUs(&c)
 	var err error
 	s.engine, err = spawner.New(ctx, c)
@@ -267,6 +269,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.prepareBases(ctx) })
 	s.places.run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
+	s.runMounter(ctx, g.Go)
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)

@@ -9,11 +9,16 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/xrd"
+	"slipway/internal/xrd/mount"
 	"slipway/spawner"
 )
 
 // storage is the site's storage elements as callers of the API reach them.
-type storage struct{ elements *xrd.Storage }
+type storage struct {
+	elements *xrd.Storage
+	mounter  *mount.Mounter           // nil: nothing is mounted
+	remote   func(id spawner.ID) bool // whether a workload runs on another host
+}
 
 func newStorage(cfg config.Data, log *slog.Logger) *storage {
 	return &storage{elements: xrd.New(xrd.Config{Elements: elementsOf(cfg), Logger: log})}
@@ -34,12 +39,12 @@ func (s *storage) URL(lfn string, write, direct bool) (hubapi.DataURL, error) {
 }
 
 // List is server.Storage's.
-func (s *storage) List(_ context.Context, _ spawner.Caller) []hubapi.Storage {
+func (s *storage) List(_ context.Context, c spawner.Caller) []hubapi.Storage {
 	var out []hubapi.Storage
 	for _, e := range s.elements.Elements() {
 		cache := s.elements.Cache(e)
 		out = append(out, hubapi.Storage{
-			Name: e.Name, Origin: e.Origin, Path: e.Path, Write: e.Write, Cache: e.Cache, CacheUp: cache.Up, Trouble: cache.Trouble, Mounts: []hubapi.DataMount{},
+			Name: e.Name, Origin: e.Origin, Path: e.Path, Write: e.Write, Cache: e.Cache, CacheUp: cache.Up, Trouble: cache.Trouble, Mounts: s.mountsOf(c, e.Name),
 		})
 	}
 	return out

@@ -44,7 +44,7 @@ func (b *Backend) config(l plan) *container.Config {
 	if l.Spec.Environment != "" {
 		labels[labelEnvironment] = l.Spec.Environment
 	}
-	if seen := fingerprintOf(b.cfg.Mounts); seen != "" {
+	if seen := fingerprintOf(b.shown(l.Launch)); seen != "" {
 		labels[labelMounts] = seen
 	}
 	maps.Copy(labels, l.labels)
@@ -130,7 +130,7 @@ func (b *Backend) mounts(l spawner.Launch) []mount.Mount {
 		bind(filepath.Join(l.Dir, passwdFile), "/etc/passwd", true),
 		bind(filepath.Join(l.Dir, groupFile), "/etc/group", true),
 	}
-	for _, m := range b.cfg.Mounts {
+	for _, m := range b.shown(l) {
 		extra := bind(m.Source, m.Target, m.ReadOnly)
 		if m.Propagation != "" {
 			extra.BindOptions = &mount.BindOptions{Propagation: mount.Propagation(m.Propagation)}

@@ -47,6 +47,14 @@ func checkSources(all []Mount) error {
 	return errors.Join(problems...)
 }
 
+// shown are the directories of this host that a workload sees beside its own.
+func (b *Backend) shown(l spawner.Launch) []Mount {
+	if l.Storage == "" {
+		return b.cfg.Mounts
+	}
+	return append(slices.Clone(b.cfg.Mounts), Mount{Source: l.Storage, Target: "/storage", ReadOnly: true, Propagation: "rslave"})
+}
+
 // labelMounts tells what of the host a container was made to see, where that is anything.
 const labelMounts = "slipway.mounts"
 
@@ -64,7 +72,7 @@ func (b *Backend) outgrown(p plan, c container.InspectResponse) string {
 	switch {
 	case !p.suits(c):
 		return "the GPU of this start"
-	case c.Config.Labels[labelMounts] != fingerprintOf(b.cfg.Mounts):
+	case c.Config.Labels[labelMounts] != fingerprintOf(b.shown(p.Launch)):
 		return "what sessions see of this host now"
 	default:
 		return ""

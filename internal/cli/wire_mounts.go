@@ -1,0 +1,118 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"slipway/hubapi"
+	"slipway/internal/config"
+	"slipway/internal/secret"
+	"slipway/internal/xrd/mount"
+	"slipway/spawner"
+)
+
+// storageRunDir holds the credentials of mounts. It is no disk.
+const storageRunDir = "/run/slipway/storage"
+
+// makeMounter makes what mounts storage for sessions; nil where nothing is to be mounted.
+func (s *service) makeMounter(context.Context) error {
+	if !slices.ContainsFunc(s.cfg.Data.Storage, func(e config.StorageElement) bool { return e.Mount }) {
+		return nil
+	}
+	var err error
+	s.storage.mounter, err = mount.New(mount.Config{
+		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Logger: s.log,
+	})
+	return err
+}
+
+// papers gives a user's credentials for a storage element, by her principal: the token that is for it, or else her main one.
+func (s *service) papers(ctx context.Context, principal, element string) (mount.Papers, error) {
+	if s.held.wallet == nil {
+		return mount.Papers{}, nil
+	}
+	files, err := s.held.wallet.Files(ctx, principal)
+	if err != nil {
+		return mount.Papers{}, err
+	}
+	byName := map[string]secret.Text{}
+	for _, f := range files {
+		byName[f.Name] = f.Data
+	}
+	p := mount.Papers{Token: byName["token-"+element], Proxy: byName["x509"]}
+	if p.Token.Empty() {
+		p.Token = byName["token"]
+	}
+	return p, nil
+}
+
+// storageMounts is the engine's spawner.Storage.
+type storageMounts struct {
+	mounter   *mount.Mounter
+	principal func(hub string, user spawner.User) string
+}
+
+// Open is spawner.Storage's.
+func (m storageMounts) Open(w spawner.Workload, tell func(string)) (string, error) {
+	return m.mounter.Open(m.session(w), tell)
+}
+
+// Close is spawner.Storage's.
+func (m storageMounts) Close(id spawner.ID) { m.mounter.Close(string(id)) }
+
+// Forget is spawner.Storage's.
+func (m storageMounts) Forget(id spawner.ID) error { return m.mounter.Forget(string(id)) }
+
+func (m storageMounts) session(w spawner.Workload) mount.Session {
+	return mount.Session{ID: string(w.ID), User: m.principal(w.Hub, w.Owner)}
+}
+
+// engineStorage gives the engine what mounts storage; nil: nothing does.
+func (s *service) engineStorage() spawner.Storage {
+	if s.storage.mounter == nil {
+		return nil
+	}
+	return storageMounts{s.storage.mounter, s.principal}
+}
+
+// runMounter keeps the mounts of sessions that may be running on this host.
+func (s *service) runMounter(ctx context.Context, begin func(func() error)) {
+	if s.storage.mounter == nil {
+		return
+	}
+	mounts := storageMounts{s.storage.mounter, s.principal}
+	begin(func() error {
+		return s.storage.mounter.Run(ctx, func() []mount.Session {
+			all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
+			var live []mount.Session
+			for _, w := range all {
+				if w.Kind != spawner.Job && !w.Remote && w.Phase.Active() && w.Phase != spawner.Pending && w.Phase != spawner.Leased {
+					live = append(live, mounts.session(w))
+				}
+			}
+			return live
+		})
+	})
+}
+
+// mountsOf tells where the session that asks has an element as a directory.
+func (s *storage) mountsOf(c spawner.Caller, element string) []hubapi.DataMount {
+	out := []hubapi.DataMount{}
+	if s.mounter == nil || c.Workload == "" || c.Workload.OfJob() || s.remote(c.Workload) {
+		return out
+	}
+	for _, m := range s.mounter.Status(string(c.Workload)) {
+		if m.Element == element {
+			out = append(out, hubapi.DataMount{Path: m.Path, Cached: m.Cached, Trouble: m.Trouble})
+		}
+	}
+	return out
+}
+
+func (s *service) runsAfar(id spawner.ID) bool {
+	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, id)
+	return err != nil || w.Remote
+}

@@ -1,0 +1,240 @@
+// Package mount shows a session its user's storage as directories: one xrootdfs for each session and view of an element, with this
+// user's credentials, mounted on the host and seen in the container by propagation.
+//
+// Promises: no two sessions share a mount, and none is made with another's credentials; what reads through a cache cannot be written to;
+// a start waits for no storage; a mount whose process has died is made anew, and one whose credentials or whose cache have changed is
+// exchanged, while files that are open stay open; nothing of a session that has ended is left mounted. What is mounted is read from the
+// kernel, so a service that starts anew finds and keeps it. Nothing is ever removed below a directory while something is mounted there.
+//
+// It must not decide who may have which session, nor talk to storage by itself.
+package mount
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/secret"
+	"slipway/internal/xrd"
+)
+
+// Papers are a user's credentials for one element; empty ones she does not have.
+type Papers struct{ Token, Proxy secret.Text }
+
+// Session is one for which storage is mounted.
+type Session struct {
+	ID   string
+	User string // whose papers are asked for; nothing here reads it
+}
+
+// Config is what a Mounter needs. All fields without a stated default are required.
+type Config struct {
+	Dir     string // holds a directory for each session
+	RunDir  string // where its tokens are; root's alone, and better not on a disk
+	Storage *xrd.Storage
+	// Papers gives the credentials of a session's user for an element.
+	Papers   func(ctx context.Context, user, element string) (Papers, error)
+	Program  string        // empty: xrootdfs on PATH
+	Trust    string        // directory of trust anchors; empty: the program's own
+	Patience time.Duration // for a mount to be made, and to answer. Zero: 15 s
+	Every    time.Duration // all mounts are looked at. Zero: 10 s
+	Logger   *slog.Logger
+}
+
+// Mounter mounts storage for sessions.
+type Mounter struct {
+	cfg  Config
+	log  *slog.Logger
+	wake chan struct{}
+	life context.Context // of what Open begins; ends with Run
+	end  context.CancelFunc
+	busy sync.WaitGroup // likewise
+
+	mu       sync.Mutex // guards the fields below
+	sessions map[string]*own
+	asking   map[string]bool // mount points with a look that has not come back
+}
+
+// own is what is known of a session. Its lock is held while its mounts are changed.
+type own struct {
+	sync.Mutex
+
+	// Guarded by the Mounter's lock.
+	trouble map[string]string  // by name of the view
+	stop    context.CancelFunc // ends what is being done for it; nil: nothing is
+}
+
+// New makes a Mounter, and makes of Dir a mount that propagates.
+func New(cfg Config) (*Mounter, error) {
+	if cfg.Program == "" {
+		cfg.Program = "xrootdfs"
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 15 * time.Second
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	m := &Mounter{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), sessions: map[string]*own{}, asking: map[string]bool{}}
+	m.life, m.end = context.WithCancel(context.Background())
+	for _, dir := range []string{cfg.Dir, cfg.RunDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directories of storage mounts: %w", err)
+		}
+	}
+	if err := share(cfg.Dir); err != nil {
+		return nil, errs.New(errs.Missing, "share %s with sessions: %w", cfg.Dir, err).With("run the service as root in the host's own mount namespace, or set mount: false in data.storage")
+	}
+	return m, nil
+}
+
+var validID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// Open gives the directory that a session is to see as xrd.Root, and has its storage mounted there in the background. What cannot be
+// mounted in time is told.
+func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
+	if !validID.MatchString(s.ID) {
+		return "", errs.Bad("session", s.ID, "an ID of lower-case letters and digits")
+	}
+	dir := m.dir(s.ID)
+	for _, v := range m.views() {
+		if err := os.MkdirAll(filepath.Join(dir, v.name()), 0o755); err != nil {
+			return "", fmt.Errorf("make the storage directories of %s: %w", s.ID, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "README.txt"), []byte(m.readme()), 0o644); err != nil {
+		return "", fmt.Errorf("describe the storage of %s: %w", s.ID, err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	m.busy.Go(func() { m.begin(s, tell) })
+	return dir, nil
+}
+
+// begin mounts what a session is to have, and tells what is not there.
+func (m *Mounter) begin(s Session, tell func(string)) {
+	ctx, cancel := context.WithTimeout(m.life, 2*m.cfg.Patience)
+	defer cancel()
+	m.settle(ctx, s)
+	for _, t := range m.Status(s.ID) {
+		if t.Trouble != "" {
+			tell(t.Path + " is not there: " + t.Trouble)
+		}
+	}
+}
+
+// Close unmounts what a session had. What is still open there ends.
+func (m *Mounter) Close(id string) {
+	o := m.own(id)
+	m.mu.Lock()
+	if o.stop != nil {
+		o.stop()
+	}
+	m.mu.Unlock()
+	o.Lock()
+	defer o.Unlock()
+	m.clear(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, id)
+}
+
+// Forget removes a session's directory as well. It is empty by then, or it stays.
+func (m *Mounter) Forget(id string) error {
+	m.Close(id)
+	dir := m.dir(id)
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove the storage directories of %s: %w", id, err)
+	}
+	if n := len(m.mounted(id)); n > 0 {
+		return errs.New(errs.Unavailable, "remove the storage directories of %s: %d mounts are still there", id, n)
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil { // never what is in it
+			return fmt.Errorf("remove the storage directories of %s: %w", id, err)
+		}
+	}
+	return os.Remove(dir)
+}
+
+// Status is what is known of one view of a session's storage.
+type Status struct {
+	Element string
+	Path    string // as the session sees it
+	Cached  bool
+	Trouble string // why it is not there; empty: it is
+}
+
+// Status tells of all views of a session's storage, by the last look.
+func (m *Mounter) Status(id string) []Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var trouble map[string]string
+	if o := m.sessions[id]; o != nil {
+		trouble = o.trouble
+	}
+	var out []Status
+	for _, v := range m.views() {
+		out = append(out, Status{Element: v.Name, Path: v.path(), Cached: v.cached, Trouble: trouble[v.name()]})
+	}
+	return out
+}
+
+// Run keeps the mounts of sessions as they must be until ctx ends: live gives those that may be running. What others had is unmounted.
+// The mounts stay when it returns.
+func (m *Mounter) Run(ctx context.Context, live func() []Session) error {
+	defer m.busy.Wait()
+	defer m.end()
+	for {
+		all, here := live(), map[string]bool{}
+		var looking sync.WaitGroup
+		for _, s := range all {
+			here[s.ID] = true
+			looking.Go(func() { m.settle(ctx, s) })
+		}
+		looking.Wait()
+		for _, id := range m.left(here) {
+			m.log.Info("storage mounts of a session that has ended are removed", "id", id)
+			m.Close(id)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.wake:
+		case <-time.After(m.cfg.Every):
+		}
+	}
+}
+
+// Wake has Run look at once.
+func (m *Mounter) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Mounter) dir(id string) string { return filepath.Join(m.cfg.Dir, id) }
+
+func (m *Mounter) own(id string) *own {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions[id] == nil {
+		m.sessions[id] = &own{trouble: map[string]string{}}
+	}
+	return m.sessions[id]
+}

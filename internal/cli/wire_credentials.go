@@ -39,7 +39,7 @@ func (s *service) makeWallet(ctx context.Context) error {
 		cfg.Sources = append(cfg.Sources, wallet.Source{Name: i.Name, Issuer: client, Hub: i.HubKey != ""})
 	}
 	var err error
-	if cfg.Proxy, err = proxyCheck(c.X509); err != nil {
+	if cfg.Proxy, err = proxyCheck(c.X509, s.log); err != nil {
 		return err
 	}
 	if s.held.wallet, err = wallet.New(ctx, cfg); err != nil {

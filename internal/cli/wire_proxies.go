@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"slipway/internal/config"
@@ -12,14 +13,19 @@ import (
 	"slipway/internal/wallet"
 )
 
-// proxyCheck gives what validates users' proxies for the wallet; nil where none are taken.
-func proxyCheck(x config.X509) (func(context.Context, secret.Text) (wallet.Entry, secret.Text, error), error) {
+// proxyCheck gives what validates users' proxies for the wallet; nil where none are taken. Files of the authorities that are of no use are
+// in the log.
+func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (wallet.Entry, secret.Text, error), error) {
 	if x.Trust == "" {
 		return nil, nil
 	}
 	checker, err := gridproxy.Open(gridproxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.Longest)})
 	if err != nil {
 		return nil, err
+	}
+	faults, err := checker.Faults()
+	for _, fault := range faults {
+		log.Warn("a file of the Grid's authorities is of no use", "in", x.Trust, "fault", fault)
 	}
 	return func(_ context.Context, text secret.Text) (wallet.Entry, secret.Text, error) {
 		p, err := checker.Check(text)
@@ -34,5 +40,5 @@ func proxyCheck(x config.X509) (func(context.Context, secret.Text) (wallet.Entry
 			e.Notes = append(e.Notes, "it is of the kind before RFC 3820, which some sites take no more: voms-proxy-init -rfc makes today's")
 		}
 		return e, p.Text, nil
-	}, nil
+	}, err
 }

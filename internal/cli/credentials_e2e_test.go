@@ -123,7 +123,7 @@ func TestTokensInSessionsAndJobs(t *testing.T) {
 func (s *site) token(user, name string) (text string) {
 	s.t.Helper()
 	s.eventually("there is "+name, 30*time.Second, func() bool {
-		text = s.in(user, "cat /run/slipway/credentials/"+name+" 2>/dev/null; true")
+		text = s.look(user, "/run/slipway/credentials/"+name)
 		return text != ""
 	})
 	return text
@@ -132,9 +132,19 @@ func (s *site) token(user, name string) (text string) {
 func (s *site) renewed(user, old string) {
 	s.t.Helper()
 	s.eventually("the token is renewed", 60*time.Second, func() bool {
-		text := s.in(user, `cat "$BEARER_TOKEN_FILE"`)
+		text := s.look(user, `"$BEARER_TOKEN_FILE"`)
 		return text != "" && text != old
 	})
+}
+
+// look gives a file of a user's session; empty when it is not there, or the session does not answer just now.
+func (s *site) look(user, file string) string {
+	var done struct{ Out string }
+	r := s.call("", http.MethodPost, "/user/"+user+"/run", "cat "+file+" 2>/dev/null")
+	if r.status != http.StatusOK || json.Unmarshal(r.body, &done) != nil {
+		return ""
+	}
+	return strings.TrimSpace(done.Out)
 }
 
 // noTokenShows looks for all that the issuer ever gave, where it could be left.

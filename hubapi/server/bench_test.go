@@ -38,7 +38,7 @@ func BenchmarkProxy(b *testing.B) {
 	app := httptest.NewServer(http.HandlerFunc(bulky))
 	defer app.Close()
 	links := tunnelTo(b, app.Listener.Addr().String())
-	s := New(Config{Engine: newFake(lab("s-alice", "alice", "/user/alice/")), Logger: quiet(),
+	s := New(Config{Engine: newFake(lab("s-alice", "alice", "/user/alice/")), Logger: quiet(), Hubs: []Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}},
 		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 			return links.Dial(ctx, string(id), tunnel.DoorApp)
 		}})
@@ -132,6 +132,6 @@ func relay(ctx context.Context, c net.Conn, addr string) {
 		return
 	}
 	go func() { _, _ = io.Copy(app, c); _ = app.Close() }()
-	_, _ = io.Copy(c, app)
+	_, _ = c.(io.ReaderFrom).ReadFrom(app)
 	_ = c.Close()
 }

@@ -80,6 +80,9 @@ func (c Config) checkCredentials(p *problems) {
 		}
 		names[issuer.Name] = true
 		issuer.check(at, p)
+		if issuer.HubKey != "" && !slices.ContainsFunc(c.Hubs, func(h Hub) bool { return h.TokenFile != "" }) {
+			p.add(at+"hub_key", issuer.HubKey, "a hub with a token_file, which reads it there; or empty")
+		}
 	}
 	for i, e := range c.Data.Storage {
 		at := fmt.Sprintf("data.storage[%d].", i)

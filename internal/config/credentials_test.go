@@ -19,6 +19,7 @@ func TestCheckCredentials(t *testing.T) {
 		"no client":         {func(i *Issuer, _ *StorageElement) { i.ClientID = "" }, "client_id"},
 		"two scopes":        {func(i *Issuer, _ *StorageElement) { i.Scopes = []string{"a b"} }, "scopes"},
 		"half a key":        {func(i *Issuer, _ *StorageElement) { i.HubKey = "a." }, "hub_key"},
+		"nobody to read it": {func(i *Issuer, _ *StorageElement) { i.HubKey = "refresh_token" }, "hub_key"},
 		"no secret there":   {func(i *Issuer, _ *StorageElement) { i.ClientSecretFile = "/nowhere" }, "client_secret_file"},
 		"no CA there":       {func(i *Issuer, _ *StorageElement) { i.CAFile = "/nowhere" }, "ca_file"},
 		"nobody's tokens":   {func(_ *Issuer, e *StorageElement) { e.Issuer = "other" }, "storage[0].issuer"},

@@ -62,9 +62,10 @@ func latestOf(a, b time.Time) time.Time {
 // spread gives a number in [0, 1) that is the user's own, and another after each refresh: users who came together do not stay together.
 func spread(r record) float64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(r.key().text()))
-	_ = binary.Write(h, binary.LittleEndian, r.Issued.UnixNano())
-	_ = binary.Write(h, binary.LittleEndian, int64(r.Tries))
+	room := append(make([]byte, 0, 128), r.Name...)
+	room = append(append(room, ' '), r.Principal...)
+	room = binary.LittleEndian.AppendUint64(room, uint64(r.Issued.UnixNano()))
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(room, uint64(r.Tries)))
 	v := h.Sum64()
 	v ^= v >> 33 // FNV's upper bits differ little between keys that differ at their end
 	v *= 0xff51afd7ed558ccd

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
-	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -148,7 +147,7 @@ func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
 		return none{}, noSSH()
 	}
 	owner, err := s.cfg.SSH.Withdraw(r.Context(), sshauth.Withdrawal{
-		Serial: in.Serial, Key: in.Key, Words: in.Words(), Signature: ssh.Signature{Format: in.Format, Blob: in.Signature},
+		Serial: in.Serial, Key: in.Key, Words: in.Words(), Format: in.Format, Signature: in.Signature,
 	})
 	if owner != (sshauth.Owner{}) {
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}

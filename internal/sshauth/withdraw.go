@@ -13,7 +13,8 @@ type Withdrawal struct {
 	Serial    uint64
 	Key       string // the public key that the certificate is for, as ssh-keygen writes it
 	Words     []byte // that are signed
-	Signature ssh.Signature
+	Format    string // of the signature, such as ssh-ed25519 (RFC 4253, section 6.6)
+	Signature []byte
 }
 
 // Withdraw ends a certificate, and tells whose it was; nobody's where it is over or was withdrawn before, which is success.
@@ -25,10 +26,11 @@ func (a *Authority) Withdraw(ctx context.Context, w Withdrawal) (Owner, error) {
 	a.mu.RLock()
 	c, ok := a.certificates[w.Serial]
 	a.mu.RUnlock()
+	signature := ssh.Signature{Format: w.Format, Blob: w.Signature}
 	switch {
 	case !ok:
 		return Owner{}, nil
-	case ssh.FingerprintSHA256(key) != c.Fingerprint || key.Verify(w.Words, &w.Signature) != nil:
+	case ssh.FingerprintSHA256(key) != c.Fingerprint || key.Verify(w.Words, &signature) != nil:
 		return Owner{}, errs.New(errs.Forbidden, "the certificate is for another key").With("log it out on the page SSH of your Hub's Slipway")
 	}
 	if err := a.Revoke(ctx, c.Owner, c.Serial); err != nil {

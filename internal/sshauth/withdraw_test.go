@@ -18,7 +18,7 @@ func TestWithdraw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Withdrawal{Serial: serial, Key: plain(mine.PublicKey()), Words: []byte("out"), Signature: *s}
+		return Withdrawal{Serial: serial, Key: plain(mine.PublicKey()), Words: []byte("out"), Format: s.Format, Signature: s.Blob}
 	}
 	foreign := signed(c.Serial, "out")
 	foreign.Key = plain(theirs.PublicKey())

@@ -431,3 +431,28 @@ func TestOtherVersionOfTheAgent(t *testing.T) {
 	}
 	roundTrip(t, c)
 }
+
+// A service of an earlier version offers no sockets; the agent goes on without.
+func TestOtherVersionOfTheService(t *testing.T) {
+	ours, theirs, err := twoEnds(unix.SOCK_STREAM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := connOf(theirs)
+	_ = theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close()
+	defer ours.Close()
+	var greeting sync.WaitGroup
+	greeting.Go(func() {
+		if err := greet(service); err != nil {
+			t.Error(err)
+		}
+	})
+	if s, err := greetService(ours); s != nil || err != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+	greeting.Wait()
+}

@@ -155,6 +155,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks = append(checks, gpuChecks(cfg, env)...)
 	checks = append(checks, condorChecks(harmless, log)...)
 	checks = append(checks, sshChecks(cfg)...)
+	checks = append(checks, storageChecks(cfg.Data)...)
 	checks = append(checks, repositories...)
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})

@@ -133,9 +133,9 @@ func (s *sockets) open(door Door) (net.Conn, error) {
 		return nil, errs.New(errs.Unavailable, "open a stream to the workload: %w", err)
 	}
 	defer theirs.Close()
-	c := s.enroll(ours, s.next())
-	if c == nil {
-		return nil, tooMany(ownStreams)
+	c, err := s.enroll(ours, s.next())
+	if err != nil {
+		return nil, err
 	}
 	if err := s.send(message{lineOpen, c.number, door}, theirs); err != nil {
 		_ = c.Close()
@@ -151,17 +151,21 @@ func (s *sockets) next() uint64 {
 	return s.last
 }
 
-// enroll makes a stream of a socket; nil: the link has ended, or has too many.
-func (s *sockets) enroll(raw *net.UnixConn, number uint64) *socketConn {
+// enroll makes a stream of a socket, if it may have one.
+func (s *sockets) enroll(raw *net.UnixConn, number uint64) (*socketConn, error) {
 	c := &socketConn{raw: raw, owner: s, number: number, told: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= ownStreams || s.conns[number] != nil {
+	switch {
+	case s.closed:
 		_ = raw.Close()
-		return nil
+		return nil, lost()
+	case len(s.conns) >= ownStreams:
+		_ = raw.Close()
+		return nil, tooMany(len(s.conns))
 	}
 	s.conns[number] = c
-	return c
+	return c, nil
 }
 
 func (s *sockets) forget(c *socketConn) {
@@ -236,7 +240,7 @@ func (s *sockets) receive(ctx context.Context, start func(func()) bool) error {
 		}
 		if m.kind != lineOpen {
 			err = s.ended(m)
-		} else if c := s.take(t, m.number); c == nil {
+		} else if c, bad := s.take(t, m.number); bad != nil {
 			err = s.send(message{kind: lineGone, number: m.number}, nil)
 		} else if !start(func() { s.accept(ctx, m.door, c) }) {
 			err = net.ErrClosed
@@ -247,11 +251,11 @@ func (s *sockets) receive(ctx context.Context, start func(func()) bool) error {
 	}
 }
 
-// take makes a stream of the socket that has come; nil: it cannot.
-func (s *sockets) take(t *taker, number uint64) *socketConn {
+// take makes a stream of the socket that has come.
+func (s *sockets) take(t *taker, number uint64) (*socketConn, error) {
 	raw, err := t.take()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	return s.enroll(raw, number)
 }

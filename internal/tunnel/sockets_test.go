@@ -190,9 +190,12 @@ func (s *sockets) accepted(t *testing.T) *socketConn {
 		t.Fatal(err)
 	}
 	m, err := parseMessage(b)
-	c := s.take(taker, m.number)
-	if err != nil || c == nil {
-		t.Fatal(c, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.take(taker, m.number)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return c
 }
@@ -428,6 +431,28 @@ func TestOtherVersionOfTheAgent(t *testing.T) {
 	}
 	if _, is := c.(*Conn); !is || p.links.find(p.id).current().sockets != nil {
 		t.Errorf("the stream is a %T", c)
+	}
+	roundTrip(t, c)
+}
+
+// The service opens so many and no more; those that are closed do not count.
+func TestMostOfTheService(t *testing.T) {
+	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+	s := p.links.find(p.id).current().sockets
+	s.mu.Lock()
+	for n := range uint64(ownStreams) {
+		s.conns[1<<32+n] = &socketConn{} // the machine of a test may not open so many files
+	}
+	s.mu.Unlock()
+	if _, err := p.links.Dial(t.Context(), p.id, DoorApp); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "2048") {
+		t.Errorf("one more: %v", err)
+	}
+	s.mu.Lock()
+	clear(s.conns)
+	s.mu.Unlock()
+	c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+	if err != nil {
+		t.Fatal(err)
 	}
 	roundTrip(t, c)
 }

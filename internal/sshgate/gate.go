@@ -178,8 +178,7 @@ func (g *Gate) serve(ctx context.Context, raw net.Conn) {
 		g.count("too many")
 		return
 	}
-	w := newWire(c, &g.counts)
-	v, chans, reqs := g.login(ctx, w, from, guest)
+	v, chans, reqs := g.login(ctx, c, from, guest)
 	g.door.leave(guest)
 	if v == nil {
 		return

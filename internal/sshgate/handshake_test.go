@@ -27,10 +27,13 @@ func TestHandshakesEnd(t *testing.T) {
 		come  func(net.Conn)
 		after time.Duration
 	}{
-		"it says nothing":  {says(""), greetTime},
-		"half its version": {says("SSH-2.0-ha"), greetTime},
-		"its version":      {says("SSH-2.0-x\r\n"), loginTime},
-		"half a packet":    {says("SSH-2.0-x\r\n\x00\x00\x05\x00\x04\x14"), loginTime},
+		"it says nothing":         {says(""), greetTime},
+		"half its version":        {says("SSH-2.0-ha"), greetTime},
+		"its version":             {says("SSH-2.0-x\r\n"), loginTime},
+		"half a packet":           {says("SSH-2.0-x\r\n\x00\x00\x05\x00\x04\x14"), loginTime},
+		"OpenSSH's version":       {says("SSH-2.0-OpenSSH_9.2\r\n"), loginTime},
+		"half its lists":          {says("SSH-2.0-OpenSSH_9.2\r\n\x00\x00\x05\x00\x04\x14"), loginTime},
+		"lists that are too long": {says("SSH-2.0-OpenSSH_9.2\r\n\x00\x00\x7f\x00\x04\x14"), loginTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keeper := newFakeKeeper(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -36,16 +37,23 @@ type passKey struct{}
 var errRefused = errors.New("not one that is let in")
 
 // login proves who comes. Nil: nobody who is let in; the connection is closed.
-func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
+func (g *Gate) login(ctx context.Context, c net.Conn, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
+	first := &greeting{Conn: c}
+	w := newWire(first, &g.counts)
 	l := &login{g: g, ctx: ctx, wire: w, from: from, guest: guest}
+	_ = w.SetDeadline(time.Now().Add(greetTime))
+	if err := first.exchange(); err != nil {
+		l.failed(err)
+		return nil, nil, nil
+	}
 	cfg := g.base
 	cfg.PublicKeyCallback, cfg.VerifiedPublicKeyCallback = l.offered, l.proved
 	if g.cfg.Browser {
 		cfg.KeyboardInteractiveCallback = l.browse
 	}
-	_ = w.SetDeadline(time.Now().Add(greetTime))
-	w.greeted = func() { _ = w.SetDeadline(time.Now().Add(loginTime)) }
-	c, chans, reqs, err := ssh.NewServerConn(w, &cfg)
+	cfg.Ciphers = first.choose(cfg.Ciphers)
+	_ = w.SetDeadline(time.Now().Add(loginTime))
+	conn, chans, reqs, err := ssh.NewServerConn(w, &cfg)
 	if err != nil || l.pass == nil {
 		l.failed(err)
 		return nil, nil, nil
@@ -53,7 +61,7 @@ func (g *Gate) login(ctx context.Context, w *wire, from netip.Addr, guest *guest
 	_ = w.SetDeadline(time.Time{})
 	g.count("ok")
 	g.cfg.Gatekeeper.Used(*l.pass, from)
-	return newVisitor(ctx, g, w, c, l), chans, reqs
+	return newVisitor(ctx, g, w, conn, l), chans, reqs
 }
 
 // failed gives back what an unfinished login has taken, and counts it.

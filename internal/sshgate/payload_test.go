@@ -2,7 +2,6 @@ package sshgate
 
 import (
 	"encoding/binary"
-	"errors"
 	"strings"
 	"testing"
 	"unicode"
@@ -22,29 +21,6 @@ func FuzzListenAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind string, payload, answer []byte) {
 		if at := listenAddress(&ssh.Request{Type: kind, Payload: payload}, answer); len(at) > 210 || !utf8.ValidString(at) {
 			t.Errorf("%q", at)
-		}
-	})
-}
-
-// FuzzGreet: the first line of a connection is read in pieces of any size, and one that is let through is as RFC 4253 has it.
-func FuzzGreet(f *testing.F) {
-	f.Add([]byte("SSH-2.0-OpenSSH_9.6\r\nrest"), 3)
-	f.Add([]byte("SSH-1.99-x\n"), 1)
-	f.Add([]byte("GET / HTTP/1.1\r\n"), 100)
-	f.Add([]byte(strings.Repeat("S", 300)), 7)
-	f.Fuzz(func(t *testing.T, text []byte, piece int) {
-		greeted, err := false, error(nil)
-		w := newWire(nil, nil)
-		w.greeted = func() { greeted = true }
-		for rest := text; len(rest) > 0 && err == nil && w.greeted != nil; {
-			n := min(max(piece, 1), len(rest))
-			err = w.greet(rest[:n])
-			rest = rest[n:]
-		}
-		line, _, whole := strings.Cut(string(text), "\n")
-		sound := whole && len(line) > len("SSH-2.0-") && len(line) <= mostVersion && (strings.HasPrefix(line, "SSH-2.0-") || strings.HasPrefix(line, "SSH-1.99-"))
-		if greeted != sound || err != nil && !errors.Is(err, errNoSSH) || len(w.first) > mostVersion+max(piece, 1)+1 {
-			t.Errorf("%q in pieces of %d: %v, %v, %d bytes kept", text, piece, greeted, err, len(w.first))
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/secret"
+	"slipway/internal/wallet"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
 )
@@ -29,7 +30,7 @@ func (s *service) makeMounter(context.Context) error {
 	return err
 }
 
-// papers gives a user's credentials for a storage element, by her principal: the token that is for it, or else her main one.
+// papers gives a user's credentials for a storage element, by her principal.
 func (s *service) papers(ctx context.Context, principal, element string) (mount.Papers, error) {
 	if s.held.wallet == nil {
 		return mount.Papers{}, nil
@@ -38,15 +39,22 @@ func (s *service) papers(ctx context.Context, principal, element string) (mount.
 	if err != nil {
 		return mount.Papers{}, err
 	}
+	return papersFor(element, s.cfg.Data.Storage, files), nil
+}
+
+// papersFor picks what goes to a storage element: the token that is for it, or else, where it names no issuer, the user's main one. An
+// element that names its issuer never sees a token of another.
+func papersFor(element string, storage []config.StorageElement, files []wallet.File) mount.Papers {
 	byName := map[string]secret.Text{}
 	for _, f := range files {
 		byName[f.Name] = f.Data
 	}
 	p := mount.Papers{Token: byName["token-"+element], Proxy: byName["x509"]}
-	if p.Token.Empty() {
+	anyIssuer := slices.ContainsFunc(storage, func(e config.StorageElement) bool { return e.Name == element && e.Issuer == "" })
+	if anyIssuer {
 		p.Token = byName["token"]
 	}
-	return p, nil
+	return p
 }
 
 // storageMounts is the engine's spawner.Storage.

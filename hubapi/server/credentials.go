@@ -78,7 +78,7 @@ func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, wha
 	case err != nil:
 		return err
 	case w.Kind == spawner.Job:
-		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie where BEARER_TOKEN_FILE and X509_USER_PROXY point to")
+		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie in /run/slipway/credentials")
 	case !own:
 		return errs.New(errs.Forbidden, "a session acts for its own user alone").With("leave the user out")
 	case what != look && what != bring:

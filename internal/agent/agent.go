@@ -42,6 +42,7 @@ type Config struct {
 	CodeDir    string
 	JupyterDir string
 	TokensDir  string   // for the tokens and the proxy of the workload's user
+	UsualProxy string   // where programs look for a proxy that no variable names
 	UplinkFile string   // there on another host than the service's
 	AppFile    string   // there for a job on another host: what to start without being told
 	LastDir    string   // where an agent on another host leaves what is to be known of its end
@@ -59,7 +60,7 @@ func (c *Config) complete() {
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
 		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
-		{&c.TokensDir, control.CredentialsDir},
+		{&c.TokensDir, control.CredentialsDir}, {&c.UsualProxy, control.UsualProxy()},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
 		if *f.field == "" {
@@ -103,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.app, a.code = newSupervisor(a), newCode(a)
 	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)
-	a.credentials = newCredentials(cfg.TokensDir)
+	a.credentials = newCredentials(cfg)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){

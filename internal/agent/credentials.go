@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,15 +21,20 @@ import (
 // credentials writes the tokens and the proxy of the workload's user where its programs look for them. A program sees a file of before or one
 // of after, never a part. What the user herself has put there is left until the service brings something new of that name.
 type credentials struct {
-	dir string
+	dir   string
+	usual string // where there is a link to the proxy while there is one
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	given map[string][sha256.Size]byte // what the service has last brought
 }
 
-func newCredentials(dir string) *credentials {
-	return &credentials{dir: dir, given: map[string][sha256.Size]byte{}}
+func newCredentials(cfg Config) *credentials {
+	return &credentials{dir: cfg.TokensDir, usual: cfg.UsualProxy, log: cfg.Logger, given: map[string][sha256.Size]byte{}}
 }
+
+// proxyIn gives the proxy's file in a directory of credentials.
+func proxyIn(dir string) string { return filepath.Join(dir, filepath.Base(control.ProxyFile)) }
 
 // put answers a request with all that there is to be.
 func (c *credentials) put(r *http.Request) error {
@@ -50,7 +57,9 @@ func (c *credentials) put(r *http.Request) error {
 			return noSpace(f.Name, err)
 		}
 	}
-	return c.removeBut(named)
+	err := c.removeBut(named)
+	c.point()
+	return err
 }
 
 // write writes one file, unless that is what was brought before.
@@ -88,5 +97,56 @@ func (c *credentials) removeBut(named map[string]bool) error {
 	return nil
 }
 
+// point keeps a link to the proxy at the usual place while there is a proxy: programs that were started before it came find it there. That
+// there can be none keeps nobody from the proxy itself.
+func (c *credentials) point() {
+	file := proxyIn(c.dir)
+	_, err := os.Stat(file)
+	if err == nil {
+		err = c.link(file)
+	} else if to, _ := os.Readlink(c.usual); to == file {
+		err = os.Remove(c.usual)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("the usual place of a proxy does not lead to the user's", "path", c.usual, "error", err)
+	}
+}
+
+// link makes that link. What else lies there is the user's own and stays, but for a copy of the proxy itself: it was put from there, and
+// would not be renewed.
+func (c *credentials) link(file string) error {
+	err := os.Symlink(file, c.usual)
+	if !errors.Is(err, fs.ErrExist) || !sameText(c.usual, file) {
+		return ignore(err, fs.ErrExist)
+	}
+	next := c.usual + ".new"
+	if err := errors.Join(ignore(os.Remove(next), fs.ErrNotExist), os.Symlink(file, next)); err != nil {
+		return err
+	}
+	return os.Rename(next, c.usual)
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// sameText reports whether a path is a plain file of its own with the text of another.
+func sameText(path, other string) bool {
+	a, err := os.Lstat(path)
+	b, err2 := os.Lstat(other)
+	if err != nil || err2 != nil || !a.Mode().IsRegular() || !b.Mode().IsRegular() || a.Size() != b.Size() || os.SameFile(a, b) {
+		return false
+	}
+	have, err := os.ReadFile(path)
+	want, err2 := os.ReadFile(other)
+	return err == nil && err2 == nil && bytes.Equal(have, want)
+}
+
 // end takes all away.
-func (c *credentials) end() { _ = os.RemoveAll(c.dir) }
+func (c *credentials) end() {
+	_ = os.RemoveAll(c.dir)
+	c.point()
+}

@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -45,7 +47,7 @@ func held(t *testing.T, c *credentials) string {
 }
 
 func TestCredentialsComeAndGo(t *testing.T) {
-	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	c := newCredentials(configIn(t.TempDir()))
 	for _, step := range []struct {
 		bring []string
 		held  string
@@ -69,7 +71,7 @@ func TestCredentialsComeAndGo(t *testing.T) {
 }
 
 func TestTheUsersOwnProxyStays(t *testing.T) {
-	c := newCredentials(t.TempDir())
+	c := newCredentials(configIn(t.TempDir()))
 	if err := bring(t, c, "token", "one"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestTheUsersOwnProxyStays(t *testing.T) {
 }
 
 func TestCredentialsWithNamesThatLeadElsewhere(t *testing.T) {
-	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	c := newCredentials(configIn(t.TempDir()))
 	for _, name := range []string{"", ".", "..", "../x", "a/b", ".hidden", "A", "a\nb", strings.Repeat("a", 101)} {
 		if err := bring(t, c, "token", "one", name, "x"); err == nil {
 			t.Errorf("%q was taken", name)
@@ -101,7 +103,7 @@ func TestCredentialsWithNamesThatLeadElsewhere(t *testing.T) {
 }
 
 func TestNobodySeesHalfACredential(t *testing.T) {
-	c := newCredentials(filepath.Join(t.TempDir(), "credentials"))
+	c := newCredentials(configIn(t.TempDir()))
 	a, b := strings.Repeat("a", 3000), strings.Repeat("b", 3000)
 	if err := bring(t, c, "token", a); err != nil {
 		t.Fatal(err)
@@ -128,4 +130,73 @@ func TestNobodySeesHalfACredential(t *testing.T) {
 	}
 	close(stop)
 	reader.Wait()
+}
+
+func TestTheUsualPlaceLeadsToTheProxy(t *testing.T) {
+	c := newCredentials(configIn(t.TempDir()))
+	at := func() string { to, _ := os.Readlink(c.usual); return to }
+	mine := func(text string) { // as voms-proxy-init does
+		t.Helper()
+		if err := errors.Join(ignore(os.Remove(c.usual), fs.ErrNotExist), os.WriteFile(c.usual, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() string { b, _ := os.ReadFile(c.usual); return string(b) }
+	for _, step := range []struct {
+		name, mine string
+		bring      []string
+		link       bool
+		text       string
+	}{
+		{"without a proxy", "", []string{"token", "t"}, false, ""},
+		{"one comes", "", []string{"x509", "one"}, true, "one"},
+		{"one is renewed", "", []string{"x509", "two"}, true, "two"},
+		{"she makes her own", "hers", []string{"x509", "three"}, false, "hers"},
+		{"hers is put", "four", []string{"x509", "four"}, true, "four"},
+		{"it is removed", "", []string{"token", "t"}, false, ""},
+		{"hers stays", "hers", []string{"x509", "five"}, false, "hers"},
+		{"hers stays when that goes", "", nil, false, "hers"},
+	} {
+		if step.mine != "" {
+			mine(step.mine)
+		}
+		if err := bring(t, c, step.bring...); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if linked := at() == filepath.Join(c.dir, "x509"); linked != step.link || read() != step.text {
+			t.Errorf("%s: it leads to %q and says %q", step.name, at(), read())
+		}
+	}
+	if err := errors.Join(os.Remove(c.usual), bring(t, c, "x509", "six")); err != nil || read() != "six" {
+		t.Errorf("%q, %v", read(), err)
+	}
+	c.end()
+	if _, err := os.Lstat(c.usual); err == nil {
+		t.Error("the agent has ended, and its link is still there")
+	}
+}
+
+func TestOnlyAProxyThatIsThereIsNamed(t *testing.T) {
+	cfg := configIn(t.TempDir())
+	c := newCredentials(cfg)
+	named := func(app control.Env) string {
+		t.Helper()
+		env, err := environ(cfg, control.App{Env: app}, 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return variable(env, control.ProxyFileEnv)
+	}
+	if got := named(nil); got != "" {
+		t.Errorf("without a proxy %q is named", got)
+	}
+	if err := bring(t, c, "x509", "one"); err != nil {
+		t.Fatal(err)
+	}
+	if got := named(nil); got != filepath.Join(cfg.TokensDir, "x509") {
+		t.Errorf("%q is named", got)
+	}
+	if got := named(control.Env{control.ProxyFileEnv: "/her/own"}); got != "/her/own" {
+		t.Errorf("instead of her own %q is named", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ func environ(cfg Config, app control.App, port int, relay string) ([]string, err
 	maps.Copy(env, app.Env)
 	if known {
 		env[control.IDEnv] = id
+	}
+	if _, err := os.Stat(proxyIn(cfg.TokensDir)); err == nil && env[control.ProxyFileEnv] == "" {
+		env[control.ProxyFileEnv] = proxyIn(cfg.TokensDir)
 	}
 	env[control.SocketEnv] = cfg.APISocket
 	env["PATH"] = withDir(env["PATH"], cfg.BinDir)

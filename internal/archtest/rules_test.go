@@ -234,7 +234,7 @@ func rules() map[string]rule {
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
-				"internal/testenv/oidcissuer", "images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "internal/testenv/autofs", "github.com/coder/websocket",
+				"internal/testenv/oidcissuer", "internal/xrd/xrdtest", "images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "internal/testenv/autofs", "github.com/coder/websocket",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
 			},
 		},

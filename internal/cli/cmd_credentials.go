@@ -28,8 +28,8 @@ func credentialsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "credentials", Short: "List, renew and revoke your tokens and your X.509 proxy, and log in at an issuer", Args: nothingElse,
 		Long: "List the tokens and the X.509 proxy that the service keeps for you. Sessions and jobs find them as files, which the service\n" +
-			"keeps fresh: BEARER_TOKEN_FILE and X509_USER_PROXY name them. No command shows a secret. From within a session they are\n" +
-			"only listed; `slipway proxy put` works there too.",
+			"keeps fresh: the token where BEARER_TOKEN_FILE says, the proxy at /tmp/x509up_u<user id>. No command shows a secret. From within\n" +
+			"a session they are only listed; `slipway proxy put` works there too.",
 		RunE: func(c *cobra.Command, _ []string) error { return s.list(c.Context()) },
 	}
 	c.PersistentFlags().BoolVar(&s.asJSON, "json", false, "print the API's JSON")

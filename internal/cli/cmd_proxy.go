@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gridproxy"
 	"slipway/internal/secret"
@@ -78,10 +78,10 @@ func unsent(err error) error {
 
 // usualProxy is where Grid programs make a proxy and look for one.
 func usualProxy(env Env) string {
-	if file := env.Getenv("X509_USER_PROXY"); file != "" {
+	if file := env.Getenv(control.ProxyFileEnv); file != "" {
 		return file
 	}
-	return fmt.Sprintf("/tmp/x509up_u%d", os.Getuid())
+	return control.UsualProxy()
 }
 
 func runProxyShow(ctx context.Context, env Env, asJSON bool) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/internal/testenv"
+	"slipway/internal/xrd/xrdtest"
 )
 
 // gridIn makes a Grid of one authority, which the directory trust has, and one person, alice.
@@ -57,9 +58,10 @@ func TestProxiesInSessions(t *testing.T) {
 	first, second, limited := proxy("first"), proxy("second"), proxy("limited", "-limited")
 	s := newSite(t, fmt.Sprintf("\ncredentials:\n  x509: {trust: %q, longest: 24h}\n", filepath.Join(dir, "trust")))
 	id := s.session("alice", "one")
-	if got := s.in("alice", `echo "$X509_USER_PROXY"; ls /run/slipway/credentials 2>/dev/null; true`); got != "/run/slipway/credentials/x509" {
+	if got := s.in("alice", `echo "$X509_USER_PROXY"; ls -d /tmp/x509up_u* 2>/dev/null; ls /run/slipway/credentials 2>/dev/null; true`); got != "" {
 		t.Errorf("without any proxy: %q", got)
 	}
+	t.Run("root by token", s.rootByToken)
 	put := func(text string) reply {
 		return s.call("alice", http.MethodPut, "/api/v1/credentials/x509", map[string]any{"proxy": text})
 	}
@@ -72,22 +74,27 @@ func TestProxiesInSessions(t *testing.T) {
 	if got := s.token("alice", "x509"); got != strings.TrimSpace(first) {
 		t.Errorf("the session's file is not what was put")
 	}
-	if got := s.in("alice", `stat -c '%a %u' "$X509_USER_PROXY"`); got != "600 20000" {
+	const usual = "/tmp/x509up_u20000"
+	linked := func() bool { return s.in("alice", "readlink "+usual+"; true") == "/run/slipway/credentials/x509" }
+	s.eventually("the usual place leads to it", 30*time.Second, linked)
+	if got := s.in("alice", "stat -L -c '%a %u' "+usual); got != "600 20000" {
 		t.Errorf("the file is %q", got)
 	}
 
-	// From within, as voms-proxy-init leaves it where X509_USER_PROXY points to.
-	write := func(text string) { s.in("alice", "cat > \"$X509_USER_PROXY\" <<'END'\n"+text+"END") }
+	// From within, as voms-proxy-init leaves it.
+	write := func(text string) { s.in("alice", "rm -f "+usual+"; cat > "+usual+" <<'END'\n"+text+"END") }
 	write(second)
 	if got := s.in("alice", "slipway proxy put; slipway proxy show"); !strings.Contains(got, "x509 of /O=Grid/CN=Alice is put, for all your sessions and jobs: good for 11 h") || !strings.Contains(got, "Authority  /O=Grid/CN=Root") {
 		t.Errorf("%s", got)
 	}
+	s.eventually("the usual place leads to the one that was put there", 30*time.Second, linked)
 	own, _ := os.ReadFile(filepath.Join(dir, "alice.pem"))
 	key, _ := os.ReadFile(filepath.Join(dir, "alice.key"))
 	write(string(own) + string(key))
 	if got := s.in("alice", "slipway proxy put 2>&1; slipway credentials revoke x509 2>&1; true"); !strings.Contains(got, "is your own and not a proxy; nothing was sent") || !strings.Contains(got, "credentials are only listed") {
 		t.Errorf("%s", got)
 	}
+	s.in("alice", "rm "+usual)
 	for _, path := range []string{"/api/v1/credentials", "/api/v1/credentials?user=alice"} {
 		if r := s.call("bob", http.MethodGet, path, nil); strings.Contains(string(r.body), "CN=Alice") {
 			t.Errorf("bob sees %s", r.body)
@@ -99,10 +106,31 @@ func TestProxiesInSessions(t *testing.T) {
 		t.Errorf("after a restart: %s", r.body)
 	}
 	s.noKeyShows(id, first, second, limited, string(key))
+	s.call("alice", http.MethodDelete, "/api/v1/sessions/"+id, nil)
+	s.eventually("the session has ended", 60*time.Second, func() bool { p := s.phase("alice", "sessions", id); return p == "" || p == "stopped" })
+	s.session("alice", "two")
+	if got := s.in("alice", `echo "$X509_USER_PROXY"; readlink `+usual); got != "/run/slipway/credentials/x509\n/run/slipway/credentials/x509" {
+		t.Errorf("started with a proxy: %q", got)
+	}
 	if r := s.call("alice", http.MethodDelete, "/api/v1/credentials/x509", nil); r.status != 200 {
 		t.Errorf("remove: %d %s", r.status, r.body)
 	}
-	s.eventually("the file is gone", 60*time.Second, func() bool { return s.in("alice", "ls /run/slipway/credentials") == "" })
+	s.eventually("the file is gone", 60*time.Second, func() bool {
+		return s.in("alice", "ls /run/slipway/credentials; ls -d /tmp/x509up_u* 2>/dev/null; true") == ""
+	})
+}
+
+// rootByToken: with what a session has in its environment that has no proxy, XRootD's client gets in by a token.
+func (s *site) rootByToken(t *testing.T) {
+	trust := xrdtest.NewTrust(t)
+	origin := trust.TokenOrigin()
+	origin.Put("alice/file", "hers")
+	file := filepath.Join(t.TempDir(), "token")
+	xrdtest.Write(t, file, trust.Token("alice", "storage.read:/alice", time.Hour), 0o600)
+	env := append(trust.Env(), strings.Fields(s.in("alice", "env | grep -E '^(X509|XRD|BEARER)'; true"))...)
+	if out, err := xrdtest.Copy(t, append(env, "BEARER_TOKEN_FILE="+file), origin.URL+"//data/alice/file", filepath.Join(t.TempDir(), "got")); err != nil {
+		t.Errorf("%v: %v %s", env, err, out)
+	}
 }
 
 // noKeyShows looks for private keys where they could be left.

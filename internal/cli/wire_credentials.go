@@ -151,16 +151,13 @@ func (p providing) Launch(ctx context.Context, app control.App) error {
 	return p.Client.Launch(ctx, app)
 }
 
-// programsEnv names the files to the programs of workloads, whether or not they are there yet: an environment cannot be changed later.
+// programsEnv names the token's file to the programs of workloads, whether or not it is there yet: an environment cannot be changed later.
+// The proxy's the agent names, which sees whether there is one.
 func (s *service) programsEnv() map[string]string {
-	env := map[string]string{}
-	if len(s.cfg.Credentials.Issuers) > 0 {
-		env[control.TokenFileEnv] = control.TokenFile
+	if len(s.cfg.Credentials.Issuers) == 0 {
+		return nil
 	}
-	if s.cfg.Credentials.X509.Trust != "" {
-		env[control.ProxyFileEnv] = control.ProxyFile
-	}
-	return env
+	return map[string]string{control.TokenFileEnv: control.TokenFile}
 }
 
 // doors gives the wallet to the API; nil where there is none.

@@ -6,13 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"regexp"
 
 	"slipway/internal/errs"
 )
 
-// Where a workload's programs find its user's tokens and proxy. The service names the first two to them from the start, whether or not there
-// is anything yet; the files are renewed while they run.
+// Where a workload's programs find its user's tokens and proxy. The files are renewed while they run. The token is named to them from the
+// start, whether or not there is one yet: who looks for tokens goes on to look elsewhere. The proxy is named only where there is one at the
+// start, for a name of none keeps XRootD's client from TLS, and so from tokens too; one that comes later is found at UsualProxy.
 const (
 	CredentialsDir = RunDir + "/credentials"   // its user's alone
 	TokenFile      = CredentialsDir + "/token" // by WLCG's bearer token discovery
@@ -22,6 +24,9 @@ const (
 	MaxCredentials = 1 << 20                   // bytes of a Credentials on the wire
 	mostCredential = 100                       // files
 )
+
+// UsualProxy is where Grid programs make this process's user a proxy, and look for one where ProxyFileEnv names none.
+func UsualProxy() string { return fmt.Sprintf("/tmp/x509up_u%d", os.Getuid()) }
 
 // Hidden is a text that is sent and not printed.
 type Hidden string

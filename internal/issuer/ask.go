@@ -153,7 +153,7 @@ func (c *Client) post(ctx context.Context, m *metadata, at string, form url.Valu
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return c.refusal(answer)
+		return c.refusal(answer, form)
 	}
 	if into == nil {
 		return nil
@@ -164,8 +164,8 @@ func (c *Client) post(ctx context.Context, m *metadata, at string, form url.Valu
 	return nil
 }
 
-// refusal is the error of an answer that grants nothing.
-func (c *Client) refusal(answer *http.Response) error {
+// refusal is the error of an answer that grants nothing to a form.
+func (c *Client) refusal(answer *http.Response, form url.Values) error {
 	var said struct {
 		Code        string `json:"error"`
 		Description string `json:"error_description"`
@@ -173,8 +173,11 @@ func (c *Client) refusal(answer *http.Response) error {
 	err := json.NewDecoder(answer.Body).Decode(&said)
 	status := answer.StatusCode
 	busy := status >= 500 || status == http.StatusTooManyRequests || said.Code == "temporarily_unavailable" || said.Code == "server_error"
-	if busy || err != nil || said.Code == "" {
+	if busy || err != nil || said.Code == "" || c.telling(said.Code, form) {
 		return errs.New(errs.Unavailable, "the issuer %s answers with HTTP status %d", c.cfg.Name, status)
+	}
+	if c.telling(said.Description, form) {
+		said.Description = ""
 	}
 	r := &Refusal{Code: cut(said.Code), Description: cut(said.Description)}
 	kind := errs.Invalid

@@ -29,6 +29,11 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.echo {
+		said := "no such token: " + r.FormValue("refresh_token") + r.FormValue("subject_token")
+		answer(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant", "error_description": said})
+		return
+	}
 	switch r.FormValue("grant_type") {
 	case "refresh_token":
 		i.refreshed(w, r.FormValue("refresh_token"))

@@ -46,6 +46,7 @@ type Issuer struct {
 	slow     time.Duration
 	bare     bool
 	keep     bool
+	echo     bool
 	metadata func(map[string]any)
 	twist    func(claims jwt.MapClaims) string
 	refresh  map[string]*family

@@ -63,6 +63,9 @@ func (i *Issuer) Bare() { i.set(func() { i.bare = true }) }
 // KeepRefresh has refresh tokens stay as they are when they are used.
 func (i *Issuer) KeepRefresh() { i.set(func() { i.keep = true }) }
 
+// Echo has the issuer refuse what is asked for, and repeat in its words what it was sent, as some do.
+func (i *Issuer) Echo() { i.set(func() { i.echo = true }) }
+
 // NewKey has the issuer sign with a new key, and show that one alone.
 func (i *Issuer) NewKey() { i.set(i.newKey) }
 

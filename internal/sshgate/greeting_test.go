@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -198,6 +199,59 @@ func TestListsAwaited(t *testing.T) {
 		_ = here.Close()
 		synctest.Wait()
 	})
+}
+
+// shy is the connection of a client that says nothing beyond its line before it has heard something beyond the gateway's.
+type shy struct {
+	net.Conn
+	said  bool
+	heard int
+	now   chan struct{}
+}
+
+func (s *shy) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	before := s.heard
+	s.heard += n
+	if most := len(serverVersion) + 2; before <= most && s.heard > most {
+		close(s.now)
+	}
+	return n, err
+}
+
+func (s *shy) Write(p []byte) (int, error) {
+	if s.said {
+		<-s.now
+	}
+	s.said = true
+	return s.Conn.Write(p)
+}
+
+// TestShyClients: who waits for the gateway's lists gets in all the same, also behind a proxy.
+func TestShyClients(t *testing.T) {
+	for name, header := range map[string]string{"directly": "", "by a proxy": "PROXY TCP4 192.0.2.7 192.0.2.1 5000 22\r\n"} {
+		h := open(t, func(c *Config, _ *hall) {
+			if header != "" {
+				c.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			}
+		})
+		c, err := net.Dial("tcp", h.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, header)
+		cfg := h.clientConfig("alice", h.keeper.alice)
+		cfg.ClientVersion = "SSH-2.0-OpenSSH_9.2"
+		conn, chans, reqs, err := ssh.NewClientConn(&shy{Conn: c, now: make(chan struct{})}, h.address, cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		client := ssh.NewClient(conn, chans, reqs)
+		if out, _, _ := run(t, client, "cat", "hello"); out != "hello" {
+			t.Errorf("%s: %q", name, out)
+		}
+		_ = client.Close()
+	}
 }
 
 // FuzzGreeting: whatever a client begins with, in pieces of any size, a line that is let through is as RFC 4253 has it, nothing of it is lost,

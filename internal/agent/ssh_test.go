@@ -21,7 +21,7 @@ import (
 func (r *rig) visit(t *testing.T) (*sshlink.Conn, error) {
 	t.Helper()
 	dial := func(ctx context.Context) (net.Conn, error) { return r.links.Dial(ctx, workload, tunnel.DoorSSH) }
-	c, err := sshlink.Dial(t.Context(), dial, sshlink.Login{ID: rand.Text(), User: "alice", Address: "192.0.2.7:1234", Local: "192.0.2.1:22"})
+	c, err := sshlink.Dial(t.Context(), dial, sshlink.Login{ID: rand.Text(), User: "alice", Address: "192.0.2.7:1234", Local: "192.0.2.1:22"}, nil)
 	if err == nil {
 		t.Cleanup(c.Close)
 	}

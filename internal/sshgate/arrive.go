@@ -124,6 +124,10 @@ func (v *visitor) arrive() {
 	defer func() {
 		v.trail.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
 	}()
+	if !v.far.Heeds() {
+		v.trail.Info("ssh forwards by name are not held to ssh.deny, but for the link's own addresses: the session's agent is older than that",
+			"remedy", "a session that is started anew holds to it")
+	}
 	v.g.cfg.Engine.Visit(v.session.ID, true)
 	v.work.Go(v.watchSession)
 	v.work.Go(v.watchLink)
@@ -150,8 +154,7 @@ func (v *visitor) connect() (release func()) {
 	}
 	v.far, v.err = sshlink.Dial(v.arriving, v.dial, sshlink.Login{
 		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(), Key: v.pass.Key,
-		Deny: v.g.deny,
-	})
+	}, v.g.deny)
 	return func() { v.g.releaseStream(id) }
 }
 

@@ -101,7 +101,7 @@ func TestForwards(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	h.agent.mu.Lock()
-	told := h.agent.peer.Deny // the session looks at what names become
+	told := h.agent.peer.Deny() // the session looks at what names become
 	h.agent.mu.Unlock()
 	if !slices.Equal(told, []string{"169.254.0.0/16"}) {
 		t.Errorf("the session was told to deny %q", told)

@@ -22,6 +22,7 @@ type Conn struct {
 	replies chan replyFrame
 	opened  chan *Incoming
 	done    chan struct{}
+	heedful bool
 
 	lines    atomic.Uint32
 	mu       sync.Mutex
@@ -32,8 +33,9 @@ type Conn struct {
 
 const incomingWaiting = 16
 
-// Dial begins a connection. dial opens a stream to the agent's ssh door. Close must be called.
-func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l Login) (*Conn, error) {
+// Dial begins a connection. dial opens a stream to the agent's ssh door; deny are the networks to which it is to open no forward. Close must
+// be called.
+func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l Login, deny []string) (*Conn, error) {
 	raw, err := dial(ctx)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l L
 		dial: dial, login: l, stream: stream, out: pipe{to: stream},
 		replies: make(chan replyFrame, 1), opened: make(chan *Incoming, incomingWaiting), done: make(chan struct{}), channels: map[*Channel]bool{},
 	}
-	if err := c.begin(ctx); err != nil {
+	if err := c.begin(ctx, deny); err != nil {
 		_ = stream.Close()
 		return nil, fmt.Errorf("begin an ssh connection to the session: %w", err)
 	}
@@ -51,13 +53,20 @@ func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l L
 	return c, nil
 }
 
-func (c *Conn) begin(ctx context.Context) error {
+func (c *Conn) begin(ctx context.Context, deny []string) (err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.stream.Close() })
 	defer stop()
 	if err := c.out.send(frameLogin, &c.login); err != nil {
 		return err
 	}
-	return accepted(c.stream)
+	if err := c.sendDeny(deny); err != nil {
+		return err
+	}
+	if err := accepted(c.stream); err != nil {
+		return err
+	}
+	c.heedful, err = c.heeds(deny)
+	return err
 }
 
 // accepted reads the answer to the first frame of a stream.

@@ -50,6 +50,7 @@ type Peer struct {
 	number  uint32
 	waiting map[uint32]chan<- opening // what was asked for, by its number
 	lines   map[uint32]*Channel       // those that are open, by the gateway's number
+	deny    []string
 	ended   bool
 }
 
@@ -155,7 +156,7 @@ func (s *Server) frame(p *Peer, stream net.Conn) error {
 		if err := readRest(stream, size, &r); err != nil {
 			return err
 		}
-		ok, answer := s.handler.Request(p.ctx, p, r.Kind, r.Payload)
+		ok, answer := s.request(p, r)
 		if !r.Want {
 			return nil
 		}
@@ -178,6 +179,13 @@ func (s *Server) frame(p *Peer, stream net.Conn) error {
 		return nil
 	}
 	return fmt.Errorf("a frame %q", kind)
+}
+
+func (s *Server) request(p *Peer, r requestFrame) (ok bool, answer []byte) {
+	if r.Kind == denyKind {
+		return p.forbid(r.Payload), nil
+	}
+	return s.handler.Request(p.ctx, p, r.Kind, r.Payload)
 }
 
 // The reasons of RFC 4254 section 5.1 that this package itself has.

@@ -23,15 +23,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Login says who has come; it is the beginning of a connection.
+// Login says who has come; it is the beginning of a connection. It takes no further field: sessions run on through a change of the service's
+// program, and an agent of another version could not read it. What is new is a request, which who does not know it refuses.
 type Login struct {
 	ID      string // names the connection, and nobody can guess it
 	User    string // as the Hub has her name
 	Address string // of the client, host:port
 	Local   string // where the client has connected to, host:port
 	Key     string // the fingerprint of what she has proved herself with
-	// Deny are the networks to which no forward is opened: what a name leads to, the session alone finds out.
-	Deny []string
 }
 
 // Refusal is why a channel was not opened, as RFC 4254 section 5.1 has it.

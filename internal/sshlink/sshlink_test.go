@@ -19,10 +19,15 @@ import (
 type actor struct {
 	t     *testing.T
 	left  chan string
-	heard chan bool // a deaf channel has ended
+	heard chan bool  // a deaf channel has ended
+	asked chan *Peer // has made a request
 }
 
-func (a *actor) Request(_ context.Context, _ *Peer, kind string, payload []byte) (bool, []byte) {
+func (a *actor) Request(_ context.Context, p *Peer, kind string, payload []byte) (bool, []byte) {
+	select {
+	case a.asked <- p:
+	default:
+	}
 	return kind == "echo", payload
 }
 
@@ -70,16 +75,13 @@ func (a *actor) Channel(ctx context.Context, p *Peer, i *Incoming) {
 	}
 }
 
-// link gives a way to the streams of an agent. cut ends all that there are.
-func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor, cut func()) {
+// listening serves streams, and gives a way to open them. stop waits until all are served.
+func listening(t *testing.T, serve func(net.Conn)) (dial func(context.Context) (net.Conn, error), stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = &actor{t: t, left: make(chan string, 1), heard: make(chan bool, 8)}
-	s := NewServer(a, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -87,20 +89,33 @@ func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor,
 			if err != nil {
 				return
 			}
-			serving.Go(func() { s.Serve(ctx, c) })
+			serving.Go(func() {
+				defer c.Close()
+				serve(c)
+			})
 		}
 	})
-	t.Cleanup(func() { cancel(); _ = l.Close(); serving.Wait() })
 	return func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", l.Addr().String())
-	}, a, cancel
+	}, func() { _ = l.Close(); serving.Wait() }
+}
+
+// link gives a way to the streams of an agent. cut ends all that there are.
+func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor, cut func()) {
+	t.Helper()
+	a = &actor{t: t, left: make(chan string, 1), heard: make(chan bool, 8), asked: make(chan *Peer, 8)}
+	s := NewServer(a, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	dial, stop := listening(t, func(c net.Conn) { s.Serve(ctx, c) })
+	t.Cleanup(func() { cancel(); stop() })
+	return dial, a, cancel
 }
 
 func connect(t *testing.T) (*Conn, *actor, func()) {
 	t.Helper()
 	dial, a, cut := link(t)
-	c, err := Dial(t.Context(), dial, Login{ID: rand.Text(), User: "alice"})
+	c, err := Dial(t.Context(), dial, Login{ID: rand.Text(), User: "alice"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +416,7 @@ func BenchmarkBulk(b *testing.B) {
 			go s.Serve(b.Context(), c)
 		}
 	}()
-	c, err := Dial(b.Context(), func(context.Context) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }, Login{ID: "1"})
+	c, err := Dial(b.Context(), func(context.Context) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }, Login{ID: "1"}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

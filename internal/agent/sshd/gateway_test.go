@@ -127,7 +127,7 @@ func (g *gateway) serve(ctx context.Context, raw net.Conn) {
 		return
 	}
 	defer c.Close()
-	l, err := sshlink.Dial(ctx, g.dial, sshlink.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String(), Deny: g.deny})
+	l, err := sshlink.Dial(ctx, g.dial, sshlink.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String()}, g.deny)
 	if err != nil {
 		g.t.Error(err)
 		return
@@ -188,6 +188,11 @@ func forth(ctx context.Context, l *sshlink.Conn, n ssh.NewChannel) {
 func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-chan *ssh.Request) {
 	var said, heard, work sync.WaitGroup
 	var answering sync.Mutex // an answer goes before the end
+	heard.Go(func() {
+		if _, err := io.Copy(in, out); err == nil {
+			_ = in.CloseWrite()
+		}
+	})
 	work.Go(func() {
 		for r := range requests {
 			answering.Lock()
@@ -197,11 +202,6 @@ func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-
 		}
 		heard.Wait()
 		_ = in.Close()
-	})
-	heard.Go(func() {
-		if _, err := io.Copy(in, out); err == nil {
-			_ = in.CloseWrite()
-		}
 	})
 	said.Go(func() { _, _ = io.Copy(out, in) })
 	said.Go(func() { _, _ = io.Copy(out.Stderr(), in.Stderr()) })

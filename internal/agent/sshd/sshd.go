@@ -82,7 +82,7 @@ func (s *Server) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Incomi
 	case "session":
 		s.session(ctx, g, i)
 	case "direct-tcpip", "direct-streamlocal@openssh.com":
-		s.dial(ctx, p.Deny, i)
+		s.dial(ctx, p.Deny(), i)
 	default:
 		_ = i.Refuse(unknownKind, "no channels of this kind are known")
 	}

@@ -7,7 +7,9 @@ import (
 )
 
 // ask carries the client's requests, in their order, until it closes the channel.
-func (l *line) ask(reqs <-chan *ssh.Request) {
+func (l *line) ask(came <-chan *ssh.Request) {
+	reqs := make(chan *ssh.Request)
+	l.v.work.Go(func() { l.collect(came, reqs) })
 	held, more := l.hold(reqs)
 	if more {
 		if l.far != nil {
@@ -27,6 +29,39 @@ func (l *line) ask(reqs <-chan *ssh.Request) {
 	l.drain()
 	_ = l.far.Close()
 }
+
+// collect takes requests as they come, and hands them on in their order. x/crypto reads nothing more of the whole connection while some of one
+// channel wait, and a session that takes no input keeps what comes behind it from being sent. Only the last size of a window counts.
+func (l *line) collect(came <-chan *ssh.Request, next chan<- *ssh.Request) {
+	defer close(next)
+	var waiting []*ssh.Request
+	for came != nil || len(waiting) > 0 {
+		var to chan<- *ssh.Request
+		var first *ssh.Request
+		if len(waiting) > 0 {
+			to, first = next, waiting[0]
+		}
+		select {
+		case to <- first:
+			waiting = waiting[1:]
+		case r, ok := <-came:
+			last := len(waiting) - 1
+			switch {
+			case !ok:
+				came = nil
+			case last >= 0 && resizes(waiting[last]) && resizes(r):
+				waiting[last] = r
+			case len(waiting) >= mostRequests:
+				l.v.end(tooManyRequests)
+			default:
+				waiting = append(waiting, r)
+			}
+		}
+	}
+}
+
+// resizes reports whether a request is for another size of a window, and for nothing else.
+func resizes(r *ssh.Request) bool { return r.Type == "window-change" && !r.WantReply }
 
 // stuckTime is how long the session may take nothing of what a client has left behind.
 const stuckTime = 20 * time.Second

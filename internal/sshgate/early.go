@@ -81,7 +81,7 @@ func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, more bool) {
 				return held, false
 			}
 			if len(held) >= mostRequests {
-				l.v.end("too many requests wait for their answers")
+				l.v.end(tooManyRequests)
 				continue
 			}
 			_ = r.Reply(true, nil)

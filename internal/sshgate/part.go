@@ -21,6 +21,9 @@ func (v *visitor) end(why string) { v.cancel(farewell(why)) }
 // withdrawn is what is said when a key or certificate is taken away, or its user has ended all her connections.
 const withdrawn = "the key or certificate that you came with was withdrawn, or you have ended all your ssh connections"
 
+// tooManyRequests is what is said when more than mostRequests wait.
+const tooManyRequests = "too many requests wait for their answers"
+
 // restart is what is said when the service ends.
 const restart = "the service is being restarted; your session goes on: connect again"
 

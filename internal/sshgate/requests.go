@@ -48,7 +48,7 @@ func (v *visitor) ask(r *ssh.Request) {
 	select {
 	case v.queue <- r:
 	default:
-		v.end("too many requests wait for their answers")
+		v.end(tooManyRequests)
 	}
 }
 

@@ -1,0 +1,88 @@
+package sshgate
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// blocked opens a channel of a session that takes no input, and fills it.
+func blocked(t *testing.T, c *ssh.Client) *ssh.Session {
+	t.Helper()
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start("hang"); err != nil {
+		t.Fatal(err)
+	}
+	var went atomic.Int64
+	go func() {
+		for b := make([]byte, 32<<10); ; went.Add(1) {
+			if _, err := in.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	still := 0
+	for before := int64(-1); still < 10; <-time.After(20 * time.Millisecond) {
+		now := went.Load()
+		if still++; now != before {
+			still = 0
+		}
+		before = now
+	}
+	return s
+}
+
+// answers asks whether the connection as a whole is still served.
+func answers(t *testing.T, c *ssh.Client) {
+	t.Helper()
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := c.SendRequest("keepalive@openssh.com", true, nil)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the whole connection waits")
+	}
+}
+
+// TestRequestsBehindInput: a session that takes no input keeps the requests of its channel back, and nothing else. Too many end the
+// connection; the sizes of a window, of which there are many while it is dragged, count once.
+func TestRequestsBehindInput(t *testing.T) {
+	t.Parallel()
+	h := open(t, nil)
+	c := h.alice("alice")
+	s := blocked(t, c)
+	for range 3 * mostRequests {
+		if err := s.WindowChange(24, 80); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range mostRequests / 2 {
+		if err := s.Signal(ssh.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers(t, c)
+	if out, _, _ := run(t, c, "cat", "hello"); out != "hello" {
+		t.Errorf("beside it: %q", out)
+	}
+	for err := error(nil); err == nil; {
+		err = s.Signal(ssh.SIGUSR1)
+	}
+	eventually(t, "the log says why it was ended", func() bool { return strings.Contains(h.log.String(), tooManyRequests) })
+}

@@ -102,8 +102,9 @@ type Config struct {
 	Account func(ctx context.Context, hub string, user User) (Account, error)
 	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
 	Catalogue Catalogue
-	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's. Nil: nobody is.
-	Member func(hub string, user User, p Profile) bool
+	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says why that is not
+	// known just now. Nil: nobody is.
+	Member func(hub string, user User, p Profile) (bool, error)
 	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its digest. Nil: there
 	// are none.
 	Environment func(ctx context.Context, hub string, user User, ref string) (digest string, err error)

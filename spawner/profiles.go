@@ -49,7 +49,8 @@ type Profile struct {
 type Catalogue struct {
 	Profiles []Profile
 	Images   []ImageChoice
-	closed   []Profile // that are not open to whom it is for; see Only
+	closed   []closed // that are not open to whom it is for; see Only
+	doubt    *closed  // what Default would be, if only it were known that it is open to her; nil: it is known what Default is
 }
 
 // Check says all that is wrong with the catalogue.
@@ -119,13 +120,18 @@ func (p Profile) check(field string, images map[string]bool) error {
 	return errors.Join(all...)
 }
 
-// Default gives the profile of a user who names none: the site's default, or the first where that is not open to her; false when there
-// is none.
+// Default gives the profile of a user who names none: the site's default, or the first where that is surely not open to her; false when
+// there is none, and when it is not known just now which it is.
 func (c Catalogue) Default() (Profile, bool) {
-	if len(c.Profiles) == 0 {
+	if len(c.Profiles) == 0 || c.doubt != nil {
 		return Profile{}, false
 	}
-	return c.Profiles[max(0, slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Default }))], true
+	return c.Profiles[standard(c.Profiles)], true
+}
+
+// standard gives the place of the site's default among profiles, or of the first where it is none of them.
+func standard(profiles []Profile) int {
+	return max(0, slices.IndexFunc(profiles, func(p Profile) bool { return p.Default }))
 }
 
 // Backend gives where the sessions of a profile run; empty: at Config.Sessions.
@@ -211,23 +217,30 @@ func (c Catalogue) profile(option any) (Profile, error) {
 		return Profile{}, err
 	}
 	if name == "" {
-		p, ok := c.Default()
-		if !ok && len(c.closed) > 0 {
-			return Profile{}, errs.New(errs.Forbidden, "no profile is open to you").With("ask your administrator for one")
-		}
-		if !ok {
-			return Profile{}, errs.New(errs.Missing, "this service offers no profile").With("the administrator adds one under profiles in the configuration")
-		}
-		return p, nil
+		return c.unnamed()
 	}
-	named := func(p Profile) bool { return p.Name == name }
-	if i := slices.IndexFunc(c.Profiles, named); i >= 0 {
+	if i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Name == name }); i >= 0 {
 		return c.Profiles[i], nil
 	}
-	if i := slices.IndexFunc(c.closed, named); i >= 0 {
+	if i := slices.IndexFunc(c.closed, func(p closed) bool { return p.Name == name }); i >= 0 {
 		return Profile{}, c.notFor(c.closed[i])
 	}
 	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(c.Names(), ", "))
+}
+
+// unnamed gives the profile of who names none.
+func (c Catalogue) unnamed() (Profile, error) {
+	p, ok := c.Default()
+	switch {
+	case ok:
+		return p, nil
+	case c.doubt != nil:
+		return Profile{}, c.notFor(*c.doubt)
+	case len(c.closed) > 0:
+		return Profile{}, errs.New(errs.Forbidden, "no profile is open to you").With("ask your administrator for one")
+	default:
+		return Profile{}, errs.New(errs.Missing, "this service offers no profile").With("the administrator adds one under profiles in the configuration")
+	}
 }
 
 func (c Catalogue) imageOf(p Profile, option any) (ImageChoice, error) {

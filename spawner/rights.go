@@ -10,33 +10,62 @@ import (
 // limited reports whether a profile is not everybody's.
 func (p Profile) limited() bool { return len(p.Users)+len(p.Groups) > 0 }
 
+// closed is a profile that somebody may not choose.
+type closed struct {
+	Profile
+	unsure error // why it is not known whether it is open to her; nil: it surely is not
+}
+
 // Offers gives what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no door offers more, and
 // none lets in more.
 func (m *Manager) Offers(hub string, user User) Catalogue {
-	return m.cfg.Catalogue.Only(func(p Profile) bool {
-		return !p.limited() || user != "" && m.cfg.Member != nil && m.cfg.Member(hub, user, p)
+	return m.cfg.Catalogue.Only(func(p Profile) (bool, error) {
+		if !p.limited() {
+			return true, nil
+		}
+		if user == "" || m.cfg.Member == nil {
+			return false, nil
+		}
+		return m.cfg.Member(hub, user, p)
 	})
 }
 
-// Only gives the catalogue without the profiles that are not open. It remembers these, for who asks for one of them is to know why not.
-func (c Catalogue) Only(open func(Profile) bool) Catalogue {
-	all := c.Profiles
-	c.Profiles, c.closed = nil, slices.Clip(c.closed)
-	for _, p := range all {
-		if open(p) {
-			c.Profiles = append(c.Profiles, p)
-		} else {
-			c.closed = append(c.closed, p)
+// Only gives a site's catalogue without the profiles that are not open, and those of which open does not know it. It remembers these, for
+// who asks for one of them is to know why not, and for unknown is not no: none stands for one that may be hers.
+func (c Catalogue) Only(open func(Profile) (bool, error)) Catalogue {
+	var hers, perhaps []Profile
+	c.closed, c.doubt = nil, nil
+	for _, p := range c.Profiles {
+		is, err := open(p)
+		if is || err != nil {
+			perhaps = append(perhaps, p)
 		}
+		if is && err == nil {
+			hers = append(hers, p)
+		} else {
+			c.closed = append(c.closed, closed{p, err})
+		}
+	}
+	c.Profiles = hers
+	if i := slices.IndexFunc(c.closed, func(p closed) bool { return p.unsure != nil && p.Name == perhaps[standard(perhaps)].Name }); i >= 0 {
+		c.doubt = &c.closed[i]
 	}
 	return c
 }
 
-// Offered says whether a profile may be chosen by its name: errs.Forbidden where it is there, but not for whom the catalogue is,
-// errs.Invalid where there is none of this name.
+// Offered says whether a profile may be chosen by its name; empty: by none. errs.Forbidden where it is there, but not for whom the catalogue
+// is, errs.Unavailable where that is not known just now, errs.Invalid where there is none of this name.
 func (c Catalogue) Offered(name string) error {
 	_, err := c.profile(name)
 	return err
+}
+
+// Admits is Offered, but for what the catalogue does not have: that is for others to refuse.
+func (c Catalogue) Admits(name string) error {
+	if err := c.Offered(name); errs.Is(err, errs.Forbidden) || errs.Is(err, errs.Unavailable) {
+		return err
+	}
+	return nil
 }
 
 // Names lists the profiles that may be chosen.
@@ -48,22 +77,26 @@ func (c Catalogue) Names() (names []string) {
 }
 
 // notFor is the error of who asks for a profile that is not open to her. It names no other users.
-func (c Catalogue) notFor(p Profile) error {
-	remedy := "ask your administrator for it"
-	if len(p.Groups) > 0 {
+func (c Catalogue) notFor(p closed) error {
+	err, remedy := errs.New(errs.Forbidden, "profile %s is not open to you", p.Name), "ask your administrator for it"
+	switch {
+	case p.unsure != nil:
+		err = errs.New(errs.Unavailable, "whether profile %s is open to you is not known: %w", p.Name, p.unsure)
+		remedy = "try again in a moment"
+	case len(p.Groups) > 0:
 		remedy = "it is for members of " + strings.Join(p.Groups, ", ") + ": ask your administrator to be one"
 	}
 	if len(c.Profiles) > 0 {
 		remedy += ", or choose one of " + strings.Join(c.Names(), ", ")
 	}
-	return errs.New(errs.Forbidden, "profile %s is not open to you", p.Name).With(remedy)
+	return err.With(remedy)
 }
 
-// admits refuses a start with a profile that is not open to the user whose session it would be. What the catalogue does not have is for
-// whoever made the spec to know.
+// admits refuses a start with a profile that is not surely open to the user whose session it would be. What the catalogue does not have is
+// for whoever made the spec to know.
 func (m *Manager) admits(hub string, user User, profile string) error {
-	if err := m.Offers(hub, user).Offered(profile); profile != "" && errs.Is(err, errs.Forbidden) {
-		return err
+	if profile == "" {
+		return nil
 	}
-	return nil
+	return m.Offers(hub, user).Admits(profile)
 }

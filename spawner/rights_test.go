@@ -1,6 +1,7 @@
 package spawner_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +24,8 @@ func limited() spawner.Catalogue {
 }
 
 // members lets alice in by her name, and those of the group higgs.
-func members(hub string, user spawner.User, p spawner.Profile) bool {
-	return hub == "main" && (slices.Contains(p.Users, string(user)) || slices.Contains(p.Groups, "higgs") && user == "carla")
+func members(hub string, user spawner.User, p spawner.Profile) (bool, error) {
+	return hub == "main" && (slices.Contains(p.Users, string(user)) || slices.Contains(p.Groups, "higgs") && user == "carla"), nil
 }
 
 func TestOffers(t *testing.T) {
@@ -48,7 +49,7 @@ func TestOffers(t *testing.T) {
 }
 
 func TestWhyAProfileIsNotOffered(t *testing.T) {
-	open := func(p spawner.Profile) bool { return p.Name == "small" }
+	open := func(p spawner.Profile) (bool, error) { return p.Name == "small", nil }
 	all := limited()
 	for name, tc := range map[string]struct {
 		c      spawner.Catalogue
@@ -58,7 +59,7 @@ func TestWhyAProfileIsNotOffered(t *testing.T) {
 	}{
 		"of a group": {all.Only(open), "gpu", errs.Forbidden, "profile gpu is not open to you: it is for members of higgs: ask your administrator to be one, or choose one of small"},
 		"of a user":  {all.Only(open), "own", errs.Forbidden, "profile own is not open to you: ask your administrator for it, or choose one of small"},
-		"none":       {all.Only(func(spawner.Profile) bool { return false }), "", errs.Forbidden, "no profile is open to you: ask your administrator for one"},
+		"none":       {all.Only(func(spawner.Profile) (bool, error) { return false, nil }), "", errs.Forbidden, "no profile is open to you: ask your administrator for one"},
 		"unknown":    {all.Only(open), "huge", errs.Invalid, "one of small"},
 	} {
 		_, _, err := tc.c.Resolve(map[string]any{"profile": tc.choice})
@@ -69,6 +70,60 @@ func TestWhyAProfileIsNotOffered(t *testing.T) {
 	if len(all.Names()) != 3 {
 		t.Error("the site's own catalogue has changed")
 	}
+}
+
+// TestUnknownIsNotNo: where a Hub does not say who is in its groups, nobody hears that she is in none, and nobody gets another profile than
+// the one that may be hers.
+func TestUnknownIsNotNo(t *testing.T) {
+	silent := errors.New("the Hub does not say")
+	only := func(sure ...string) spawner.Catalogue { // the first is hers, the others are surely not; of the rest the Hub does not say it
+		return limited().Only(func(p spawner.Profile) (bool, error) {
+			if at := slices.Index(sure, p.Name); at >= 0 {
+				return at == 0, nil
+			}
+			return false, silent
+		})
+	}
+	for name, tc := range map[string]struct {
+		c            spawner.Catalogue
+		choice, gets string
+		kind         errs.Kind
+		says         string
+	}{
+		"by its name":             {only("small", "own"), "gpu", "", errs.Unavailable, "whether profile gpu is open to you is not known: the Hub does not say: try again in a moment, or choose one of small"},
+		"the default":             {only("small", "own"), "", "", errs.Unavailable, "whether profile gpu is open to you"},
+		"another that is open":    {only("small", "own"), "small", "small", 0, ""},
+		"in place of the default": {only("own", "gpu"), "", "", errs.Unavailable, "whether profile small is open to you"},
+		"behind the one that is":  {only("small", "gpu"), "", "small", 0, ""},
+		"nothing is known":        {only(), "", "", errs.Unavailable, "whether profile gpu is open to you is not known: the Hub does not say: try again in a moment"},
+	} {
+		_, spec, err := tc.c.Resolve(map[string]any{"profile": tc.choice})
+		if spec.Profile != tc.gets || (err != nil) != (tc.gets == "") || err != nil && (!errs.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%s: %s, %v", name, spec.Profile, err)
+		}
+		if p, ok := tc.c.Default(); tc.choice == "" && (ok != (tc.gets != "") || p.Name != tc.gets) {
+			t.Errorf("%s: %q by default", name, p.Name)
+		}
+	}
+}
+
+// TestUnknownRightsStartNothing: the engine starts what is surely open, and says of the rest that it is not known.
+func TestUnknownRightsStartNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		s.kill()
+		s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, spawner.Profile) (bool, error) {
+			return true, errors.New("the Hub does not say")
+		}
+		s.start()
+		r := request("carla", "", "l1")
+		r.Spec.Profile = "gpu"
+		if _, err := s.StartSession(t.Context(), hub, r); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "the Hub does not say") {
+			t.Error(err)
+		}
+		r.Spec.Profile = "small"
+		s.startSession(r)
+	})
 }
 
 // TestRightsHoldAtTheStart: whoever makes the request, and whatever was offered to her, the engine starts only what is open to the user.
@@ -106,7 +161,7 @@ func TestWhoLeavesAGroup(t *testing.T) {
 		s := newService(t)
 		in := true
 		s.kill()
-		s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, spawner.Profile) bool { return in }
+		s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, spawner.Profile) (bool, error) { return in, nil }
 		s.start()
 		r := request("carla", "", "l1")
 		r.Spec.Profile = "gpu"

@@ -19,7 +19,7 @@ func withRights(cfg *Config) {
 	cfg.Catalogue.Profiles = append([]spawner.Profile{closed}, cfg.Catalogue.Profiles...)
 	all := cfg.Catalogue
 	cfg.Offers = func(hub string, user spawner.User) spawner.Catalogue {
-		return all.Only(func(p spawner.Profile) bool { return p.Groups == nil || hub == "main" && user == "carla" })
+		return all.Only(func(p spawner.Profile) (bool, error) { return p.Groups == nil || hub == "main" && user == "carla", nil })
 	}
 }
 

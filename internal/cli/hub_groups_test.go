@@ -10,10 +10,12 @@ import (
 )
 
 // TestGroupsOfTheHub has a user share an environment with her group of the Hub: who is in it finds it, until the Hub takes her out, and
-// until it could not be asked for a while.
+// until it could not be asked for a while. A profile of the group is refused to who is not in it, and to who may be in it with other words.
 func TestGroupsOfTheHub(t *testing.T) {
 	t.Parallel()
-	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: "environments: {hub_groups: {every: 10s, fresh: 20s}}"})
+	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: `
+  - {name: theirs, title: Theirs, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, groups: ["main:higgs"]}
+environments: {hub_groups: {every: 10s, fresh: 20s}}`})
 	for _, user := range []string{"bob", "carol"} {
 		s.hub.AddUser(user)
 	}
@@ -49,6 +51,9 @@ func TestGroupsOfTheHub(t *testing.T) {
 	if !sees("bob") {
 		t.Error("bob went with carol")
 	}
+	if r := s.asksFor("carol", "theirs"); r.status != http.StatusForbidden || !strings.Contains(string(r.body), "for members of main:higgs") {
+		t.Errorf("carol asks for the group's profile: %d %s", r.status, r.body)
+	}
 	s.token("bob") // from before; the service remembers for half a minute whose it is
 	sees("bob")
 	s.hub.Kill()
@@ -56,6 +61,22 @@ func TestGroupsOfTheHub(t *testing.T) {
 		r := s.as("bob", http.MethodGet, "/environments/alice%2Fana", nil)
 		return r.status == http.StatusNotFound || r.status == http.StatusServiceUnavailable
 	})
+	s.eventually("bob hears that his groups are not known", 60*time.Second, func() bool {
+		r := s.asksFor("bob", "theirs")
+		if r.status == http.StatusForbidden {
+			t.Fatalf("unknown is taken for no: %s", r.body)
+		}
+		return r.status == http.StatusServiceUnavailable && strings.Contains(string(r.body), "the Hub cannot be asked for your groups just now")
+	})
+}
+
+// asksFor asks for a session as the Hub's Spawner does. The launch is none, so that nothing comes of it where the profile is open.
+func (s *hubSite) asksFor(user, profile string) reply {
+	s.t.Helper()
+	r := hubtest.Ask(s.t, hubtest.SpawnerToken, http.MethodPost, s.url+"/api/v1/sessions", map[string]any{
+		"user": user, "server_name": "", "options": map[string]any{"profile": profile}, "prefix": "/user/" + user + "/",
+	})
+	return reply{r.Status, r.Body}
 }
 
 // group changes the Hub's group higgs.

@@ -12,23 +12,38 @@ import (
 	"slipway/spawner"
 )
 
-// groupsOf gives the groups in which a user shares environments: those of the configuration, which list users by their names (those of
-// other realms than the site's by @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say.
+// groupsOf gives the groups that a user is known to be in; see groupsAt.
 func (s *service) groupsOf(hub string, user spawner.User) []string {
-	var out []string
+	groups, _ := s.groupsAt(hub, user)
+	return groups
+}
+
+// groupsAt gives a user's groups: those of the configuration, which list users by their names (those of other realms than the site's by
+// @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say. all is false where she may be in more: it is
+// not known just now in which of her Hub's she is.
+func (s *service) groupsAt(hub string, user spawner.User) (out []string, all bool) {
+	all = true
 	for name, members := range s.cfg.Environments.Groups {
 		if slices.Contains(members, s.principal(hub, user)) {
 			out = append(out, name)
 		}
 	}
 	if m := s.membership(hub); m != nil {
-		for _, group := range m.Of(user) {
+		var hers []string
+		hers, all = m.Of(user)
+		for _, group := range hers {
 			name := hubGroup(hub, group)
 			out = append(append(out, name), s.joined(name)...)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(out), all
+}
+
+// fromHub says whether who is in a group rests on a hub's word: it is one of the hub's own, or joined of such.
+func (s *service) fromHub(group, hub string) bool {
+	own := func(name string) bool { return strings.HasPrefix(name, hubGroup(hub, "")) }
+	return own(group) || slices.ContainsFunc(s.cfg.Environments.HubGroups.Join[group], own)
 }
 
 // hubGroup names a group of a Hub. No other group's name has a colon, and no hub's.

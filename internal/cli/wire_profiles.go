@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -31,12 +32,22 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 	return cat
 }
 
-// member says whether a hub's user is one of those whom a profile names.
-func (s *service) member(hub string, user spawner.User, p spawner.Profile) bool {
+// errGroups is why it is not known whether a profile is open to somebody. Whoever reads it may be its user, or a service that asks for her.
+var errGroups = errors.New("the Hub cannot be asked for your groups just now")
+
+// member says whether a hub's user is one of those whom a profile names; an error: the Hub alone knows, and has not said for some time.
+func (s *service) member(hub string, user spawner.User, p spawner.Profile) (bool, error) {
 	if slices.Contains(p.Users, s.principal(hub, user)) {
-		return true
+		return true, nil
 	}
-	return slices.ContainsFunc(s.groupsOf(hub, user), func(group string) bool { return slices.Contains(p.Groups, group) })
+	groups, all := s.groupsAt(hub, user)
+	if slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(p.Groups, group) }) {
+		return true, nil
+	}
+	if !all && slices.ContainsFunc(p.Groups, func(group string) bool { return s.fromHub(group, hub) }) {
+		return false, errGroups
+	}
+	return false, nil
 }
 
 // sliceOf reads what a profile's sessions get of a GPU. The configuration was checked, so it can be read.

@@ -29,17 +29,31 @@ func TestWhoAProfileIsFor(t *testing.T) {
 	groups := hubsync.NewMembership(time.Minute)
 	groups.Set(time.Now(), []hub.Group{{Name: "higgs", Users: []string{"carla"}}})
 	s := &service{
-		cfg:    config.Config{Environments: config.Environments{Groups: map[string][]string{"few": {"bob"}}}},
-		realms: realms{"cern": "site", "desy": "desy"},
-		hubs:   []hubPart{{cfg: config.Hub{Name: "cern"}, groups: groups}, {cfg: config.Hub{Name: "desy"}}},
+		cfg: config.Config{Environments: config.Environments{
+			Groups: map[string][]string{"few": {"bob"}}, HubGroups: config.HubGroups{Join: map[string][]string{"both": {"desy:top", "down:top"}}},
+		}},
+		realms: realms{"cern": "site", "desy": "desy", "down": "site"},
+		hubs: []hubPart{
+			{cfg: config.Hub{Name: "cern"}, groups: groups}, {cfg: config.Hub{Name: "desy"}},
+			{cfg: config.Hub{Name: "down"}, groups: hubsync.NewMembership(time.Minute)}, // which has said nothing yet
+		},
 	}
 	p := spawner.Profile{Users: []string{"alice", "@desy/dora"}, Groups: []string{"few", "cern:higgs"}}
 	for who, want := range map[[2]string]bool{
 		{"cern", "alice"}: true, {"cern", "bob"}: true, {"cern", "carla"}: true, {"desy", "dora"}: true,
 		{"desy", "alice"}: false, {"desy", "bob"}: false, {"desy", "carla"}: false, {"cern", "dora"}: false, {"gone", "alice"}: false, {"cern", "eve"}: false,
 	} {
-		if got := s.member(who[0], spawner.User(who[1]), p); got != want {
-			t.Errorf("%s of %s: %v", who[1], who[0], got)
+		if got, err := s.member(who[0], spawner.User(who[1]), p); got != want || err != nil {
+			t.Errorf("%s of %s: %v, %v", who[1], who[0], got, err)
+		}
+	}
+	for group, unsure := range map[string]bool{"down:top": true, "both": true, "few": false, "cern:higgs": false, "desy:top": false} {
+		p.Groups = []string{group}
+		if got, err := s.member("down", "carla", p); got || (err != nil) != unsure {
+			t.Errorf("of a Hub that says nothing, in %s: %v, %v", group, got, err)
+		}
+		if got, err := s.member("down", "alice", p); !got || err != nil {
+			t.Errorf("who is named needs no Hub: %v, %v", got, err)
 		}
 	}
 }

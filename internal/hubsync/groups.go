@@ -13,11 +13,11 @@ import (
 
 const (
 	groupsTime = time.Minute     // for one reading of the Hub's list
-	firstAsk   = 2 * time.Second // within which the Hub is asked at first: until then nobody is in a group
+	firstAsk   = 2 * time.Second // within which the Hub is asked at first: until then it is not known who is in a group
 )
 
-// Membership is what a Hub last said of who is in which of its groups. A membership that the Hub has not confirmed for some time has
-// ended, until it confirms it again.
+// Membership is what a Hub last said of who is in which of its groups. What the Hub has not confirmed for some time is not known any more,
+// until it confirms it again: a right that rests on it has ended, and nobody is told that she has none.
 type Membership struct {
 	fresh time.Duration
 
@@ -30,14 +30,14 @@ type Membership struct {
 // NewMembership makes one that knows nothing yet, and forgets what was not confirmed for as long as fresh.
 func NewMembership(fresh time.Duration) *Membership { return &Membership{fresh: fresh} }
 
-// Of gives the groups that a user is known to be in now.
-func (m *Membership) Of(user spawner.User) []string {
+// Of gives the groups that a user is in now; false: that is not known.
+func (m *Membership) Of(user spawner.User) ([]string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.asked.IsZero() || time.Since(m.asked) >= m.fresh {
-		return nil
+		return nil, false
 	}
-	return slices.Clone(m.groups[user])
+	return slices.Clone(m.groups[user]), true
 }
 
 // Members gives who was in a group when the Hub last told, however long ago: a bound on what a group may use outlives a Hub that is

@@ -42,8 +42,13 @@ type hall struct {
 }
 
 // offers are the profiles of everybody, beside one that is nobody's.
-var offers = spawner.Catalogue{Profiles: []spawner.Profile{{Name: "small", Default: true}, {Name: "gpu10"}, {Name: "closed", Groups: []string{"cms"}}}}.
-	Only(func(p spawner.Profile) bool { return p.Groups == nil })
+var offers = spawner.Catalogue{Profiles: []spawner.Profile{{Name: "small", Default: true}, {Name: "gpu10"}, {Name: "closed", Groups: []string{"cms"}}, {Name: "unsure", Groups: []string{"main:cms"}}}}.
+	Only(func(p spawner.Profile) (bool, error) {
+		if p.Name == "unsure" {
+			return false, errors.New("the Hub does not say")
+		}
+		return p.Groups == nil, nil
+	})
 
 // open starts a gate with alice's session s-1 running.
 func open(t *testing.T, change func(*Config, *hall)) *hall {

@@ -47,22 +47,16 @@ func choose(target string, all []spawner.Workload, offers spawner.Catalogue) (pl
 		return place{join: w}, nil
 	}
 	if w := last(stopped, func(w spawner.Workload) bool { return named(w) && w.Ran }); w != nil {
-		if err := offers.Offered(w.Spec.Profile); errs.Is(err, errs.Forbidden) {
+		if err := offers.Admits(w.Spec.Profile); err != nil {
 			return place{}, err
 		}
 		return place{again: w, start: hubapi.ServerRequest{Name: target}}, nil
 	}
-	if target == "" {
-		if err := offers.Offered(""); errs.Is(err, errs.Forbidden) {
-			return place{}, err
-		}
-		return place{}, nil
-	}
-	switch err := offers.Offered(target); {
-	case err == nil:
-		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
-	case errs.Is(err, errs.Forbidden):
+	if err := offers.Admits(target); err != nil || target == "" {
 		return place{}, err
+	}
+	if offers.Offered(target) == nil {
+		return place{start: hubapi.ServerRequest{Name: target, Options: map[string]any{"profile": target}}}, nil
 	}
 	return place{}, nowhere(target, append(active, stopped...), offers.Names())
 }

@@ -59,6 +59,8 @@ func TestChoose(t *testing.T) {
 		"not hers to use":            {"closed", []spawner.Workload{running("s-1", "", "small")}, "", hubapi.ServerRequest{}, "profile closed is not open to you: it is for members of cms: ask your administrator to be one, or choose one of small, gpu10"},
 		"not hers any more":          {"mine", []spawner.Workload{stopped("s-1", "mine", "closed")}, "", hubapi.ServerRequest{}, "profile closed is not open to you"},
 		"not hers, but it runs":      {"closed", []spawner.Workload{running("s-1", "", "closed")}, "s-1", hubapi.ServerRequest{}, ""},
+		"not known if hers":          {"unsure", nil, "", hubapi.ServerRequest{}, "whether profile unsure is open to you is not known: the Hub does not say: try again in a moment"},
+		"not known if hers any more": {"mine", []spawner.Workload{stopped("s-1", "mine", "unsure")}, "", hubapi.ServerRequest{}, "the Hub does not say"},
 		"a profile in capitals":      {"GPU10", nil, "", hubapi.ServerRequest{}, `profiles: small, gpu10: did you mean "gpu10"?`},
 		"a session in capitals":      {"Mine", []spawner.Workload{running("s-1", "mine", "small")}, "", hubapi.ServerRequest{}, `did you mean "mine"?`},
 	} {

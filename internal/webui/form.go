@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
@@ -172,19 +173,23 @@ type choice struct {
 }
 
 // recall takes from the last choice what is still offered, and says what is not. It never fails: what makes no sense is as if it
-// had not been chosen. Whether changes are discarded is not remembered.
+// had not been chosen. Where it is not known whether the profile is open to her, none is chosen for her. Whether changes are discarded is
+// not remembered.
 func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
 	var out choice
 	var lost []string
 	if p, ok := c.Default(); ok {
 		out.Profile = p.Name
 	}
-	if name := word(options["profile"]); name != "" {
-		if offered(c, name, "", nil) {
-			out.Profile = name
-		} else {
-			return out, []string{lostChoice("profile", name)}
-		}
+	name := word(options["profile"])
+	switch err := c.Offered(name); {
+	case errs.Is(err, errs.Unavailable):
+		return choice{}, []string{"It is not known what you may choose: " + errs.Brief(err) + ". Load this page again in a moment."}
+	case name == "":
+	case err != nil:
+		return out, []string{lostChoice("profile", name)}
+	default:
+		out.Profile = name
 	}
 	for _, field := range []string{"image", "cpus", "memory"} {
 		value := word(options[field])
@@ -207,11 +212,7 @@ func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
 
 // offered reports whether the catalogue takes a value with a profile.
 func offered(c spawner.Catalogue, profile, field string, value any) bool {
-	options := map[string]any{"profile": profile}
-	if field != "" {
-		options[field] = value
-	}
-	_, _, err := c.Resolve(options)
+	_, _, err := c.Resolve(map[string]any{"profile": profile, field: value})
 	return err == nil
 }
 

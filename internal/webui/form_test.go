@@ -2,6 +2,7 @@ package webui
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,31 @@ func TestFormIsAccessible(t *testing.T) {
 	for d := range doc.Descendants() {
 		if by := attr(d, "aria-describedby"); by != "" && !ids[by] {
 			t.Errorf("%q is described by nothing", by)
+		}
+	}
+}
+
+// TestFormChoosesNothingUnknown: where it is not known whether a profile is open to her, no other stands for it.
+func TestFormChoosesNothingUnknown(t *testing.T) {
+	c := catalogue().Only(func(p spawner.Profile) (bool, error) {
+		if p.Name == "small" {
+			return false, errors.New("the Hub does not say")
+		}
+		return true, nil
+	})
+	for _, chosen := range []map[string]any{nil, {"profile": "small"}} {
+		var b bytes.Buffer
+		if err := SpawnForm(&b, Form{Catalogue: c, Chosen: chosen}); err != nil {
+			t.Fatal(err)
+		}
+		doc := parse(t, b.String())
+		if !strings.Contains(text(doc), "whether profile small is open to you is not known: the Hub does not say. Load this page again") {
+			t.Errorf("%v: it does not say so: %s", chosen, text(doc))
+		}
+		for _, in := range all(doc, "input") {
+			if attr(in, "name") == "profile" && has(in, "checked") {
+				t.Errorf("%v: %q is chosen", chosen, attr(in, "value"))
+			}
 		}
 	}
 }

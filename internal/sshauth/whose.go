@@ -31,8 +31,8 @@ func (a *Authority) person(o Owner) (person, bool) {
 
 // checkKey finds whose key it is among those whose name the login begins with. Public keys are public, and nobody has to show that she holds
 // one when she adds it: where it is several people's, it is the one's who has come in by it; where that is nobody or several, it lets nobody
-// in, for it could be into a stranger's session. AddKey leaves a person with it at one
-// hub; where the configuration has made one person of two since, her hubs are taken in its order.
+// in, for it could be into a stranger's session. AddKey leaves a person with it at one hub; where she has it at several all the same, for the
+// configuration has made one person of two since, or she had added it before that was refused, her hubs are taken in the configuration's order.
 func (a *Authority) checkKey(login string, key ssh.PublicKey) (Pass, error) {
 	fingerprint := ssh.FingerprintSHA256(key)
 	a.mu.RLock()

@@ -33,7 +33,10 @@ func (a *Authority) Withdraw(ctx context.Context, w Withdrawal) (Owner, error) {
 	case ssh.FingerprintSHA256(key) != c.Fingerprint || key.Verify(w.Words, &signature) != nil:
 		return Owner{}, errs.New(errs.Forbidden, "the certificate is for another key").With("log it out on the page SSH of your Hub's Slipway")
 	}
-	if err := a.Revoke(ctx, c.Owner, c.Serial); err != nil {
+	switch err := a.Revoke(ctx, c.Owner, c.Serial); {
+	case errs.Is(err, errs.NotFound): // somebody else was faster
+		return Owner{}, nil
+	case err != nil:
 		return Owner{}, err
 	}
 	return c.Owner, nil

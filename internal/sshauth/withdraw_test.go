@@ -2,7 +2,10 @@ package sshauth
 
 import (
 	"crypto/rand"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"slipway/internal/errs"
 )
@@ -39,5 +42,37 @@ func TestWithdraw(t *testing.T) {
 	}
 	if _, err := a.Withdraw(t.Context(), signed(c.Serial, "out")); err != nil {
 		t.Errorf("once more: %v", err)
+	}
+}
+
+// TestWithdrawAtOnce: who withdraws what somebody else withdraws at that moment has success too, and it is told once whose it was.
+func TestWithdrawAtOnce(t *testing.T) {
+	a := authority(t)
+	mine := signer(t)
+	c, _ := issue(t, a, alice(), mine.PublicKey(), AnySession)
+	signature, err := mine.Sign(rand.Reader, []byte("out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Withdrawal{Serial: c.Serial, Key: plain(mine.PublicKey()), Words: []byte("out"), Format: signature.Format, Signature: signature.Blob}
+	var all sync.WaitGroup
+	var owners atomic.Int32
+	a.change.Lock()
+	for range 8 {
+		all.Go(func() {
+			owner, err := a.Withdraw(t.Context(), w)
+			if err != nil {
+				t.Error(err)
+			}
+			if owner == alice() {
+				owners.Add(1)
+			}
+		})
+	}
+	<-time.After(50 * time.Millisecond) // in which they look; how many have is no matter
+	a.change.Unlock()
+	all.Wait()
+	if n := owners.Load(); n != 1 {
+		t.Errorf("%d are told whose it was", n)
 	}
 }

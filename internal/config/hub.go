@@ -275,9 +275,14 @@ func webURL(text string) (*url.URL, bool) {
 	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 }
 
+// withoutPassword gives an address as it may be shown. In one that is none, what stands before an @ may be a password.
 func withoutPassword(address string) string {
-	if u, err := url.Parse(address); err == nil && u.User != nil {
+	u, err := url.Parse(address)
+	switch at := strings.LastIndex(address, "@"); {
+	case err == nil && u.User != nil:
 		return u.Redacted()
+	case at >= 0 && (err != nil || u.Host == ""):
+		return "xxxxx" + address[at:]
 	}
 	return address
 }

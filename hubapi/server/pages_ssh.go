@@ -82,12 +82,12 @@ func (p *pages) sshConfig(r *http.Request, v visitor) string {
 // sshPlaces are where the visitor gets by ssh. A server with the name of a profile is reached like it.
 func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
+	profiles := p.offers(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
 	for _, target := range p.sshTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
-		if i := slices.IndexFunc(p.cfg.Catalogue.Profiles, func(each spawner.Profile) bool { return each.Name == target }); i >= 0 {
-			found := p.cfg.Catalogue.Profiles[i]
-			place.Title, place.Detail = cmp.Or(found.Title, found.Name), found.Description
+		if i := slices.IndexFunc(profiles, func(each spawner.Profile) bool { return each.Name == target }); i >= 0 {
+			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
 		}
 		places = append(places, place)
 	}

@@ -232,3 +232,20 @@ func TestNoSSHPages(t *testing.T) {
 		}
 	}
 }
+
+// TestSSHPlaceNamedLikeAClosedProfile: who names a server like a profile that is not open to her reads nothing of that profile.
+func TestSSHPlaceNamedLikeAClosedProfile(t *testing.T) {
+	h := startPages(t, newFake(named("s-closed", "alice", "closed")), func(c *Config) {
+		withRights(c)
+		for i := range c.Catalogue.Profiles {
+			c.Catalogue.Profiles[i].Description = "about " + c.Catalogue.Profiles[i].Name
+		}
+		c.SSH = authority(t)
+	})
+	page := h.visitor(t, "alice").read("ssh")
+	for words, want := range map[string]bool{"alice+closed@": true, "your server of this name": true, "about small": true, "about closed": false} {
+		if strings.Contains(page, words) != want {
+			t.Errorf("the page says %q: %v: %s", words, !want, page)
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		return
 	}
 	traceOf(r.Context()).forwarded = true
+	// Else what is written of the answer first closes the request's body, and the transport, which looks once more whether all of it has
+	// gone out, takes that for a failure and closes the connection with the answer still on it (golang.org/issue/40747).
+	_ = http.NewResponseController(w).EnableFullDuplex() // it fails where there is no such thing
 	to := target{id, found.Spec.Prefix, forCode(r, found)}
 	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
 }

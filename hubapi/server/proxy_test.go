@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -222,6 +224,60 @@ func TestProxyStreamsAtOnce(t *testing.T) {
 			t.Fatalf("%q, %v", b, err)
 		}
 		next <- struct{}{}
+	}
+}
+
+// lingering is a connection whose writer sleeps a little too long behind the request's last byte, as on a busy machine.
+type lingering struct {
+	net.Conn
+	last     string
+	answered <-chan struct{}
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (c *lingering) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if strings.HasSuffix(string(b), c.last) {
+		<-c.answered
+	}
+	return n, err
+}
+
+func (c *lingering) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// An answer whose beginning comes while the transport is not quite done with the request still comes whole.
+func TestProxyAnswersWhileTheRequestGoesOut(t *testing.T) {
+	answered, closed := make(chan struct{}), make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Length", "5")
+		_ = http.NewResponseController(w).Flush()
+		<-answered
+		select {
+		case <-closed: // what the proxy must not do
+		case <-time.After(100 * time.Millisecond):
+		}
+		_, _ = io.WriteString(w, "whole")
+	}))
+	t.Cleanup(app.Close)
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/")), func(cfg *Config) {
+		cfg.Dial = func(ctx context.Context, _ spawner.ID) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", app.Listener.Addr().String())
+			return &lingering{Conn: c, last: "all of it", answered: answered, closed: closed}, err
+		}
+	})
+	res, err := http.Post(h.front.URL+"/user/alice/run", "text/plain", strings.NewReader("this is all of it"))
+	close(answered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); string(got) != "whole" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

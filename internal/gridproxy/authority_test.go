@@ -214,15 +214,22 @@ func (p *place) put(t testing.TB, name, text string) {
 // revokes writes a revocation list of an authority.
 func (p *place) revokes(t testing.TB, authority *holder, next time.Time, revoked ...*holder) {
 	t.Helper()
-	template := &x509.RevocationList{Number: serial(), ThisUpdate: now.Add(-time.Hour), NextUpdate: next}
+	p.list(t, 0, authority, func(l *x509.RevocationList) { l.NextUpdate = next }, revoked...)
+}
+
+// list writes one of several revocation lists of an authority.
+func (p *place) list(t testing.TB, n int, authority *holder, change func(*x509.RevocationList), revoked ...*holder) {
+	t.Helper()
+	template := &x509.RevocationList{Number: serial(), ThisUpdate: now.Add(-time.Hour), NextUpdate: now.Add(time.Hour)}
 	for _, h := range revoked {
 		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: h.cert.SerialNumber, RevocationTime: now.Add(-2 * time.Hour)})
 	}
+	change(template)
 	der, err := x509.CreateRevocationList(rand.Reader, template, authority.cert, authority.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.put(t, "00000000.r0", string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
+	p.put(t, fmt.Sprintf("00000000.r%d", n), string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})))
 }
 
 func (p *place) checker(t testing.TB, change func(*Config)) *Checker {

@@ -3,12 +3,14 @@ package gridproxy
 import (
 	"bytes"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -228,27 +230,44 @@ func anyPermits(policies []policy, name string) bool {
 	return false
 }
 
-// revoked looks a certificate up in the lists of its authority. A list that is of no use any more refuses: nobody knows what the next one says.
+// revoked looks a certificate up in all sound lists of its authority, for each may be of some certificates only. Where no list is sound it
+// refuses: nobody knows what the next one says.
 func (a *authorities) revoked(c, issuer *x509.Certificate, now time.Time) error {
 	lists := a.lists[string(issuer.RawSubject)]
 	if len(lists) == 0 {
 		return nil
 	}
-	why := "has expired"
+	sound, why := false, ""
 	for _, list := range lists {
-		switch {
-		case list.CheckSignatureFrom(issuer) != nil:
-			why = "is not signed by it"
-			continue
-		case !list.NextUpdate.IsZero() && now.After(list.NextUpdate):
+		if fault := faultOf(list, issuer, now); fault != "" {
+			why = fault
 			continue
 		}
+		sound = true
 		for _, entry := range list.RevokedCertificateEntries {
 			if entry.SerialNumber.Cmp(c.SerialNumber) == 0 {
 				return refuse("get a new certificate of your authority", "the certificate of %s was revoked by its authority on %s", nameOf(c.Subject), clock(entry.RevocationTime))
 			}
 		}
+	}
+	if sound {
 		return nil
 	}
 	return refuse("ask the site's administrator to run fetch-crl", "whether %s is revoked cannot be told: the site's revocation list of %s %s", nameOf(c.Subject), nameOf(issuer.Subject), why)
+}
+
+// faultOf says why a list is of no use now; empty: it is. What is critical and not known may say that it is of some certificates only, or
+// of changes.
+func faultOf(list *x509.RevocationList, issuer *x509.Certificate, now time.Time) string {
+	switch {
+	case list.CheckSignatureFrom(issuer) != nil:
+		return "is not signed by it"
+	case now.Before(list.ThisUpdate):
+		return "is not valid yet"
+	case !list.NextUpdate.IsZero() && now.After(list.NextUpdate):
+		return "has expired"
+	case slices.ContainsFunc(list.Extensions, func(e pkix.Extension) bool { return e.Critical }):
+		return "has a critical extension that is not known here"
+	}
+	return ""
 }

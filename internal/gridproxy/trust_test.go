@@ -1,6 +1,8 @@
 package gridproxy
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +32,41 @@ func TestRevocation(t *testing.T) {
 	forged.revokes(t, forgery, now.Add(time.Hour))
 	_, err = check(forged.checker(t, nil), file)
 	refused(t, "a list of an impostor", err, "is not signed by it")
+}
+
+// TestSeveralLists: what any sound one says counts, and one that is of no use is as good as none.
+func TestSeveralLists(t *testing.T) {
+	root := newAuthority(t, nil, "Root")
+	alice, bob := newPerson(t, root, "Alice"), newPerson(t, root, "Bob")
+	file := proxyOf(t, alice, nil).file(t)
+	sound := func(*x509.RevocationList) {}
+	future := func(l *x509.RevocationList) { l.ThisUpdate = now.Add(time.Minute) }
+	partial := func(l *x509.RevocationList) {
+		l.ExtraExtensions = []pkix.Extension{{Id: oid("2.5.29.28"), Critical: true, Value: []byte{0x30, 0x03, 0x81, 0x01, 0xff}}} // of users' certificates alone
+	}
+	for title, test := range map[string]struct {
+		first, second func(*x509.RevocationList)
+		in            [2]*holder
+		want          string
+	}{
+		"the second revokes":             {sound, sound, [2]*holder{bob, alice}, "was revoked by its authority"},
+		"the first revokes":              {sound, sound, [2]*holder{alice, bob}, "was revoked by its authority"},
+		"one of the future says nothing": {future, sound, [2]*holder{alice, bob}, ""},
+		"one in part says nothing":       {partial, sound, [2]*holder{bob, bob}, ""},
+		"the sound one revokes":          {partial, sound, [2]*holder{bob, alice}, "was revoked by its authority"},
+		"none is sound: of the future":   {partial, future, [2]*holder{bob, bob}, "is not valid yet"},
+		"none is sound: of users' alone": {future, partial, [2]*holder{bob, bob}, "has a critical extension"},
+	} {
+		at := newPlace(t, root)
+		at.list(t, 0, root, test.first, test.in[0])
+		at.list(t, 1, root, test.second, test.in[1])
+		_, err := check(at.checker(t, nil), file)
+		if test.want == "" && err != nil {
+			t.Errorf("%s: %v", title, err)
+		} else if test.want != "" {
+			refused(t, title, err, test.want)
+		}
+	}
 }
 
 func TestPolicy(t *testing.T) {

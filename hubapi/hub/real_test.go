@@ -103,6 +103,17 @@ func (r real) usersComeAndGo() {
 	r.check(r.bench.DeleteUser(ctx, "gone"))
 	_, err := r.bench.Server(ctx, "gone", "")
 	r.is(err, errs.NotFound)
+	narrow := clientFor(r.T, r.hub, "narrow", "token-of-the-service-that-sees-little")
+	for _, c := range []struct {
+		client *hub.Client
+		user   string
+		knows  bool
+		kind   errs.Kind
+	}{{r.slipway, "has@", true, 0}, {r.slipway, "gone", false, 0}, {narrow, "alice", true, 0}, {narrow, "has@", false, errs.Forbidden}, {narrow, "gone", false, errs.Forbidden}} {
+		if knows, err := c.client.Knows(ctx, c.user); knows != c.knows || (err != nil) != (c.kind != 0) || err != nil && !errs.Is(err, c.kind) {
+			r.Errorf("%s: %v, %v", c.user, knows, err)
+		}
+	}
 	token, err := r.bench.CreateToken(ctx, "alice", hub.TokenRequest{Note: "a test", Expires: time.Hour})
 	r.check(err)
 	id, err := r.slipway.Identify(ctx, token.Reveal())
@@ -113,7 +124,7 @@ func (r real) usersComeAndGo() {
 	r.is(err, errs.Invalid)
 	_, err = clientFor(r.T, r.hub, "slipway", "wrong").Users(ctx)
 	r.is(err, errs.Unauthorized)
-	_, err = clientFor(r.T, r.hub, "narrow", "token-of-the-service-that-sees-little").StartServer(ctx, "alice", "", nil)
+	_, err = narrow.StartServer(ctx, "alice", "", nil)
 	r.is(err, errs.Forbidden)
 }
 

@@ -131,18 +131,18 @@ func TestUsersComeAndGo(t *testing.T) {
 func TestKnows(t *testing.T) {
 	for _, tc := range []struct {
 		status       int
-		root         string
+		token        string // what the Hub tells of the service's own
 		knows, fails bool
 	}{
-		{200, ``, true, false}, {404, `{"version":"5.3.0"}`, false, false}, {403, ``, false, true}, {500, ``, false, true},
-		{404, `<html>not a Hub</html>`, false, true}, {404, `{}`, false, true},
+		{200, ``, true, false}, {404, `{"kind":"service","scopes":["list:users","read:users:name"]}`, false, false}, {403, ``, false, true}, {500, ``, false, true},
+		{404, `<html>not a Hub</html>`, false, true}, {404, `{}`, false, true}, {404, `{"kind":"service","scopes":["list:users!group=grid","read:users:name!group=grid"]}`, false, true},
 	} {
 		c := serviceOf(t, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.EscapedPath() {
 			case "/hub/api/users/b%2Fc":
 				w.WriteHeader(tc.status)
-			case "/hub/api/":
-				_, _ = io.WriteString(w, tc.root)
+			case "/hub/api/user":
+				_, _ = io.WriteString(w, tc.token)
 			default:
 				t.Errorf("asked for %s", r.URL)
 			}

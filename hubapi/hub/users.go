@@ -69,20 +69,18 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 	return nil
 }
 
-// Knows says whether the Hub has a user of this name. That it has not is said only when it is surely the Hub that says so, and nothing that
-// stands in its place.
+// Knows says whether the Hub has a user of this name. A Hub answers alike of who is not there and of whom the token may not see, and what
+// stands in its place may answer so too: that it has not is said only where the Hub says that the token sees the names of all users.
 func (c *Client) Knows(ctx context.Context, name string) (bool, error) {
-	k, err := c.ofUser(name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: "read:users:name"})
+	const scope = "read:users:name" // of those that the Hub tells; broader ones have it in them
+	k, err := c.ofUser(name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: scope})
 	if err != nil {
 		return false, err
 	}
 	if _, err = c.ask(ctx, k, nil); !errs.Is(err, errs.NotFound) {
 		return err == nil, err
 	}
-	if v, err := c.Version(ctx); err != nil || v.Major() == 0 {
-		return false, errs.New(errs.Unavailable, "look for user %s: what answers is no JupyterHub", name).With("look at the hub's api_url")
-	}
-	return false, nil
+	return false, c.Holds(ctx, k.what, scope)
 }
 
 // CreateUsers makes users. Those that exist stay as they are.

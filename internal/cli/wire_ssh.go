@@ -40,21 +40,16 @@ func networksOf(c config.SSH) (out []sshgate.Network) {
 	return out
 }
 
-// knownAt says whether a hub still has a user. Who is gone there is forgotten at once.
+// knownAt says whether a hub has a user. Who is not there may not come in; what lets her in is Follow's to remove, which looks for longer.
 func (s *service) knownAt(ctx context.Context, o sshgate.Owner) (bool, error) {
 	if !slices.ContainsFunc(s.hubs, func(p hubPart) bool { return p.cfg.Name == o.Hub }) {
 		return false, nil // whose users nobody vouches for any more; the hub may be configured again
 	}
 	gone, err := s.goneFrom(ctx, o)
-	if gone {
-		if err := s.sshKeys.Forget(ctx, o); err != nil {
-			s.log.Warn("what lets a user in by ssh whom the Hub does not know any more is not removed", "user", o.User, "hub", o.Hub, "error", err)
-		}
-	}
 	return !gone, err
 }
 
-// goneFrom says whether a hub has no such user any more. A hub at which the service has no token is not asked, and one that is not
+// goneFrom says whether a hub has no such user. A hub at which the service has no token is not asked, and one that is not
 // configured cannot be.
 func (s *service) goneFrom(ctx context.Context, o sshauth.Owner) (bool, error) {
 	for _, p := range s.hubs {

@@ -10,6 +10,7 @@ package sshauth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -80,6 +81,8 @@ type Authority struct {
 	files  keyring
 	logins *logins
 
+	missing map[Owner]missing // Follow's alone
+
 	change sync.Mutex // one change of what is kept at a time; taken before mu
 
 	mu           sync.RWMutex            // guards the fields below
@@ -93,12 +96,12 @@ func New(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.Certificate == 0 {
 		cfg.Certificate = 12 * time.Hour
 	}
-	a := &Authority{cfg: cfg, logins: newLogins(), keys: map[string][]Key{}, certificates: map[uint64]Certificate{}}
+	a := &Authority{cfg: cfg, logins: newLogins(), missing: map[Owner]missing{}, keys: map[string][]Key{}, certificates: map[uint64]Certificate{}}
 	var err error
 	if a.files, err = openKeyring(cfg.Dir, cfg.Host, cfg.Logger); err != nil {
 		return nil, fmt.Errorf("open the keys of ssh: %w", err)
 	}
-	if err := a.recallKeys(ctx); err != nil {
+	if err := errors.Join(a.recallKeys(ctx), a.recallMissing(ctx)); err != nil {
 		return nil, err
 	}
 	return a, a.recallCertificates(ctx)

@@ -37,7 +37,7 @@ func rules() map[string]rule {
 		"internal/issuer":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}}, // for tests
 		"internal/wallet": {
-			own: []string{"internal/errs", "internal/issuer", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
+			own: []string{"internal/errs", "internal/identity", "internal/issuer", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
 		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 

@@ -66,7 +66,8 @@ func (c *Client) Check(ctx context.Context, t Tokens, want Want) (Facts, error) 
 		f.Subject = id.Subject
 	}
 	if want.Subject != "" && f.Subject != "" && f.Subject != want.Subject {
-		return Facts{}, c.bad("access token", "it is of another person than before")
+		return Facts{}, errs.New(errs.Invalid, "the access token that the issuer %s gave is not to be used: it is of another person than before", c.cfg.Name).
+			With("log in as the same person, or remove the credential first: slipway credentials revoke " + c.cfg.Name)
 	}
 	return f, nil
 }

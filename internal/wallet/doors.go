@@ -140,9 +140,11 @@ func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, g
 		return Entry{}, err
 	}
 	defer free()
-	ctx = context.WithoutCancel(ctx)
-	t, err := get(ctx)
+	t, err := get(context.WithoutCancel(ctx)) // what an issuer gives, it gives once
 	if err != nil {
+		if mark != nil && issuer.Refused(err) {
+			w.passOver(ctx, k, mark)
+		}
 		return Entry{}, err
 	}
 	if t.Refresh.Empty() {
@@ -151,15 +153,17 @@ func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, g
 	w.mu.Lock()
 	before, had := w.records[k]
 	w.mu.Unlock()
-	r := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), From: from, HubMark: mark, Updated: time.Now()}
-	if mark == nil {
-		r.HubMark = before.HubMark
+	r, c := w.basis(k, before)
+	r.From, r.Updated = from, time.Now()
+	if mark != nil {
+		r.HubMark = mark
 	}
-	if err = w.accept(ctx, r, contents{}, t); err == nil {
+	if err = w.accept(ctx, r, c, t); err == nil {
 		now, err := w.find(k)
 		return w.entry(now, time.Now()), err
 	}
 	switch {
+	case ctx.Err() != nil: // it is kept, and tried again
 	case errs.Is(err, errs.Unavailable):
 		_ = w.failed(ctx, k, err) // it is kept, and tried again
 	case had:
@@ -168,6 +172,35 @@ func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, g
 		_ = w.drop(ctx, r)
 	}
 	return Entry{}, err
+}
+
+// basis gives what a new login starts from: what workloads have stays theirs until there is something new, and the person is the same.
+func (w *Wallet) basis(k key, before record) (record, contents) {
+	fresh := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), HubMark: before.HubMark}
+	if before.Issuer != fresh.Issuer || before.Removed {
+		return fresh, contents{}
+	}
+	c, err := w.open(before)
+	if err != nil {
+		fresh.Subject = before.Subject
+		return fresh, contents{}
+	}
+	before.Refused, before.Tries, before.Fault = false, 0, ""
+	return before, c
+}
+
+// passOver remembers a token of the Hub's that the issuer refuses, so that it is not sent again at each start of a session.
+func (w *Wallet) passOver(ctx context.Context, k key, mark []byte) {
+	w.mu.Lock()
+	r, had := w.records[k]
+	w.mu.Unlock()
+	if !had {
+		r = record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), Removed: true}
+	}
+	r.HubMark = mark
+	if err := w.keep(ctx, r); err != nil {
+		w.log.Warn("that a token of the Hub's is of no use is in memory alone", "issuer", k.name, "err", err)
+	}
 }
 
 // Seek takes from the Hub what it has for a user who has nothing that works.

@@ -86,14 +86,18 @@ func (d *disk) crash() *disk {
 
 // fakeIssuer gives "<subject>/<n>" as refresh tokens, each good once, and access tokens that hold for its life.
 type fakeIssuer struct {
-	takes    time.Duration
-	life     time.Duration
-	exchange bool
-	check    func(issuer.Tokens) error // what Check says, if it says anything
+	takes     time.Duration
+	swapTakes time.Duration // an exchange
+	life      time.Duration
+	exchange  bool
+	check     func(issuer.Tokens) error // what Check says, if it says anything
 
 	mu      sync.Mutex
 	last    map[string]int // by subject: the number of the refresh token that is good
 	down    error
+	shut    error  // of exchanges
+	wants   string // what an exchanged token is for beside what it was asked for
+	swaps   int
 	under   map[string]int // refreshes under way, by subject
 	doubled []string       // subjects with two at a time
 	calls   []time.Time
@@ -141,17 +145,43 @@ func (f *fakeIssuer) Refresh(_ context.Context, refresh secret.Text) (issuer.Tok
 	return issuer.Tokens{Access: secret.New("access-" + next), Refresh: secret.New(next), Expires: time.Now().Add(f.life)}, nil
 }
 
-func (f *fakeIssuer) Exchange(_ context.Context, access secret.Text, audience string, _ []string) (issuer.Tokens, error) {
-	return issuer.Tokens{Access: secret.New("for " + audience + " " + access.Reveal()), Expires: time.Now().Add(f.life)}, nil
+func (f *fakeIssuer) Exchange(ctx context.Context, access secret.Text, audience string, scopes []string) (issuer.Tokens, error) {
+	var takes time.Duration
+	var err error
+	extra := ""
+	f.set(func() { f.swaps++; takes, err, extra = f.swapTakes, f.shut, f.wants })
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return issuer.Tokens{}, ctx.Err()
+	}
+	if err != nil {
+		return issuer.Tokens{}, err
+	}
+	got := issuer.Tokens{Access: secret.New("for " + audience + " " + access.Reveal()), Expires: time.Now().Add(f.life), Scopes: scopes}
+	if extra != "" {
+		got.Scopes = append(slices.Clone(scopes), extra)
+	}
+	return got, nil
 }
 
-func (f *fakeIssuer) Check(_ context.Context, t issuer.Tokens, _ issuer.Want) (issuer.Facts, error) {
+func (f *fakeIssuer) Check(_ context.Context, t issuer.Tokens, want issuer.Want) (issuer.Facts, error) {
 	if f.check != nil {
 		if err := f.check(t); err != nil {
 			return issuer.Facts{}, err
 		}
 	}
-	return issuer.Facts{Expires: t.Expires}, nil
+	facts := issuer.Facts{Expires: t.Expires, Scopes: t.Scopes}
+	text := t.Access.Reveal()
+	if rest, ok := strings.CutPrefix(text, "for "); ok {
+		audience, access, _ := strings.Cut(rest, " ")
+		facts.Audiences, text = []string{audience}, access
+	}
+	facts.Subject, _, _ = strings.Cut(strings.TrimPrefix(text, "access-"), "/")
+	if want.Subject != "" && want.Subject != facts.Subject {
+		return issuer.Facts{}, errs.New(errs.Invalid, "of another person than before")
+	}
+	return facts, nil
 }
 
 func (f *fakeIssuer) Revoke(_ context.Context, refresh secret.Text) error {

@@ -17,8 +17,20 @@ const (
 	longWait  = 10 * time.Minute // after many
 )
 
-// due gives when a record's token is to be refreshed; false: not at all. born is when the service began.
+// due gives when something is to be done for a record's token: it is refreshed, or what its issuer owes is asked for; false: nothing is.
+// born is when the service began.
 func due(r record, watched bool, born time.Time) (time.Time, bool) {
+	at, ok := refreshDue(r, watched, born)
+	if ok && watched && r.Owed.is() {
+		if again := r.Owed.Tried.Add(backoff(max(r.Owed.Tries, 1), spread(r))); again.Before(at) {
+			at = again
+		}
+	}
+	return at, ok
+}
+
+// refreshDue gives when a record's token is to be refreshed; false: not at all.
+func refreshDue(r record, watched bool, born time.Time) (time.Time, bool) {
 	if r.Kind != Token || r.Refused || r.Removed {
 		return time.Time{}, false
 	}

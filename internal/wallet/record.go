@@ -37,6 +37,7 @@ type record struct {
 	Refused bool      `json:"refused,omitempty"` // nothing is tried any more until the user does something
 	Tries   int       `json:"tries,omitempty"`   // that have failed since the last that has not
 	Tried   time.Time `json:"tried,omitzero"`
+	Owed    owed      `json:"owed,omitzero"`      // by the issuer, for storage elements
 	HubMark []byte    `json:"hub_mark,omitempty"` // of the Hub's token that was last taken
 	Removed bool      `json:"removed,omitempty"`  // the user has taken it away: that token of the Hub's is not taken again
 
@@ -84,8 +85,9 @@ func (w *Wallet) save(ctx context.Context, r record, c contents) error {
 }
 
 // keep is save for what is sealed already. When the disk does not take it, it is in force all the same: what the issuer has replaced is of
-// no use to anybody.
+// no use to anybody. It is done also when who asked has gone away.
 func (w *Wallet) keep(ctx context.Context, r record) error {
+	ctx = context.WithoutCancel(ctx)
 	err := w.cfg.Store.Put(ctx, bucket, r.key().text(), r)
 	if err == nil {
 		err = w.cfg.Store.Sync(ctx)
@@ -97,9 +99,14 @@ func (w *Wallet) keep(ctx context.Context, r record) error {
 	return nil
 }
 
-// drop removes a record from the disk, then from force.
+// drop removes a record from the disk, for good, then from force.
 func (w *Wallet) drop(ctx context.Context, r record) error {
-	if err := w.cfg.Store.Delete(ctx, bucket, r.key().text()); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	err := w.cfg.Store.Delete(ctx, bucket, r.key().text())
+	if err == nil {
+		err = w.cfg.Store.Sync(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("remove the credential %q: %w", r.Name, err)
 	}
 	w.take(r, true)
@@ -146,6 +153,8 @@ func (w *Wallet) trouble(r record, now time.Time) string {
 		return "this service does not know its issuer any more: remove it; " + holds
 	case r.Refused:
 		return "it cannot be renewed any more (" + r.Fault + "): log in again; " + holds
+	case r.Owed.Tries > 1 && r.Tries <= 1:
+		return fmt.Sprintf("tokens for storage elements could not be had (%s); they are asked for again by themselves, and %s", r.Owed.Fault, holds)
 	case r.Tries > 1: // one may be chance
 		return fmt.Sprintf("it could not be renewed (%s); it is tried again by itself, and %s", r.Fault, holds)
 	}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/identity"
 	"slipway/internal/issuer"
 	"slipway/internal/secret"
 )
@@ -26,7 +26,7 @@ func (w *Wallet) Run(ctx context.Context) error {
 			busy[k] = true
 			asked := time.Now()
 			work.Go(func() {
-				if err := w.refresh(ctx, k, asked); err != nil && ctx.Err() == nil {
+				if err := w.tend(ctx, k, asked); err != nil && ctx.Err() == nil {
 					w.log.Debug("a token was not refreshed", "issuer", k.name, "err", err)
 				}
 				select {
@@ -87,24 +87,55 @@ func (w *Wallet) ready(busy map[key]bool) (list []key, next time.Time) {
 
 // refresh refreshes one token, unless that was tried since asked.
 func (w *Wallet) refresh(ctx context.Context, k key, asked time.Time) error {
+	return w.work(ctx, k, func(r record) error {
+		if !r.Tried.Before(asked) {
+			return nil
+		}
+		return w.renew(ctx, r)
+	})
+}
+
+// tend does what is due for one token, unless that was tried since asked.
+func (w *Wallet) tend(ctx context.Context, k key, asked time.Time) error {
+	return w.work(ctx, k, func(r record) error {
+		at, ok := refreshDue(r, w.watched(k.principal), w.born)
+		switch {
+		case !r.Tried.Before(asked):
+			return nil
+		case !r.Owed.is() || ok && !at.After(time.Now()):
+			return w.renew(ctx, r)
+		}
+		c, err := w.open(r)
+		if err != nil {
+			return err
+		}
+		return w.narrow(ctx, r, c)
+	})
+}
+
+func (w *Wallet) watched(principal string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.watches[principal]) > 0
+}
+
+// work does something with a token in its turn, when not too many ask its issuer.
+func (w *Wallet) work(ctx context.Context, k key, do func(record) error) error {
 	leave, err := w.enter(ctx, k)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	r, err := w.find(k)
-	if err != nil {
-		return err
-	}
-	if !r.Tried.Before(asked) {
-		return nil
-	}
 	free, err := w.slot(ctx, k.name)
 	if err != nil {
 		return err
 	}
 	defer free()
-	return w.renew(context.WithoutCancel(ctx), r) // an answer with a new refresh token is waited for
+	r, err := w.find(k)
+	if err != nil {
+		return err
+	}
+	return do(r)
 }
 
 // slot waits until not too many ask an issuer.
@@ -136,15 +167,15 @@ func (w *Wallet) renew(ctx context.Context, r record) error {
 			err = w.exchange(ctx, r, c, *token)
 		}
 	}
-	if err == nil {
-		return nil
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
 	return errors.Join(err, w.failed(ctx, r.key(), err))
 }
 
-// exchange has a refresh token give new ones, and keeps them.
+// exchange has a refresh token give new ones, and keeps them. An answer with a new refresh token is waited for, whoever goes away.
 func (w *Wallet) exchange(ctx context.Context, r record, c contents, refresh secret.Text) error {
-	t, err := w.tokens[r.Name].Issuer.Refresh(ctx, refresh)
+	t, err := w.tokens[r.Name].Issuer.Refresh(context.WithoutCancel(ctx), refresh)
 	if err != nil {
 		return err
 	}
@@ -154,7 +185,8 @@ func (w *Wallet) exchange(ctx context.Context, r record, c contents, refresh sec
 	return w.accept(ctx, r, c, t)
 }
 
-// accept keeps an issuer's answer: first the refresh token, which has replaced the one before, then, when all of it is sound, the rest.
+// accept keeps an issuer's answer: first the refresh token, which has replaced the one before, then, when all of it is sound, the main
+// token, which workloads have from then on, then those for storage elements. That these could not be had yet is no error.
 func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Tokens) error {
 	if t.Refresh.Reveal() != c.Refresh {
 		c.Refresh = t.Refresh.Reveal()
@@ -162,8 +194,10 @@ func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Toke
 			w.log.Error("a new refresh token is in memory alone", "issuer", r.Name, "err", err)
 		}
 	}
-	source := w.tokens[r.Name].Issuer
-	facts, err := source.Check(ctx, t, issuer.Want{Subject: r.Subject})
+	facts, err := w.tokens[r.Name].Issuer.Check(ctx, t, issuer.Want{Subject: r.Subject})
+	if err == nil {
+		err = w.alone(r, facts.Subject)
+	}
 	if err != nil {
 		return err
 	}
@@ -172,67 +206,30 @@ func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Toke
 	if facts.Subject != "" {
 		r.Subject = facts.Subject
 	}
-	r.Scopes, r.Audiences, r.Expires, r.Until = facts.Scopes, facts.Audiences, facts.Expires, t.Until
-	r.Issued, r.Tried, r.Updated, r.Removed, r.Refused = now, now, now, false, false
-	later := w.narrow(ctx, &r, &c)
-	if r.Tries, r.Fault = 0, ""; later != nil {
-		r.Tries, r.Fault = 1, errs.Brief(later)
-	}
+	r.Scopes, r.Audiences, r.Expires, r.Ends, r.Until = facts.Scopes, facts.Audiences, facts.Expires, facts.Expires, t.Until
+	r.Issued, r.Tried, r.Updated, r.Removed, r.Refused, r.Tries, r.Fault = now, now, now, false, false, 0, ""
+	r.Owed.Tried = now
 	w.count(r.Name, "ok")
-	return w.save(ctx, r, c)
+	if len(w.elementsOf(r.Name)) > 0 {
+		if err := w.save(ctx, r, c); err != nil {
+			return err
+		}
+	}
+	return w.narrow(ctx, r, c)
 }
 
-// narrow has the issuer make tokens for the storage elements that take its own. What could not be asked for now is an error; what the
-// issuer does not do is noted.
-func (w *Wallet) narrow(ctx context.Context, r *record, c *contents) error {
-	source := w.tokens[r.Name].Issuer
-	before, now := c.Narrow, time.Now()
-	c.Narrow, r.Notes, r.Ends = map[string]narrow{}, nil, r.Expires
-	var later error
-	for _, e := range w.cfg.Elements {
-		if e.Issuer != r.Name {
-			continue
-		}
-		n, note, err := w.narrowFor(ctx, source, *r, *c, e)
-		if err != nil && errs.Is(err, errs.Unavailable) {
-			later = err
-		} else if err != nil {
-			note = fmt.Sprintf("the issuer gives no token for storage element %s: %s", e.Name, errs.Brief(err))
-		}
-		if old, had := before[e.Name]; err != nil && had && old.Expires.After(now) {
-			n = old
-		}
-		if note != "" {
-			r.Notes = append(r.Notes, note)
-		}
-		if n.Token == "" {
-			continue
-		}
-		if c.Narrow[e.Name] = n; n.Expires.Before(r.Ends) && err == nil {
-			r.Ends = n.Expires
+// alone refuses what is another user's of the same realm: who confirms a login that somebody else has begun would give her own tokens away.
+func (w *Wallet) alone(r record, subject string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, other := range w.records {
+		same := subject != "" && other.Subject == subject && other.Issuer == r.Issuer && other.Kind == Token && !other.Removed
+		if same && k.principal != r.Principal && identity.RealmOf(k.principal) == identity.RealmOf(r.Principal) {
+			return errs.New(errs.Forbidden, "this account of the issuer %s is another user's here", r.Name).
+				With("log in with your own; if it is yours, tell the administrator, who removes it there")
 		}
 	}
-	return later
-}
-
-// narrowFor gives the token for a storage element, and what is to be noted of it.
-func (w *Wallet) narrowFor(ctx context.Context, source Issuer, r record, c contents, e Element) (narrow, string, error) {
-	offers, err := source.Offers(ctx)
-	if err != nil {
-		return narrow{}, "", err
-	}
-	if !offers.Exchange {
-		return narrow{c.Access, r.Expires}, fmt.Sprintf("storage element %s gets the token with all its scopes: the issuer exchanges none", e.Name), nil
-	}
-	t, err := source.Exchange(ctx, secret.New(c.Access), e.Audience, e.Scopes)
-	if err != nil {
-		return narrow{}, "", err
-	}
-	facts, err := source.Check(ctx, t, issuer.Want{Subject: r.Subject, Audience: e.Audience})
-	if err != nil {
-		return narrow{}, "", err
-	}
-	return narrow{t.Access.Reveal(), facts.Expires}, "", nil
+	return nil
 }
 
 // failed writes down that a try has failed.
@@ -245,7 +242,7 @@ func (w *Wallet) failed(ctx context.Context, k key, err error) error {
 	r.Tries++
 	result := "unavailable"
 	switch {
-	case issuer.Refused(err) || errs.Is(err, errs.Conflict):
+	case issuer.Refused(err):
 		r.Refused, result = true, "refused"
 	case !errs.Is(err, errs.Unavailable):
 		result = "failed"

@@ -420,3 +420,97 @@ func TestWithTheRealParts(t *testing.T) {
 		t.Errorf("%v, %v", files, err)
 	}
 }
+
+// TestLoginAnewTakesNothingAway: what workloads have is theirs until there is something new, also when the host crashes on the way.
+func TestLoginAnewTakesNothingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
+		w := walletOver(t, d, box, f)
+		give(t, w, "alice", "alice/0")
+		had, looked := fileOf(t, w, "alice", "token"), false
+		f.check = func(issuer.Tokens) error {
+			looked = true
+			left := walletOver(t, d.crash(), box, f)
+			if fileOf(t, w, "alice", "token") != had || fileOf(t, left, "alice", "token") != had || entryOf(t, left, "alice").Subject != "alice" {
+				t.Error("a login takes a token away that holds")
+			}
+			return nil
+		}
+		f.set(func() { f.last["alice"] = 30 })
+		give(t, w, "alice", "alice/30")
+		if !looked || fileOf(t, w, "alice", "token") == had {
+			t.Error("what is new is not taken")
+		}
+	})
+}
+
+// TestWrongKeyEndsNoLogin: with the right key again, all is as before.
+func TestWrongKeyEndsNoLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
+		give(t, walletOver(t, d, box, f), "alice", "alice/0")
+		wrong := walletOver(t, d, secret.NewBox(), f)
+		stop := runs(t, wrong.Run)
+		_, unwatch := wrong.Watch("alice")
+		<-time.After(2 * time.Hour)
+		if e := entryOf(t, wrong, "alice"); !strings.Contains(e.Trouble, "cannot be opened") {
+			t.Errorf("nobody was told: %+v", e)
+		}
+		unwatch()
+		stop()
+		w := walletOver(t, d, box, f)
+		if e, err := w.Renew(t.Context(), "alice", "wlcg"); err != nil || e.Trouble != "" || !e.Renewable {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+func TestWhatIsRemovedDoesNotComeBack(t *testing.T) {
+	f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
+	f.takes = 0
+	w := walletOver(t, d, box, f)
+	give(t, w, "alice", "alice/0")
+	if err := w.Remove(t.Context(), "alice", "wlcg"); err != nil {
+		t.Fatal(err)
+	}
+	if fileOf(t, walletOver(t, d.crash(), box, f), "alice", "token") != "" {
+		t.Error("a crash of the host brings a removed credential back")
+	}
+}
+
+func TestAnothersAccountIsNotTaken(t *testing.T) {
+	f := newFakeIssuer(time.Hour)
+	f.takes = 0
+	w := walletOver(t, newDisk(), secret.NewBox(), f)
+	give(t, w, "alice", "alice/0")
+	give(t, w, "bob", "bob/0")
+	had := fileOf(t, w, "bob", "token")
+	if _, err := w.PutRefresh(t.Context(), "bob", "wlcg", secret.New("carol/0")); err == nil {
+		t.Error("bob has become carol without removing his own")
+	}
+	if _, err := w.PutRefresh(t.Context(), "dave", "wlcg", secret.New("alice/1")); !errs.Is(err, errs.Forbidden) {
+		t.Errorf("dave has alice's account: %v", err)
+	}
+	if list, _ := w.List(t.Context(), "dave"); len(list) > 0 || fileOf(t, w, "bob", "token") != had {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestHubsTokenThatIsRefusedIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, h := newFakeIssuer(time.Hour), &hub{token: "alice/7"}
+		w := walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
+		for range 3 {
+			w.Fresh(t.Context(), "alice")
+			<-time.After(time.Minute)
+		}
+		if list, _ := w.List(t.Context(), "alice"); len(f.calls) != 1 || len(list) > 0 {
+			t.Errorf("%d calls, %+v", len(f.calls), list)
+		}
+		f.set(func() { f.last["alice"] = 9 })
+		h.set("alice/9")
+		if w.Fresh(t.Context(), "alice"); fileOf(t, w, "alice", "token") == "" {
+			t.Error("what is new at the Hub is not taken")
+		}
+	})
+}

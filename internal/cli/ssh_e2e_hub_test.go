@@ -70,6 +70,21 @@ func TestSSHStarts(t *testing.T) {
 	s.browserLogin(newLaptop(t, g, "alice").as("alice+small"))
 	mallory := s.laptop(t, g, "mallory").as("alice+small")
 	mallory.refused(mallory.sshArgs("true")...)
+	s.comesBack(g)
+}
+
+// comesBack has the Hub lose a user, as when it comes up with an old database: she may not come in. When it has her again, her key is hers.
+func (s *hubSite) comesBack(g gateway) {
+	l := s.laptop(s.t, g, "dave").as("dave+small")
+	if r := s.hub.Call(http.MethodDelete, "/users/dave", nil); r.Status != http.StatusNoContent {
+		s.t.Fatalf("delete dave: %s", r.Text())
+	}
+	l.refused(l.sshArgs("true")...)
+	s.hub.AddUser("dave")
+	if got := l.remote("echo in"); got != "in" {
+		s.t.Errorf("whom the Hub knows again: %q", got)
+	}
+	s.stop("dave", "small")
 }
 
 // firstConnect starts a session that nobody connects to: it is stopped, and what is in it comes back when somebody does.

@@ -38,16 +38,21 @@ func (s *stubSSH) public() http.Handler {
 	return mux
 }
 
-// logOut takes who signs for who holds the key, but for the second time, when it refuses.
+// logOut takes who signs for who holds the key, but for the second time, when it refuses. From the fourth on it is a service of an older
+// version, which has no such route, and asks for a token before it says so.
 func (s *stubSSH) logOut(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.SSHLogout
 	_ = json.NewDecoder(r.Body).Decode(&out)
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(out.Key))
-	if err != nil || key.Verify(out.Words(), &ssh.Signature{Format: out.Format, Blob: out.Signature}) != nil || s.logouts.Add(1) == 2 {
+	signed := err == nil && key.Verify(out.Words(), &ssh.Signature{Format: out.Format, Blob: out.Signature}) == nil
+	switch n := s.logouts.Add(1); {
+	case !signed || n == 2:
 		refuse(w, 403, "forbidden", "the certificate is for another key", "")
-		return
+	case n > 3:
+		refuse(w, 401, "unauthorized", "there is no token in the request", "")
+	default:
+		w.WriteHeader(204)
 	}
-	w.WriteHeader(204)
 }
 
 // begin begins a login. How it ends is told by the hub that is asked for: main is confirmed, the others are what they say.

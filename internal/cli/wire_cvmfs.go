@@ -160,10 +160,10 @@ const (
 // renewMountCommand is how a running workload gets what was mounted anew.
 func renewMountCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: renewCommand + " PID SOURCE TARGET", Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
-		Args: exactly(3, "a process, a directory and where it has it"),
+		Use: renewCommand + " PID SOURCE TARGET DEVICE", Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
+		Args: exactly(4, "a process, a directory, where it has it and what it has there"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return mounts.RenewMount(env.Stdout, args[0], args[1], args[2])
+			return mounts.RenewMount(env.Stdout, args[0], args[1], args[2], args[3])
 		},
 	}
 }

@@ -2,6 +2,8 @@ package mounts
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway/internal/testenv"
 	"slipway/internal/testenv/autofs"
@@ -97,8 +101,129 @@ func TestAutofsIsStartedAnew(t *testing.T) {
 
 func TestMountsOfThisHostAreNotTouched(t *testing.T) {
 	testenv.Need(t, testenv.Root)
-	if err := Renew(os.Getpid(), "/", t.TempDir()); err == nil || !strings.Contains(err.Error(), "the mounts of this host") {
+	if err := Renew(os.Getpid(), "/", t.TempDir(), "0:1"); err == nil || !strings.Contains(err.Error(), "the mounts of this host") {
 		t.Error(err)
+	}
+}
+
+// TestAnotherDevice: what is there by now is not taken away.
+func TestAnotherDevice(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	i := bound(t, "/proc")
+	before, err := os.ReadFile("/proc/" + strconv.Itoa(i.pid) + "/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(self, "renew", strconv.Itoa(i.pid), "/sys", i.target, "0:99999").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "something else there") {
+		t.Errorf("%s, %v", out, err)
+	}
+	if after, err := os.ReadFile("/proc/" + strconv.Itoa(i.pid) + "/mountinfo"); err != nil || string(after) != string(before) {
+		t.Errorf("its mounts have changed (%v):\n%s", err, after)
+	}
+}
+
+// TestMountsOfAUserAreNotEntered: a program in a container may make a user namespace with any mounts in it.
+func TestMountsOfAUserAreNotEntered(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	var argv []string
+	for range deepest + 1 {
+		argv = append(argv, "unshare", "--user", "--map-root-user", "--mount")
+	}
+	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", "echo up; exec sleep 1000")...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	if n, _ := out.Read(make([]byte, 2)); n != 2 {
+		t.Skip("this kernel lets nobody make user namespaces")
+	}
+	if err := Renew(cmd.Process.Pid, "/", "/proc", "0:1"); err == nil || !strings.Contains(err.Error(), "made by what runs in a container") {
+		t.Error(err)
+	}
+}
+
+// TestAllOfACopyIsReadOnly: also what is mounted below.
+func TestAllOfACopyIsReadOnly(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	if os.Getenv("SLIPWAY_TEST_COPY") == "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("unshare", "--mount", "--propagation", "private", self, "-test.run", "^TestAllOfACopyIsReadOnly$", "-test.v")
+		cmd.Env = append(os.Environ(), "SLIPWAY_TEST_COPY=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Join(dir, "below")} {
+		if err := errors.Join(os.MkdirAll(d, 0o755), unix.Mount("test", d, "tmpfs", 0, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = unix.Unmount(filepath.Join(dir, "below"), 0); _ = unix.Unmount(dir, 0) }()
+	tree, err := clone(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(tree)
+	for _, name := range []string{"x", "below/x"} {
+		if fd, err := unix.Openat(tree, name, unix.O_CREAT|unix.O_WRONLY, 0o600); !errors.Is(err, unix.EROFS) {
+			t.Errorf("%s is opened: %d, %v", name, fd, err)
+		}
+	}
+}
+
+// TestOneFailureHoldsUpNobody: it is told once, tried again ever more rarely, and the others have their turn at once.
+func TestOneFailureHoldsUpNobody(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	one, other := bound(t, "/proc"), bound(t, "/proc")
+	began := filepath.Join(t.TempDir(), "began")
+	var said strings.Builder
+	k := NewKeeper(KeeperConfig{
+		Source: "/sys", Target: one.target, Program: []string{"sh", "-c", `echo x >>"$0"; echo no`, began}, Deadline: time.Minute, Every: time.Minute,
+		Processes: func(context.Context) ([]int, error) { return []int{one.pid, other.pid}, nil }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+	})
+	for range 3 {
+		if err := k.Renew(t.Context(), "0:99999"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, _ := os.ReadFile(began); string(b) != "x\n" || strings.Count(said.String(), "WARN") != 1 || !k.owes() {
+		t.Errorf("tried %q, said %s", b, said.String())
+	}
+	k.failed[one.pid] = failure{}
+	stuck := exec.Command("sleep", "1000") // stands for one that the kernel holds
+	if err := stuck.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k.failed[one.pid] = failure{stuck: &child{process: stuck.Process}}
+	k.see(t.Context(), one.pid, "0:99999")
+	if b, _ := os.ReadFile(began); string(b) != "x\n" {
+		t.Error("a second child is begun beside one that is stuck")
+	}
+	if err := stuck.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it is tried again", func() bool {
+		k.see(t.Context(), one.pid, "0:99999")
+		b, _ := os.ReadFile(began)
+		return string(b) == "x\nx\n"
+	})
+	k.cfg.Processes = func(context.Context) ([]int, error) { return nil, nil }
+	if err := k.Renew(t.Context(), "0:99999"); err != nil || k.owes() {
+		t.Errorf("one that is gone is remembered (%v)", err)
 	}
 }
 
@@ -108,11 +233,11 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	for target, want := range map[string]bool{"/proc": false, "/sys": true, "/nothing/is/mounted": false} {
-		if got, err := Stale(os.Getpid(), target, device); got != want || err != nil {
+		if got, err := Stale(os.Getpid(), target, device); (got != "") != want || err != nil {
 			t.Errorf("Stale(%s) = %v, %v", target, got, err)
 		}
 	}
-	if stale, err := Stale(1<<22, "/proc", device); stale || err != nil {
+	if stale, err := Stale(1<<22, "/proc", device); stale != "" || err != nil {
 		t.Error("a process that is gone has something stale", err)
 	}
 }

@@ -76,7 +76,8 @@ func (p *Prober) Run(ctx context.Context) error {
 // atOnce bounds the processes that look.
 const atOnce = 16
 
-// Round looks at all directories once. It takes little more than the deadline, whatever becomes of them.
+// Round looks at all directories once. It takes little more than one deadline for every sixteen (atOnce) of them that do not answer, and ends
+// with ctx.
 func (p *Prober) Round(ctx context.Context) {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -84,7 +85,11 @@ func (p *Prober) Round(ctx context.Context) {
 	free := make(chan struct{}, atOnce)
 	for _, name := range p.cfg.Names {
 		work.Go(func() {
-			free <- struct{}{}
+			select {
+			case free <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 			defer func() { <-free }()
 			if r := p.ask(ctx, name); ctx.Err() == nil {
 				p.note(r)

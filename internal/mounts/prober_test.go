@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if len(os.Args) == 5 && os.Args[1] == "renew" {
-		if err := RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if len(os.Args) == 6 && os.Args[1] == "renew" {
+		if err := RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
@@ -135,6 +136,26 @@ func TestTheEndDoesNotWaitForADeadOne(t *testing.T) {
 	case <-ended:
 	case <-time.After(30 * time.Second):
 		t.Fatal("it waits")
+	}
+}
+
+// TestTheEndBeginsNoMore: of many silent directories, those that were not yet looked at are not begun with.
+func TestTheEndBeginsNoMore(t *testing.T) {
+	began := filepath.Join(t.TempDir(), "began")
+	var names []string
+	for i := range 3 * atOnce {
+		names = append(names, strconv.Itoa(i))
+	}
+	p := NewProber(ProberConfig{Dir: "/", Names: names, Deadline: time.Hour, Program: []string{"sh", "-c", `echo x >>"$0"; exec sleep 1000`, began}, Locks: t.TempDir()})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { p.Round(ctx); close(ended) }()
+	lines := func() int { b, _ := os.ReadFile(began); return strings.Count(string(b), "x") }
+	await(t, "as many as may look", func() bool { return lines() == atOnce })
+	cancel()
+	<-ended
+	if n := lines(); n != atOnce {
+		t.Errorf("%d have begun", n)
 	}
 }
 

@@ -22,56 +22,50 @@ func Device(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	real, err := locate(string(info), dir)
 	if err != nil {
 		return "", err
 	}
 	return holder(string(info), real).device, nil
 }
 
-// Stale reports whether a process has another file system mounted at a path than that of a device. One that has nothing mounted there, or
+// Stale gives the device of what a process has mounted at a path, where that is another than device. One that has nothing mounted there, or
 // is gone, has nothing stale.
-func Stale(pid int, target, device string) (bool, error) {
+func Stale(pid int, target, device string) (string, error) {
 	info, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read what process %d has mounted: %w", pid, err)
+		return "", fmt.Errorf("read what process %d has mounted: %w", pid, err)
 	}
-	m := holder(string(info), target)
-	return m.point == target && m.device != device, nil
+	if m := holder(string(info), target); m.point == target && m.device != device {
+		return m.device, nil
+	}
+	return "", nil
 }
 
-// Renew puts what is mounted at source on this host in the place of what a process has at target, for all that share its mounts. What they
-// have open stays open. It is the whole of the program `slipway renew-mount PID SOURCE TARGET`, and for a process of its own: the calling
-// thread stays in the other's mount namespace.
-func Renew(pid int, source, target string) error {
-	if err := renew(pid, source, target); err != nil {
+// Renew puts what is mounted at source on this host in the place of what a process has at target, for all that share its mounts, if that is
+// the stale device still: the process's number may be another's by now. What they have open stays open. It is the whole of the program
+// `slipway renew-mount PID SOURCE TARGET DEVICE`, and for a process of its own: the calling thread stays in the other's mount namespace.
+func Renew(pid int, source, target, stale string) error {
+	if err := renew(pid, source, target, stale); err != nil {
 		return fmt.Errorf("mount %s anew for process %d: %w", target, pid, err)
 	}
 	return nil
 }
 
-func renew(pid int, source, target string) error {
+func renew(pid int, source, target, stale string) error {
 	runtime.LockOSThread() // never unlocked
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	name, err := filepath.Rel("/", target)
 	if err != nil {
 		return err
 	}
-	ns, err := os.Open(filepath.Join(proc, "ns/mnt"))
+	v, err := visit(pid)
 	if err != nil {
 		return err
 	}
-	root, err := os.Open(filepath.Join(proc, "root"))
-	if err != nil {
-		return err
-	}
-	if foreign, err := foreign(proc); err != nil || !foreign {
-		return errors.Join(err, errs.New(errs.Invalid, "it has the mounts of this host").With("look for a process in a container"))
-	}
-	dead, err := orphaned(proc, target)
+	ours, err := v.mountinfo()
 	if err != nil {
 		return err
 	}
@@ -79,38 +73,31 @@ func renew(pid int, source, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("leave the other threads' directories: %w", err)
-	}
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter its mounts: %w", err)
-	}
-	if err := unix.Fchdir(int(root.Fd())); err != nil {
+	if err := v.enter(); err != nil {
 		return err
 	}
-	if dead {
-		release(name)
+	theirs, err := v.mountinfo()
+	if err != nil {
+		return err
+	}
+	m := holder(theirs, target)
+	if m.point != target || m.device != stale {
+		return errs.New(errs.Conflict, "it has something else there than a moment ago").With("it is looked at again")
+	}
+	if m.kind == "autofs" && !has(ours, stale) {
+		release(name) // no daemon serves it
 	}
 	return replace(tree, name)
 }
 
-// orphaned reports whether a process has an autofs at a path that this host does not have any more: no daemon serves it.
-func orphaned(proc, target string) (bool, error) {
-	theirs, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
-	if err != nil {
-		return false, err
-	}
-	ours, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return false, err
-	}
-	m := holder(string(theirs), target)
-	for line := range strings.Lines(string(ours)) {
-		if other, ok := parseMount(line); ok && other.device == m.device {
-			return false, nil
+// has reports whether a device is mounted.
+func has(mountinfo, device string) bool {
+	for line := range strings.Lines(mountinfo) {
+		if m, ok := parseMount(line); ok && m.device == device {
+			return true
 		}
 	}
-	return m.point == target && m.kind == "autofs", nil
+	return false
 }
 
 // release lets go whoever waits for a daemon that is gone: else they would wait for ever. What cannot be let go is left.
@@ -122,16 +109,6 @@ func release(name string) {
 	}
 }
 
-// foreign reports whether a process has mounts of its own.
-func foreign(proc string) (bool, error) {
-	theirs, err := os.Readlink(filepath.Join(proc, "ns/mnt"))
-	if err != nil {
-		return false, err
-	}
-	ours, err := os.Readlink("/proc/self/ns/mnt")
-	return theirs != ours, err
-}
-
 // clone makes a copy of what is mounted at dir, and below it, that nobody sees yet. It cannot be written to, hears of new mounts there, and
 // tells nobody of its own.
 func clone(dir string) (int, error) {
@@ -139,13 +116,9 @@ func clone(dir string) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("copy the mounts at %s: %w", dir, err)
 	}
-	slave := unix.MountAttr{Propagation: unix.MS_SLAVE}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &slave); err != nil {
-		return -1, fmt.Errorf("make the copy hear of new mounts: %w", err)
-	}
-	readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &readOnly); err != nil {
-		return -1, fmt.Errorf("make the copy read-only: %w", err)
+	harmless := unix.MountAttr{Propagation: unix.MS_SLAVE, Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &harmless); err != nil {
+		return -1, fmt.Errorf("make the copy read-only, and hear of new mounts: %w", err)
 	}
 	return fd, nil
 }

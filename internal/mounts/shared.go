@@ -18,7 +18,7 @@ func CheckShared(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read how %s is mounted: %w", dir, err)
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	real, err := locate(string(info), dir)
 	if err != nil {
 		return errs.New(errs.Missing, "mount %s: %w", dir, err).With("create or mount it on this host")
 	}
@@ -28,6 +28,49 @@ func CheckShared(dir string) error {
 	}
 	return nil
 }
+
+// locate gives the path of a directory without links. What is mounted on the way is taken to be a directory and not touched: its file system
+// may never answer.
+func locate(mountinfo, dir string) (string, error) {
+	points := map[string]bool{}
+	for line := range strings.Lines(mountinfo) {
+		if m, ok := parseMount(line); ok {
+			points[m.point] = true
+		}
+	}
+	real, rest := "/", strings.Split(filepath.Clean(dir), "/")
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(real, rest[0])
+		rest = rest[1:]
+		if points[next] {
+			real = next
+			continue
+		}
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			real = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return "", fmt.Errorf("%s: too many links", dir)
+		}
+		to, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(to) {
+			real = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return real, nil
+}
+
+// mostLinks is as many as the kernel follows.
+const mostLinks = 40
 
 // remedy makes a directory's mount shared. Where none is mounted on it, it needs one first.
 func remedy(dir, point string) string {

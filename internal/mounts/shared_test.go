@@ -1,6 +1,10 @@
 package mounts
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"slipway/internal/errs"
@@ -60,4 +64,27 @@ func FuzzPropagates(f *testing.F) {
 			t.Error("shared, but no mount holds it")
 		}
 	})
+}
+
+// TestAMountIsNotTouched: what is mounted is taken from the kernel's list; its file system may never answer. Here it is not even there.
+func TestAMountIsNotTouched(t *testing.T) {
+	real := t.TempDir()
+	if err := os.Symlink("silent", filepath.Join(real, "link")); err != nil {
+		t.Fatal(err)
+	}
+	silent := filepath.Join(real, "silent")
+	for _, dir := range []string{silent, silent + "/", filepath.Join(real, "link")} {
+		if got, err := locate("36 35 0:52 / "+silent+" rw shared:1 - fuse x rw\n", dir); got != silent || err != nil {
+			t.Errorf("locate(%s) = %q, %v", dir, got, err)
+		}
+	}
+	if _, err := locate("", silent); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("where nothing is mounted: %v", err)
+	}
+	if err := os.Symlink("round", filepath.Join(real, "round")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locate("", filepath.Join(real, "round")); err == nil {
+		t.Error("a link to itself leads somewhere")
+	}
 }

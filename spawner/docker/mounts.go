@@ -34,14 +34,15 @@ func (m Mount) valid() error {
 	return nil
 }
 
-// checkSources sees to it that the mounts' sources are there, and are shared mounts where later mounts are to be seen.
+// checkSources sees to it that the mounts' sources are there, and are shared mounts where later mounts are to be seen. Those, which may be
+// other machines' and never answer, are not touched.
 func checkSources(all []Mount) error {
 	var problems []error
 	for _, m := range all {
-		if _, err := os.Stat(m.Source); err != nil {
-			problems = append(problems, errs.New(errs.Missing, "mount %s: %w", m.Source, err).With("create or mount it on this host"))
-		} else if strings.HasSuffix(m.Propagation, "slave") {
+		if strings.HasSuffix(m.Propagation, "slave") {
 			problems = append(problems, mounts.CheckShared(m.Source))
+		} else if _, err := os.Stat(m.Source); err != nil {
+			problems = append(problems, errs.New(errs.Missing, "mount %s: %w", m.Source, err).With("create or mount it on this host"))
 		}
 	}
 	return errors.Join(problems...)

@@ -26,6 +26,7 @@ func TestCVMFSInAJob(t *testing.T) {
 cat /cvmfs/`+autofs.Repository+`/hello.txt >read 2>&1
 (echo x >/cvmfs/new) 2>refused
 ls /cvmfs/`+autofs.Repository+` >listed
+sleep 1001 &
 cd /cvmfs/`+autofs.Repository+` && exec sleep 1000
 `)
 	j := start(t, w, w.launch(t))
@@ -41,8 +42,8 @@ cd /cvmfs/`+autofs.Repository+` && exec sleep 1000
 		t.Errorf("the job wrote below /cvmfs: %q", got)
 	}
 	pids, err := j.Processes(t.Context())
-	if err != nil || len(pids) == 0 {
-		t.Errorf("its processes are %v (%v)", pids, err)
+	if err != nil || len(pids) != 1 {
+		t.Errorf("the processes that its backend has started are %v (%v)", pids, err)
 	}
 	must(t, j.Stop(t.Context(), j.ID, 0))
 	a.AwaitExpiry(autofs.Repository)

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 			end(service(os.Args[2]))
 		}
 	}
-	if len(os.Args) == 5 && os.Args[1] == "renew-mount" {
-		end(mounts.RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4]))
+	if len(os.Args) == 6 && os.Args[1] == "renew-mount" {
+		end(mounts.RenewMount(os.Stdout, os.Args[2], os.Args[3], os.Args[4], os.Args[5]))
 	}
 	code := m.Run()
 	_ = os.RemoveAll(shared())

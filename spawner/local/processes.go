@@ -2,10 +2,18 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 )
 
-// Processes gives the processes of all jobs that run.
+// Processes gives one process of each job that runs: the first one in its container, which Apptainer has started. What the job starts may
+// have made mounts of its own.
 func (b *Backend) Processes(context.Context) ([]int, error) {
 	names, err := b.groups.names()
 	if err != nil {
@@ -17,10 +25,41 @@ func (b *Backend) Processes(context.Context) ([]int, error) {
 			continue
 		}
 		pids, err := b.groups.group(name).pids()
+		if err == nil {
+			pids, err = firsts(pids)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list the processes of job %s: %w", name, err)
 		}
 		out = append(out, pids...)
 	}
 	return out, nil
+}
+
+// firsts gives those of some processes that are the first ones of containers.
+func firsts(pids []int) (out []int, err error) {
+	for _, pid := range pids {
+		status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH):
+			continue
+		case err != nil:
+			return nil, err
+		case isFirst(string(status)):
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// isFirst reads /proc/PID/status: whether the process is number 1 of a PID namespace right below the reader's. Who is in one can only make
+// deeper ones.
+func isFirst(status string) bool {
+	for line := range strings.Lines(status) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			all := strings.Fields(numbers)
+			return len(all) == 2 && all[1] == "1"
+		}
+	}
+	return false
 }

@@ -312,3 +312,13 @@ func FuzzPasswd(f *testing.F) {
 		}
 	})
 }
+
+func TestTheFirstOfAContainer(t *testing.T) {
+	for status, want := range map[string]bool{
+		"Name:\tx\nNSpid:\t4711\t1\nThreads:\t1\n": true, "NSpid:\t4711\n": false, "NSpid:\t4711\t7\n": false, "NSpid:\t4711\t7\t1\n": false, "Name:\tNSpid\n": false,
+	} {
+		if got := isFirst(status); got != want {
+			t.Errorf("isFirst(%q) = %t", status, got)
+		}
+	}
+}

@@ -156,7 +156,7 @@ func (s *service) openData(ctx context.Context) error {
 	return s.openLibrary()
 }
 
-func (s *service) makeBackends(context.Context) error {
+func (s *service) makeBackends(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -164,7 +164,7 @@ func (s *service) makeBackends(context.Context) error {
 	if err := installAgent(self, s.path("bin")); err != nil {
 		return err
 	}
-	if s.box, err = secret.OpenBox(s.cfg.SecretKey); err != nil {
+	if s.box, err = openBox(ctx, s.store, s.cfg.SecretKey); err != nil {
 		return err
 	}
 	s.docker, err = newDocker(s.cfg, s.cvmfs, s.log)

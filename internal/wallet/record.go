@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"slipway/internal/errs"
@@ -60,6 +61,33 @@ type contents struct {
 type narrow struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
+}
+
+// recordsOf gives what lies in a store.
+func recordsOf(ctx context.Context, s Store) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		for row, err := range s.All(ctx, bucket) {
+			var r record
+			if err != nil {
+				err = fmt.Errorf("read the credentials: %w", err)
+			} else if err = json.Unmarshal(row.Value, &r); err != nil {
+				err = fmt.Errorf("read the credential %q: %w", row.Key, err)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// Kept reports whether a store has credentials that are sealed, which are of no use without the key.
+func Kept(ctx context.Context, s Store) (bool, error) {
+	for r, err := range recordsOf(ctx, s) {
+		if err != nil || len(r.Sealed) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 func (w *Wallet) open(r record) (contents, error) {

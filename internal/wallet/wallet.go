@@ -3,7 +3,6 @@ package wallet
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -112,13 +111,9 @@ func New(ctx context.Context, cfg Config) (*Wallet, error) {
 	for _, s := range cfg.Sources {
 		w.tokens[s.Name], w.slots[s.Name] = s, make(chan struct{}, callsAtOnce)
 	}
-	for row, err := range cfg.Store.All(ctx, bucket) {
+	for r, err := range recordsOf(ctx, cfg.Store) {
 		if err != nil {
-			return nil, fmt.Errorf("read the credentials: %w", err)
-		}
-		var r record
-		if err := json.Unmarshal(row.Value, &r); err != nil {
-			return nil, fmt.Errorf("read the credential %q: %w", row.Key, err)
+			return nil, err
 		}
 		w.records[r.key()] = r
 	}

@@ -37,7 +37,7 @@ type Courier struct {
 type errand struct {
 	stop context.CancelFunc // nil: its agent is not linked
 
-	turn sync.Mutex        // one sends at a time, so that what is older never comes last
+	turn chan struct{}     // holds one while somebody sends: what is older never comes last
 	sent [sha256.Size]byte // what its agent has; guarded by turn
 }
 
@@ -45,6 +45,7 @@ const (
 	sendTime   = 15 * time.Second
 	sendAgain  = 10 * time.Second
 	freshTime  = 3 * time.Second // that a start waits for what its owner is to have
+	bringTime  = 8 * time.Second // that it waits in all
 	lookTime   = 5 * time.Minute // between two looks at what ends
 	settleTime = time.Minute     // after its start the service's agents come back: what they lack is refreshed by and by
 )
@@ -87,7 +88,7 @@ func (c *Courier) LinkChanged(id string, up bool) {
 		c.early = append(c.early, id)
 	default:
 		ctx, stop := context.WithCancel(c.ctx)
-		e = &errand{stop: stop}
+		e = &errand{stop: stop, turn: make(chan struct{}, 1)}
 		c.runs[id] = e
 		c.work.Go(func() { c.serve(ctx, id, e) })
 	}
@@ -132,8 +133,12 @@ func (c *Courier) serve(ctx context.Context, id string, e *errand) {
 
 // deliver sends what a workload is to have, unless that is what it has.
 func (c *Courier) deliver(ctx context.Context, id, principal string, e *errand) error {
-	e.turn.Lock()
-	defer e.turn.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	files, err := c.cfg.Wallet.Files(ctx, principal)
 	if err != nil {
 		return err
@@ -180,6 +185,8 @@ func (c *Courier) tell(ctx context.Context, id, principal string, told map[strin
 // Bring sees to it that a workload that is about to start its program finds what its owner has. It waits a moment for what is refreshed
 // first; what comes later is brought then. Nothing that fails here keeps the program from starting.
 func (c *Courier) Bring(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, bringTime)
+	defer cancel()
 	principal, err := c.cfg.Owner(ctx, id)
 	if err != nil {
 		return // the start itself will say so

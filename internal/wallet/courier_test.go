@@ -20,6 +20,7 @@ type farm struct {
 	mu   sync.Mutex
 	sent map[string][]string // by workload: what it was brought
 	fail error
+	hang bool // it takes what it is sent and does not answer
 	told []string
 }
 
@@ -31,9 +32,15 @@ func (f *farm) owner(_ context.Context, id string) (string, error) {
 	return user, nil
 }
 
-func (f *farm) send(_ context.Context, id string, files []File) error {
+func (f *farm) send(ctx context.Context, id string, files []File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.hang {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+		return ctx.Err()
+	}
 	if f.fail != nil {
 		return f.fail
 	}
@@ -175,5 +182,24 @@ func TestStartHasWhatItsOwnerHas(t *testing.T) {
 			t.Errorf("a slow issuer held the start up for %v", took)
 		}
 		c.Bring(t.Context(), "nobody") // no workload of anybody
+	})
+}
+
+func TestSilentAgentHoldsAStartUpBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour))
+		give(t, w, "alice", "alice/0")
+		c, farm := courierOf(w)
+		farm.hang = true
+		stop := runs(t, w.Run, c.Run)
+		defer stop()
+		synctest.Wait()
+		c.LinkChanged("alice-1", true)
+		synctest.Wait() // it is being sent to
+		begun := time.Now()
+		c.Bring(t.Context(), "alice-1")
+		if took := time.Since(begun); took > bringTime {
+			t.Errorf("the start waited for %v", took)
+		}
 	})
 }

@@ -248,7 +248,8 @@ func (w *Wallet) hubs(ctx context.Context, k key) (*secret.Text, []byte) {
 // grant is a login that waits.
 type grant struct {
 	principal, issuer string
-	device            issuer.Device
+	device            issuer.Device // guarded by the wallet's mu until its id is given
+	over              bool          // nobody waits any more; guarded by the wallet's mu
 
 	turn  sync.Mutex // one waits at the issuer
 	done  bool       // guarded by turn
@@ -265,32 +266,39 @@ func (w *Wallet) BeginDevice(ctx context.Context, principal, name string) (Grant
 	if err != nil {
 		return Grant{}, err
 	}
-	if w.waiting(principal) >= mostGrants {
-		return Grant{}, errs.New(errs.OverQuota, "%d logins wait for you already", mostGrants).With("confirm one of them, or wait until they expire")
-	}
-	d, err := source.Issuer.BeginDevice(ctx)
+	id, err := w.reserve(principal, name)
 	if err != nil {
 		return Grant{}, err
 	}
-	id := rand.Text()
+	d, err := source.Issuer.BeginDevice(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.grants[id] = &grant{principal: principal, issuer: name, device: d}
+	if err != nil {
+		delete(w.grants, id)
+		return Grant{}, err
+	}
+	w.grants[id].device = d
 	return Grant{ID: id, URL: d.URL, Code: d.Code, Expires: d.Expires}, nil
 }
 
-// waiting counts a user's logins, and forgets old ones.
-func (w *Wallet) waiting(principal string) (n int) {
+// reserve takes a place among a user's logins before the issuer is asked, and forgets old ones.
+func (w *Wallet) reserve(principal, name string) (id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	n := 0
 	for id, g := range w.grants {
-		if time.Since(g.device.Expires) > 0 {
+		if begun := !g.device.Expires.IsZero(); begun && time.Since(g.device.Expires) > 0 {
 			delete(w.grants, id)
-		} else if g.principal == principal {
+		} else if g.principal == principal && !g.over {
 			n++
 		}
 	}
-	return n
+	if n >= mostGrants {
+		return "", errs.New(errs.OverQuota, "%d logins wait for you already", mostGrants).With("confirm one of them, or wait until they expire")
+	}
+	id = rand.Text()
+	w.grants[id] = &grant{principal: principal, issuer: name}
+	return id, nil
 }
 
 // Device waits until a login is granted, refused or expired. Who gave up waiting may ask again.
@@ -313,6 +321,9 @@ func (w *Wallet) Device(ctx context.Context, principal, grantID string) (Entry, 
 		return Entry{}, err
 	}
 	g.done, g.err = true, err
+	w.mu.Lock()
+	g.over = true
+	w.mu.Unlock()
 	if err == nil {
 		g.entry, g.err = w.replace(context.WithoutCancel(ctx), key{principal, g.issuer}, FromDevice, nil, func(context.Context) (issuer.Tokens, error) { return t, nil })
 	}

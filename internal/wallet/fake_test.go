@@ -190,6 +190,7 @@ func (f *fakeIssuer) Revoke(_ context.Context, refresh secret.Text) error {
 }
 
 func (f *fakeIssuer) BeginDevice(context.Context) (issuer.Device, error) {
+	<-time.After(f.takes + time.Millisecond)
 	return issuer.Device{URL: "https://issuer.example/activate", Code: "CODE", Expires: time.Now().Add(time.Minute)}, nil
 }
 

@@ -44,7 +44,7 @@ func (c Config) checkStorage(p *problems) {
 			p.add(at+"cache", e.Cache, "another server than the origin, or none")
 		}
 		if !cleanPath(e.Path) {
-			p.add(at+"path", e.Path, "an absolute path without //, . and .., such as /eos/experiment")
+			p.add(at+"path", e.Path, "an absolute path without //, . and .., and without ? # % \\ , and spaces, such as /eos/experiment")
 		}
 		if other := roots[e.Origin+e.Path]; other != "" {
 			p.add(at+"path", e.Path, "each place once: it is "+other+"'s too")
@@ -53,15 +53,16 @@ func (c Config) checkStorage(p *problems) {
 	}
 }
 
-// cleanPath reports whether a path is absolute and says nothing twice; no name in it has a character that means something in a URL.
+// cleanPath reports whether a path is absolute and says nothing twice; no name in it has a character that means something in a URL,
+// or a comma, which ends an option of xrootdfs.
 func cleanPath(p string) bool {
-	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsAny(p, "?#%\\") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsAny(p, "?#%\\,") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // checkXRootD refuses what is no server's address: a path or a user in it would become part of what users are told.
 func checkXRootD(field, text string, p *problems) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "root" && u.Scheme != "roots" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "root" && u.Scheme != "roots" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(text, ",") {
 		p.add(field, text, "root://host:port or roots://host:port, and nothing behind it")
 	}
 }

@@ -20,6 +20,9 @@ func TestStorageElements(t *testing.T) {
 		{`{name: eos, origin: "root://a", path: x}`, "data.storage[0].path"},
 		{`{name: eos, origin: "root://a", path: /x/../y}`, "data.storage[0].path"},
 		{`{name: eos, origin: "root://a", path: "/x?authz=a"}`, "data.storage[0].path"},
+		{`{name: eos, origin: "root://a", path: "/x,rw"}`, "data.storage[0].path"},
+		{`{name: eos, origin: "root://a,rw", path: /x}`, "data.storage[0].origin"},
+		{`{name: eos, origin: "root://a", path: /x, cache: "root://b,rw"}`, "data.storage[0].cache"},
 		{`{name: eos, origin: "root://a", path: /x}, {name: eos, origin: "root://b", path: /x}`, "data.storage[1].name"},
 		{`{name: eos, origin: "root://a", path: /x}, {name: other, origin: "root://a", path: /x}`, "data.storage[1].path"},
 	} {

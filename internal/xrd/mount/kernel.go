@@ -13,97 +13,88 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// share makes a directory a mount from which others below it propagate, unless it is one.
+// share makes a directory a mount from which others below it propagate, and for which that of no other holds: where it lies on a mount
+// that is shared, as all are on a host with systemd, one of the same peer group would have everything below it mounted twice.
 func share(dir string) error {
+	switch has, joined := sharing(dir); {
+	case joined:
+		if err := leave(dir); err != nil {
+			return err
+		}
+	case has:
+		return nil
+	}
+	fd, err := take(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {
+		return fmt.Errorf("mount --make-shared: %w", err)
+	}
+	return put(fd, dir, 0)
+}
+
+// leave unmounts a directory that has the peer group of what it lies on, and all that is below it, also what that has hidden.
+func leave(dir string) error {
+	err := detachBelow(dir)
+	return errors.Join(err, detach(dir), detachBelow(dir))
+}
+
+func detachBelow(dir string) error {
+	var err error
 	for line := range mountLines() {
-		if line.point == dir && line.shared {
-			return nil
+		if strings.HasPrefix(line.point, dir+"/") {
+			err = errors.Join(err, detach(line.point))
 		}
 	}
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount --bind: %w", err)
+	return err
+}
+
+// take gives a copy of what is seen at a path that is mounted nowhere yet, and to which nothing propagates.
+func take(path string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("take up the mount: %w", err)
 	}
-	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
-		return fmt.Errorf("mount --make-shared: %w", err)
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE}); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("mount --make-private: %w", err)
+	}
+	return fd, nil
+}
+
+// put mounts what was taken.
+func put(fd int, point string, flags int) error {
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, point, unix.MOVE_MOUNT_F_EMPTY_PATH|flags); err != nil {
+		return fmt.Errorf("put the mount in its place: %w", err)
 	}
 	return nil
 }
 
-// mountLine is one mount of this process's namespace. The points that are made here have no character that the kernel would escape,
-// but for what the administrator has put into the data directory's path.
-type mountLine struct {
-	point, source string
-	shared        bool
-}
-
-var escaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-func mountLines() func(yield func(mountLine) bool) {
-	return func(yield func(mountLine) bool) {
-		info, _ := os.ReadFile("/proc/self/mountinfo")
-		for line := range strings.Lines(string(info)) {
-			front, back, _ := strings.Cut(line, " - ")
-			f, b := strings.Fields(front), strings.Fields(back)
-			if len(f) < 6 || len(b) < 2 {
-				continue
-			}
-			if !yield(mountLine{escaped.Replace(f[4]), escaped.Replace(b[1]), strings.Contains(strings.Join(f[6:], " "), "shared:")}) {
-				return
-			}
-		}
-	}
-}
-
-// mounted gives what is mounted for a session: the names by mount point, the topmost last.
-func (m *Mounter) mounted(id string) map[string][]string {
-	out := map[string][]string{}
-	for line := range mountLines() {
-		if strings.HasPrefix(line.point, m.dir(id)+"/") {
-			out[line.point] = append(out[line.point], line.source)
-		}
-	}
-	return out
-}
-
-// left gives the sessions other than those here for which something is mounted, or credentials lie about.
-func (m *Mounter) left(here map[string]bool) []string {
-	found := map[string]bool{}
-	for line := range mountLines() {
-		if rest, below := strings.CutPrefix(line.point, m.cfg.Dir+"/"); below {
-			id, _, _ := strings.Cut(rest, "/")
-			found[id] = true
-		}
-	}
-	entries, _ := os.ReadDir(m.cfg.RunDir)
-	for _, e := range entries {
-		found[e.Name()] = true
-	}
-	var out []string
-	for id := range found {
-		if !here[id] {
-			out = append(out, id)
-		}
-	}
-	return out
-}
+// moveMountBeneath is MOVE_MOUNT_BENEATH of Linux 6.5: a mount goes below the topmost one at its place, and is seen when that one goes.
+const moveMountBeneath = 0x200
 
 // replace puts what is mounted at aside in the place of what is mounted at point. Who has a file open there keeps it.
-func replace(aside, point string) error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, aside, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+func (m *Mounter) replace(aside, point, id string) error {
+	fd, err := take(aside)
 	if err != nil {
-		return fmt.Errorf("take up the mount: %w", err)
+		return err
 	}
 	defer unix.Close(fd)
 	if err := detach(aside); err != nil {
 		return err
 	}
-	if err := detach(point); err != nil {
+	if len(m.mounted(id)[point]) == 1 && put(fd, point, moveMountBeneath) == nil {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+		return nil
+	}
+	if err := detach(point); err != nil { // before Linux 6.5 nothing goes beneath: the directory is empty for a moment
 		return err
 	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, point, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return fmt.Errorf("put the mount in its place: %w", err)
-	}
-	return nil
+	return put(fd, point, 0)
 }
 
 // detach unmounts all that is mounted at a point, also what is busy: that lasts until it is closed.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,7 +59,11 @@ type Mounter struct {
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*own
-	asking   map[string]bool // mount points with a look that has not come back
+	looks    looks
+	opens    int // counts
+
+	info func() ([]byte, error)   // what the kernel tells of mounts
+	stat func(point string) error // a look at a mount
 }
 
 // own is what is known of a session. Its lock is held while its mounts are changed.
@@ -66,6 +71,7 @@ type own struct {
 	sync.Mutex
 
 	// Guarded by the Mounter's lock.
+	opened  int                // when it was, by the Mounter's count
 	trouble map[string]string  // by name of the view
 	stop    context.CancelFunc // ends what is being done for it; nil: nothing is
 }
@@ -84,17 +90,32 @@ func New(cfg Config) (*Mounter, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Mounter{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), sessions: map[string]*own{}, asking: map[string]bool{}}
-	m.life, m.end = context.WithCancel(context.Background())
-	for _, dir := range []string{cfg.Dir, cfg.RunDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for _, dir := range []*string{&cfg.Dir, &cfg.RunDir} {
+		if err := makeReal(dir); err != nil {
 			return nil, fmt.Errorf("make the directories of storage mounts: %w", err)
 		}
 	}
+	m := &Mounter{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), sessions: map[string]*own{}}
+	m.info = func() ([]byte, error) { return os.ReadFile(mountInfo) }
+	m.stat = func(point string) error { _, err := os.Stat(point); return err }
+	m.looks = newLooks(m.views())
+	m.life, m.end = context.WithCancel(context.Background())
 	if err := share(cfg.Dir); err != nil {
 		return nil, errs.New(errs.Missing, "share %s with sessions: %w", cfg.Dir, err).With("run the service as root in the host's own mount namespace, or set mount: false in data.storage")
 	}
 	return m, nil
+}
+
+// makeReal makes a directory, and gives it the path by which the kernel speaks of it: the one given may lead through links.
+func makeReal(dir *string) error {
+	if err := os.MkdirAll(*dir, 0o700); err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(*dir)
+	if err == nil {
+		*dir, err = filepath.Abs(real)
+	}
+	return err
 }
 
 var validID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
@@ -105,11 +126,10 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if !validID.MatchString(s.ID) {
 		return "", errs.Bad("session", s.ID, "an ID of lower-case letters and digits")
 	}
+	m.noteOpen(s.ID)
 	dir := m.dir(s.ID)
-	for _, v := range m.views() {
-		if err := os.MkdirAll(filepath.Join(dir, v.name()), 0o755); err != nil {
-			return "", fmt.Errorf("make the storage directories of %s: %w", s.ID, err)
-		}
+	if err := m.makeDirs(dir); err != nil {
+		return "", fmt.Errorf("make the storage directories of %s: %w", s.ID, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "README.txt"), []byte(m.readme()), 0o644); err != nil {
 		return "", fmt.Errorf("describe the storage of %s: %w", s.ID, err)
@@ -121,11 +141,33 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	return dir, nil
 }
 
+// makeDirs makes what a session's storage is mounted on. Something may be mounted there still, and must not be looked at: it may be silent.
+func (m *Mounter) makeDirs(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, v := range m.views() {
+		if err := os.Mkdir(filepath.Join(dir, v.name()), 0o755); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteOpen notes that a session is opened: who was asked before which sessions live does not know of it.
+func (m *Mounter) noteOpen(id string) {
+	o := m.own(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opens++
+	o.opened = m.opens
+}
+
 // begin mounts what a session is to have, and tells what is not there.
 func (m *Mounter) begin(s Session, tell func(string)) {
 	ctx, cancel := context.WithTimeout(m.life, 2*m.cfg.Patience)
 	defer cancel()
-	m.settle(ctx, s)
+	m.settle(ctx, s, nil)
 	for _, t := range m.Status(s.ID) {
 		if t.Trouble != "" {
 			tell(t.Path + " is not there: " + t.Trouble)
@@ -134,9 +176,17 @@ func (m *Mounter) begin(s Session, tell func(string)) {
 }
 
 // Close unmounts what a session had. What is still open there ends.
-func (m *Mounter) Close(id string) {
+func (m *Mounter) Close(id string) { m.closeOpened(id, math.MaxInt) }
+
+// closeOpened does so where the session was not opened after a moment, by the Mounter's count.
+func (m *Mounter) closeOpened(id string, until int) {
 	o := m.own(id)
 	m.mu.Lock()
+	was := o.opened
+	if was > until {
+		m.mu.Unlock()
+		return
+	}
 	if o.stop != nil {
 		o.stop()
 	}
@@ -146,7 +196,9 @@ func (m *Mounter) Close(id string) {
 	m.clear(id)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.sessions, id)
+	if o.opened == was { // else it is opened anew, and waits for this
+		delete(m.sessions, id)
+	}
 }
 
 // Forget removes a session's directory as well. It is empty by then, or it stays.
@@ -200,17 +252,7 @@ func (m *Mounter) Run(ctx context.Context, live func() []Session) error {
 	defer m.busy.Wait()
 	defer m.end()
 	for {
-		all, here := live(), map[string]bool{}
-		var looking sync.WaitGroup
-		for _, s := range all {
-			here[s.ID] = true
-			looking.Go(func() { m.settle(ctx, s) })
-		}
-		looking.Wait()
-		for _, id := range m.left(here) {
-			m.log.Info("storage mounts of a session that has ended are removed", "id", id)
-			m.Close(id)
-		}
+		m.round(ctx, live)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -218,6 +260,27 @@ func (m *Mounter) Run(ctx context.Context, live func() []Session) error {
 		case <-time.After(m.cfg.Every):
 		}
 	}
+}
+
+// round looks at all once. What is opened after it was asked who lives is not overruled by the answer.
+func (m *Mounter) round(ctx context.Context, live func() []Session) {
+	m.mu.Lock()
+	began := m.opens
+	m.mu.Unlock()
+	now, here := m.table(), map[string]bool{}
+	all := live()
+	for _, s := range all {
+		here[s.ID] = true
+	}
+	for _, id := range m.left(now, here) {
+		m.log.Info("storage mounts of a session that has ended are removed", "id", id)
+		m.closeOpened(id, began)
+	}
+	var looking sync.WaitGroup
+	for _, s := range all {
+		looking.Go(func() { m.settle(ctx, s, now) })
+	}
+	looking.Wait()
 }
 
 // Wake has Run look at once.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ import (
 // bench is a Mounter over real servers, and the papers of its users.
 type bench struct {
 	*Mounter
-	cfg Config
+	cfg   Config
+	asked atomic.Int32 // how often it was asked which sessions live
 
 	mu     sync.Mutex
 	papers map[string]Papers
@@ -79,7 +81,7 @@ func newBench(t *testing.T, trust string, elements ...xrd.Element) *bench {
 		if left := b.processes(base); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
 		}
-		_ = detach(b.cfg.Dir)
+		_ = leave(b.cfg.Dir)
 	})
 	return b
 }
@@ -94,16 +96,22 @@ func (b *bench) restart(t *testing.T) *Mounter {
 	return m
 }
 
-// open opens a session and waits for its mounts.
-func (b *bench) open(t *testing.T, id, user string) string {
+// open opens a session and waits for its mounts: so many at each place.
+func (b *bench) open(t *testing.T, id, user string, each int) string {
 	t.Helper()
 	dir, err := b.Open(Session{id, user}, func(text string) { t.Log(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	xrdtest.Eventually(t, id+" has its mounts", func() error {
-		if have := len(b.mounted(id)); have != len(b.views()) {
-			return fmt.Errorf("%d mounts", have)
+		have := b.mounted(id)
+		for point, names := range have {
+			if len(names) != each {
+				return fmt.Errorf("%s: %v", point, names)
+			}
+		}
+		if len(have) != len(b.views()) {
+			return fmt.Errorf("%d mounts", len(have))
 		}
 		return nil
 	})
@@ -114,8 +122,24 @@ func (b *bench) open(t *testing.T, id, user string) string {
 func (b *bench) keep(t *testing.T, m *Mounter, all ...Session) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { _ = m.Run(ctx, func() []Session { return all }); close(done) }()
+	live := func() []Session {
+		b.asked.Add(1)
+		return all
+	}
+	go func() { _ = m.Run(ctx, live); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
+}
+
+// rounds waits until all mounts have been looked at so often again.
+func (b *bench) rounds(t *testing.T, n int32) {
+	t.Helper()
+	began := b.asked.Load()
+	xrdtest.Eventually(t, "the mounts are looked at", func() error {
+		if now := b.asked.Load(); now <= began+n {
+			return fmt.Errorf("%d rounds", now-began)
+		}
+		return nil
+	})
 }
 
 func reads(file, want string) func() error {
@@ -133,7 +157,7 @@ func TestStorageIsWrittenDirectlyAndReadThroughCache(t *testing.T) {
 	cache := xrdtest.Cache(t, origin)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Cache: cache.URL, Path: "/data", Mount: true, Write: true})
-	dir := b.open(t, "s-1", "alice")
+	dir := b.open(t, "s-1", "alice", 1)
 	for _, name := range []string{"eos/a", "eos.cached/a"} {
 		xrdtest.Eventually(t, name, reads(filepath.Join(dir, name), "content"))
 	}
@@ -162,7 +186,7 @@ func TestCachedPathReadsFromOriginWhenCacheIsDown(t *testing.T) {
 	cache := xrdtest.Cache(t, origin)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Cache: cache.URL, Path: "/data", Mount: true, Write: true})
-	dir := b.open(t, "s-1", "alice")
+	dir := b.open(t, "s-1", "alice", 1)
 	b.keep(t, b.Mounter, Session{"s-1", "alice"})
 	cache.Kill()
 	origin.Put("later", "new")
@@ -178,12 +202,10 @@ func TestCachedPathReadsFromOriginWhenCacheIsDown(t *testing.T) {
 	})
 }
 
-func TestDeadMountIsMadeAnew(t *testing.T) {
-	origin := xrdtest.Origin(t)
-	origin.Put("a", "content")
-	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
-	dir := b.open(t, "s-1", "alice")
-	for _, pid := range b.processes(b.cfg.RunDir) {
+// murder kills what is behind a session's mounts.
+func (b *bench) murder(t *testing.T, dir string) {
+	t.Helper()
+	for _, pid := range b.processes(filepath.Join(b.cfg.RunDir, filepath.Base(dir)) + "/") {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	xrdtest.Eventually(t, "the mount is dead", func() error {
@@ -192,6 +214,14 @@ func TestDeadMountIsMadeAnew(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestDeadMountIsMadeAnew(t *testing.T) {
+	origin := xrdtest.Origin(t)
+	origin.Put("a", "content")
+	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
+	dir := b.open(t, "s-1", "alice", 1)
+	b.murder(t, dir)
 	b.keep(t, b.Mounter, Session{"s-1", "alice"})
 	xrdtest.Eventually(t, "it is healed", reads(filepath.Join(dir, "eos/a"), "content"))
 	if n := len(b.mounted("s-1")[filepath.Join(dir, "eos")]); n != 1 {
@@ -203,8 +233,8 @@ func TestServiceThatStartsAnewKeepsMounts(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
-	dir := b.open(t, "s-1", "alice")
-	b.open(t, "s-2", "bob")
+	dir := b.open(t, "s-1", "alice", 1)
+	b.open(t, "s-2", "bob", 1)
 	f, err := os.Open(filepath.Join(dir, "eos/a"))
 	if err != nil {
 		t.Fatal(err)
@@ -235,11 +265,41 @@ func TestServiceThatStartsAnewKeepsMounts(t *testing.T) {
 	}
 }
 
+func TestSessionThatStartsMeanwhileKeepsMounts(t *testing.T) {
+	origin := xrdtest.Origin(t)
+	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
+	var before []int
+	b.round(t.Context(), func() []Session {
+		b.open(t, "s-1", "alice", 1) // just after the list was made
+		before = b.processes(b.cfg.RunDir)
+		return nil
+	})
+	if after := b.processes(b.cfg.RunDir); len(before) != 1 || fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("processes before %v, after %v", before, after)
+	}
+	b.round(t.Context(), func() []Session { return nil }) // now it has ended
+	if n := len(b.mounted("s-1")); n > 0 {
+		t.Errorf("%d mounts are left", n)
+	}
+}
+
+func TestStartTakesNoNoticeOfDeadMount(t *testing.T) {
+	origin := xrdtest.Origin(t)
+	origin.Put("a", "content")
+	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
+	dir := b.open(t, "s-1", "alice", 1)
+	b.murder(t, dir)
+	if _, err := b.Open(Session{"s-1", "alice"}, func(string) {}); err != nil {
+		t.Error(err)
+	}
+	xrdtest.Eventually(t, "it is healed", reads(filepath.Join(dir, "eos/a"), "content"))
+}
+
 func TestBusyMountGoesWithItsSession(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
-	dir := b.open(t, "s-1", "alice")
+	dir := b.open(t, "s-1", "alice", 1)
 	xrdtest.Eventually(t, "it is there", reads(filepath.Join(dir, "eos/a"), "content"))
 	busy := exec.Command("sleep", "100")
 	busy.Dir = filepath.Join(dir, "eos")

@@ -16,8 +16,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// settle makes a session's mounts as they must be now.
-func (m *Mounter) settle(ctx context.Context, s Session) {
+// settle makes a session's mounts as they must be now. What was mounted a while ago may be given.
+func (m *Mounter) settle(ctx context.Context, s Session, was table) {
 	o := m.own(s.ID)
 	o.Lock()
 	defer o.Unlock()
@@ -30,7 +30,7 @@ func (m *Mounter) settle(ctx context.Context, s Session) {
 	var each sync.WaitGroup
 	for i, v := range m.views() {
 		each.Go(func() {
-			if err := m.settleView(ctx, s, v); err != nil {
+			if err := m.settleView(ctx, s, v, was); err != nil {
 				trouble[i] = errs.Brief(err)
 			}
 		})
@@ -61,15 +61,15 @@ func (m *Mounter) begins(id string, o *own, stop context.CancelFunc) bool {
 }
 
 // settleView mounts what is not mounted, or is with other credentials or from elsewhere, or has lost its process.
-func (m *Mounter) settleView(ctx context.Context, s Session, v view) error {
+func (m *Mounter) settleView(ctx context.Context, s Session, v view, was table) error {
 	point := filepath.Join(m.dir(s.ID), v.name())
 	p, err := m.cfg.Papers(ctx, s.User, v.Name)
 	if err != nil {
 		return fmt.Errorf("your credentials cannot be had: %w", err)
 	}
 	want := m.fsname(v, p)
-	if has := m.mounted(s.ID)[point]; len(has) == 1 && has[0] == want {
-		if err := m.answers(ctx, point); !dead(err) {
+	if was.shows(s.ID, point, want) || m.table().shows(s.ID, point, want) {
+		if err := m.answers(ctx, v, point, want); !dead(err) {
 			return words(err)
 		}
 		m.log.Warn("a storage mount has lost its process: it is made anew", "id", s.ID, "path", v.path())
@@ -77,7 +77,7 @@ func (m *Mounter) settleView(ctx context.Context, s Session, v view) error {
 	if err := m.mount(ctx, s, v, p, want, point); err != nil {
 		return err
 	}
-	return words(m.answers(ctx, point))
+	return words(m.answers(ctx, v, point, want))
 }
 
 // dead reports whether the process behind a mount is gone: "Transport endpoint is not connected".
@@ -101,37 +101,10 @@ func words(err error) error {
 	}
 }
 
-// answers looks at a mount. Of one that does not answer one look at a time is under way, however often it is asked for.
-func (m *Mounter) answers(ctx context.Context, point string) error {
-	m.mu.Lock()
-	busy := m.asking[point]
-	m.asking[point] = true
-	m.mu.Unlock()
-	if busy {
-		return context.DeadlineExceeded
-	}
-	said := make(chan error, 1)
-	go func() {
-		_, err := os.Stat(point)
-		m.mu.Lock()
-		delete(m.asking, point)
-		m.mu.Unlock()
-		said <- err
-	}()
-	select {
-	case err := <-said:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(m.cfg.Patience):
-		return context.DeadlineExceeded
-	}
-}
-
 // mount mounts a view aside, and then puts it where it belongs.
 func (m *Mounter) mount(ctx context.Context, s Session, v view, p Papers, name, point string) error {
 	aside := filepath.Join(m.cfg.RunDir, s.ID, "new", name)
-	if err := os.MkdirAll(aside, 0o700); err != nil {
+	if err := m.makeAside(aside); err != nil {
 		return fmt.Errorf("mount %s: %w", v.path(), err)
 	}
 	defer func() { _ = os.Remove(aside) }()
@@ -155,11 +128,25 @@ func (m *Mounter) mount(ctx context.Context, s Session, v view, p Papers, name, 
 		}
 		return errs.New(errs.Unavailable, "xrootdfs: %w %s", err, strings.TrimSpace(string(out)))
 	}
-	if err := replace(aside, point); err != nil {
+	if err := m.replace(aside, point, s.ID); err != nil {
 		m.kill(aside)
 		return fmt.Errorf("mount %s: %w", v.path(), err)
 	}
 	return nil
+}
+
+// makeAside makes the directory where a view is mounted first. A service that was killed there has left it, and more.
+func (m *Mounter) makeAside(aside string) error {
+	if err := os.MkdirAll(filepath.Dir(aside), 0o700); err != nil {
+		return err
+	}
+	err := os.Mkdir(aside, 0o700)
+	if !os.IsExist(err) {
+		return err
+	}
+	err = detach(aside)
+	m.kill(aside)
+	return err
 }
 
 // patience is what xrootdfs's client has with servers: one that is away is asked again in seconds and not, as it is by itself, in

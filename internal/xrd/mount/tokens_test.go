@@ -30,7 +30,7 @@ func TestEachUserHasHerOwnRights(t *testing.T) {
 	for _, user := range []string{"alice", "bob"} {
 		b.give(user, trust.Token(user, scopesOf(user), time.Hour))
 	}
-	alice, bob := b.open(t, "s-1", "alice"), b.open(t, "s-2", "bob")
+	alice, bob := b.open(t, "s-1", "alice", 1), b.open(t, "s-2", "bob", 1)
 	for _, view := range []string{"eos", "eos.cached"} {
 		xrdtest.Eventually(t, "alice reads hers by "+view, reads(filepath.Join(alice, view, "alice/a"), "hers"))
 		xrdtest.Eventually(t, "bob reads his by "+view, reads(filepath.Join(bob, view, "bob/b"), "his"))
@@ -41,7 +41,7 @@ func TestEachUserHasHerOwnRights(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(alice, "eos/bob/new"), []byte("x"), 0o644); err == nil {
 		t.Error("alice writes into bob's")
 	}
-	carol := b.open(t, "s-3", "carol") // who has nothing, and does not get another's
+	carol := b.open(t, "s-3", "carol", 1) // who has nothing, and does not get another's
 	if got, err := os.ReadFile(filepath.Join(carol, "eos/alice/a")); err == nil {
 		t.Errorf("who has no token reads %q", got)
 	}
@@ -64,7 +64,7 @@ func TestTokensAreRenewedUnderMounts(t *testing.T) {
 	origin.Put("alice/a", strings.Repeat("content ", 1<<18))
 	b := newBench(t, trust.Dir, xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
 	b.give("alice", trust.Token("alice", scopesOf("alice"), -time.Second))
-	dir := b.open(t, "s-1", "alice")
+	dir := b.open(t, "s-1", "alice", 1)
 	b.keep(t, b.Mounter, Session{"s-1", "alice"})
 	file := filepath.Join(dir, "eos/alice/a")
 	if got, err := os.ReadFile(file); err == nil {

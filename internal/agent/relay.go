@@ -57,35 +57,24 @@ func (a *agent) toApp(ctx context.Context, s net.Conn) {
 	pump(ctx, c, s)
 }
 
-// pump carries bytes both ways until both sides have ended, one has failed, or ctx ends. The end of one direction is passed
-// on alone.
-func pump(ctx context.Context, a, b net.Conn) {
-	stop := context.AfterFunc(ctx, func() { _, _ = a.Close(), b.Close() })
-	defer stop()
+// pump carries bytes both ways until both sides have ended, one has failed, the service has closed the stream, or ctx ends. The end of one
+// direction is passed on alone.
+func pump(ctx context.Context, local, stream net.Conn) {
+	end := func() { _, _ = local.Close(), stream.Close() }
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	if s, ok := stream.(interface{ AfterLeft(func()) }); ok {
+		s.AfterLeft(end)
+	}
 	var both sync.WaitGroup
 	one := func(to, from net.Conn) {
-		if carry(to, from) == nil && closeWrite(to) == nil {
-			return
+		if _, err := io.Copy(to, from); err != nil || closeWrite(to) != nil {
+			end()
 		}
-		_, _ = a.Close(), b.Close()
 	}
-	both.Go(func() { one(a, b) })
-	one(b, a)
+	both.Go(func() { one(local, stream) })
+	one(stream, local)
 	both.Wait()
-	_, _ = a.Close(), b.Close()
-}
-
-// carry copies all that from gives. What a stream of the service's takes from TCP is its own to copy: io.Copy would ask TCP, which does not
-// find the socket in the stream, that the kernel can splice.
-func carry(to, from net.Conn) (err error) {
-	if r, ok := to.(io.ReaderFrom); ok {
-		if t, ok := from.(*net.TCPConn); ok {
-			_, err = r.ReadFrom(t)
-			return err
-		}
-	}
-	_, err = io.Copy(to, from)
-	return err
 }
 
 func closeWrite(c net.Conn) error {

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// queueLimit is how many buffers may wait for who reads them: 1 MiB. What the link's own window holds comes on top.
+// queueLimit is how many buffers may wait for who reads them: 1 MiB. On top comes what the link holds: the stream's
+// window, or on the same host the kernel's buffer of its socket.
 const queueLimit = 16
 
 // chunk is data of one frame that has not been read yet.

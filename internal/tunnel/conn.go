@@ -17,6 +17,7 @@ import (
 // Conn is one stream of the multiplexer's. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends both directions and wakes
 // readers, CloseWrite ends one, and the loss of the link is an error and not an end of file.
 type Conn struct {
+	farewell
 	stream *yamux.Stream
 	mux    *mux
 	id     string // the workload's
@@ -84,7 +85,7 @@ func copyAll(w io.Writer, r io.Reader) (total int64, err error) {
 // CloseWrite tells the peer that nothing follows; reading goes on.
 func (c *Conn) CloseWrite() error { return c.stream.Close() }
 
-// Close ends the stream. What the peer still sends is not read: it is told so, and its writes fail.
+// Close ends the stream. What the peer still sends is not read: it is told so, and its writes fail. It waits for nothing.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -96,9 +97,9 @@ func (c *Conn) Close() error {
 	_ = c.stream.SetReadDeadline(time.Unix(1, 0))
 	_ = c.stream.SetWriteDeadline(time.Unix(1, 0))
 	c.mu.Unlock()
-	err := c.stream.Close()
-	c.mux.forget(c, !ended)
-	return err
+	c.farewell.drop()
+	c.mux.leaving.add(parted{c, !ended})
+	return nil
 }
 
 func (c *Conn) isClosed() bool {
@@ -110,9 +111,10 @@ func (c *Conn) isClosed() bool {
 // refuse makes writes fail: the peer will not read them.
 func (c *Conn) refuse() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.refused = true
 	_ = c.stream.SetWriteDeadline(time.Unix(1, 0))
+	c.mu.Unlock()
+	c.note(true, false)
 }
 
 // SetDeadline sets both deadlines.
@@ -124,8 +126,11 @@ func (c *Conn) SetDeadline(t time.Time) error {
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	switch {
+	case c.closed:
 		return net.ErrClosed
+	case c.mux.over.Load():
+		return lost()
 	}
 	return c.stream.SetReadDeadline(t)
 }
@@ -151,12 +156,19 @@ func (c *Conn) RemoteAddr() net.Addr { return c.stream.RemoteAddr() }
 
 // explain turns the multiplexer's errors into those that net promises.
 func (c *Conn) explain(err error) error {
+	if err = c.why(err); err == io.EOF {
+		c.note(false, true)
+	}
+	return err
+}
+
+func (c *Conn) why(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
 		return net.ErrClosed
-	case c.mux.session.IsClosed():
+	case c.mux.over.Load() || c.mux.session.IsClosed():
 		return lost()
 	case errors.Is(err, io.EOF):
 		c.ended = true

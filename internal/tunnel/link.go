@@ -75,7 +75,7 @@ func (k *link) welcome(ctx context.Context, c *net.UnixConn) *mux {
 func (k *link) meet(ctx context.Context, c net.Conn, log *slog.Logger) *mux {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	sockets, err := greetAgent(ctx, c)
+	own, err := greetAgent(ctx, c)
 	var m *mux
 	if err == nil {
 		m, err = newMux(c, k.id, false, k.owner.log, k.owner.deliver)
@@ -85,7 +85,7 @@ func (k *link) meet(ctx context.Context, c net.Conn, log *slog.Logger) *mux {
 		_ = c.Close()
 		return nil
 	}
-	m.sockets = sockets
+	m.sockets = own
 	return m
 }
 

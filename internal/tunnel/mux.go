@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -24,9 +25,12 @@ type mux struct {
 	id      string
 	log     *slog.Logger
 	accept  handler // takes a stream of the peer's, in a goroutine that the link's end awaits
+	agent   bool    // this is the agent's side
 	most    int     // streams that the peer may have open
-	resets  chan uint32
+	leaving *backlog[parted]
 	sockets *sockets // nil: all streams are the multiplexer's
+
+	over atomic.Bool // it ends
 
 	mu     sync.Mutex
 	conns  map[uint32]*Conn
@@ -35,9 +39,15 @@ type mux struct {
 	work   sync.WaitGroup
 }
 
+// parted is a stream that was closed here; unread says that the peer may still be sending.
+type parted struct {
+	conn   *Conn
+	unread bool
+}
+
 // newMux takes a greeted connection over.
 func newMux(c net.Conn, id string, agent bool, log *slog.Logger, accept handler) (*mux, error) {
-	m := &mux{id: id, log: log, accept: accept, most: peerStreams, resets: make(chan uint32, allStreams),
+	m := &mux{id: id, log: log, accept: accept, agent: agent, most: peerStreams, leaving: newBacklog[parted](),
 		conns: map[uint32]*Conn{}, theirs: map[uint32]bool{}}
 	side := yamux.Server
 	if agent { // the service opens what its users ask for, and bounds it itself
@@ -54,7 +64,7 @@ func (m *mux) serve(ctx context.Context) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, m.close)
 	defer stop()
-	m.spawn(m.sendResets)
+	m.spawn(m.endStreams)
 	if m.sockets != nil {
 		m.spawn(func() {
 			m.sockets.run(ctx, m.spawn)
@@ -78,8 +88,17 @@ func (m *mux) serve(ctx context.Context) {
 	m.work.Wait()
 }
 
+// close ends the link. Readers are woken first: those of the multiplexer's would turn in circles until it has come round to each of them,
+// which, when they are many, they keep it from.
 func (m *mux) close() {
+	m.over.Store(true)
+	m.mu.Lock()
+	for _, c := range m.conns {
+		_ = c.stream.SetReadDeadline(time.Unix(1, 0))
+	}
+	m.mu.Unlock()
 	_ = m.session.Close()
+	m.leaving.end()
 	if m.sockets != nil {
 		m.sockets.close()
 	}
@@ -125,20 +144,12 @@ func (m *mux) enroll(s *yamux.Stream, theirs bool) (*Conn, bool) {
 	return c, true
 }
 
-// forget is called once for each closed stream; unread says that the peer may still be sending.
-func (m *mux) forget(c *Conn, unread bool) {
-	n := c.stream.StreamID()
+// forget makes room for another stream.
+func (m *mux) forget(number uint32) {
 	m.mu.Lock()
-	delete(m.conns, n)
-	delete(m.theirs, n)
-	m.mu.Unlock()
-	if !unread {
-		return
-	}
-	select {
-	case m.resets <- n:
-	default: // the stream then goes when halfOpenTime is over
-	}
+	defer m.mu.Unlock()
+	delete(m.conns, number)
+	delete(m.theirs, number)
 }
 
 // receive reads a stream's door and hands the stream on.
@@ -194,7 +205,7 @@ func (m *mux) open(ctx context.Context, door Door) (net.Conn, error) {
 
 // connect opens a stream: of the service on a socket of its own where the link has such.
 func (m *mux) connect(door Door) (net.Conn, error) {
-	if m.sockets == nil || m.sockets.accept != nil {
+	if m.sockets == nil || m.agent {
 		c, err := m.dial(door)
 		if err != nil {
 			return nil, err
@@ -227,22 +238,33 @@ func tooMany(open int) error {
 	return errs.New(errs.Unavailable, "the workload has %d connections open", open).With("close some, then try again")
 }
 
-// sendResets tells the peer which of its streams are read no more, so that it stops sending.
-func (m *mux) sendResets() {
-	c, err := m.dial(doorReset)
+// endStreams ends the streams that were closed here, and tells the peer which of them are read no more, so that it stops sending. A peer that
+// does not take that in time loses the link.
+func (m *mux) endStreams() {
+	defer m.close()
+	resets, err := m.dial(doorReset)
 	if err != nil {
 		return
 	}
-	for {
-		select {
-		case n := <-m.resets:
-			if _, err := c.Write(binary.BigEndian.AppendUint32(nil, n)); err != nil {
+	for list := m.leaving.next(); list != nil; list = m.leaving.next() {
+		for _, p := range list {
+			if m.part(p, resets) != nil {
 				return
 			}
-		case <-m.session.CloseChan():
-			return
 		}
 	}
+}
+
+func (m *mux) part(p parted, resets *Conn) error {
+	number := p.conn.stream.StreamID()
+	m.forget(number)
+	_ = p.conn.stream.Close()
+	if !p.unread {
+		return nil
+	}
+	_ = resets.SetWriteDeadline(time.Now().Add(stallTime))
+	_, err := resets.Write(binary.BigEndian.AppendUint32(nil, number))
+	return err
 }
 
 func (m *mux) readResets(c *Conn) {

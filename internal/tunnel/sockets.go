@@ -3,12 +3,14 @@ package tunnel
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +23,16 @@ import (
 const (
 	lineReady byte = 'r' // the agent's first: it takes sockets
 	lineOpen  byte = 'o' // the service's, with the agent's end of a new stream
-	lineEnd   byte = 'e' // either's, before it ends its direction: what follows is an end, and no cut
+	lineEnd   byte = 'e' // either's, with the end of its direction: it is an end, and no cut
 	lineGone  byte = 'g' // the agent's: it could not take a stream
 
 	lineSize = 10
+
+	// wholly stands for the door of lineEnd where a side has closed the stream, and reads no more of it either. Those of the version before
+	// take it for an end.
+	wholly Door = 1
+
+	mostWords = 2 // of an agent about one stream: that it has ended, and that it has closed it
 )
 
 type message struct {
@@ -52,15 +60,17 @@ type sockets struct {
 	patience time.Duration                         // with a peer that takes no messages, or ends without a word
 
 	sending sync.Mutex
+	unsaid  *backlog[message] // what nobody waits for to be sent
 
 	mu     sync.Mutex
 	last   uint64
+	words  uint64 // that the agent has said
 	conns  map[uint64]*socketConn
 	closed bool
 }
 
 func newSockets(line *net.UnixConn) *sockets {
-	return &sockets{line: line, patience: stallTime, conns: map[uint64]*socketConn{}}
+	return &sockets{line: line, patience: stallTime, unsaid: newBacklog[message](), conns: map[uint64]*socketConn{}}
 }
 
 // greetAgent greets an agent. Nil sockets: it is of another host, or does not take them, as those of earlier versions do not.
@@ -120,10 +130,28 @@ func (s *sockets) send(m message, file *os.File) error {
 	defer s.sending.Unlock()
 	_ = s.line.SetWriteDeadline(time.Now().Add(s.patience))
 	_, err := (&giver{s.line, file}).Write(m.bytes())
-	if err != nil {
+	if broken(err) {
 		_ = s.line.Close()
 	}
 	return err
+}
+
+// broken reports whether an error is the line's own, and not only of what was to go through it: a process may have no more than so many
+// sockets on their way to others.
+func broken(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// speak sends what is unsaid, until the streams are cut. What cannot be said would leave the peer waiting for it.
+func (s *sockets) speak() {
+	for list := s.unsaid.next(); list != nil; list = s.unsaid.next() {
+		for _, m := range list {
+			if s.send(m, nil) != nil {
+				_ = s.line.Close()
+				return
+			}
+		}
+	}
 }
 
 // open opens a stream.
@@ -138,7 +166,7 @@ func (s *sockets) open(door Door) (net.Conn, error) {
 		return nil, err
 	}
 	if err := s.send(message{lineOpen, c.number, door}, theirs); err != nil {
-		_ = c.Close()
+		c.lose(err)
 		return nil, errs.New(errs.Unavailable, "open a stream to the workload: %w", err)
 	}
 	return c, nil
@@ -182,6 +210,7 @@ func (s *sockets) find(number uint64) *socketConn {
 
 // run serves the line until it ends.
 func (s *sockets) run(ctx context.Context, start func(func()) bool) {
+	start(s.speak)
 	if s.accept == nil {
 		_ = s.follow()
 		return
@@ -201,27 +230,44 @@ func (s *sockets) follow() error {
 		if err != nil {
 			return err
 		}
+		if err := s.count(m.number); err != nil {
+			return err
+		}
 		if err := s.ended(m); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *sockets) ended(m message) error {
-	c := s.find(m.number)
-	switch m.kind {
-	case lineEnd:
-		if c != nil {
-			c.tell()
-		}
-	case lineGone:
-		if c != nil {
-			c.lose()
-		}
-	default:
-		return fmt.Errorf("a message %q", m.kind)
+// count counts what the agent says: it has only so much to say of what the service has opened.
+func (s *sockets) count(number uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.words++; number > s.last || s.words > mostWords*s.last {
+		return errors.New("the agent has more to say than there are streams")
 	}
 	return nil
+}
+
+// ended takes what the peer says of a stream. It may have been closed here in the meantime.
+func (s *sockets) ended(m message) error {
+	if m.kind != lineEnd && m.kind != lineGone {
+		return fmt.Errorf("a message %q", m.kind)
+	}
+	c := s.find(m.number)
+	switch {
+	case c == nil:
+	case m.kind == lineGone:
+		c.lose(noRoom())
+	default:
+		c.tell()
+		c.note(m.door == wholly, false)
+	}
+	return nil
+}
+
+func noRoom() error {
+	return errs.New(errs.Unavailable, "the session has no room for another connection").With("close some, then try again")
 }
 
 // receive takes, on the agent's side, the streams that the service opens, until the line ends.
@@ -241,7 +287,7 @@ func (s *sockets) receive(ctx context.Context, start func(func()) bool) error {
 		if m.kind != lineOpen {
 			err = s.ended(m)
 		} else if c, bad := s.take(t, m.number); bad != nil {
-			err = s.send(message{kind: lineGone, number: m.number}, nil)
+			s.unsaid.add(message{kind: lineGone, number: m.number})
 		} else if !start(func() { s.accept(ctx, m.door, c) }) {
 			err = net.ErrClosed
 		}
@@ -263,11 +309,12 @@ func (s *sockets) take(t *taker, number uint64) (*socketConn, error) {
 // close cuts all streams.
 func (s *sockets) close() {
 	_ = s.line.Close()
+	s.unsaid.end()
 	s.mu.Lock()
 	s.closed = true
 	open := slices.Collect(maps.Values(s.conns))
 	s.mu.Unlock()
 	for _, c := range open {
-		c.lose()
+		c.lose(lost())
 	}
 }

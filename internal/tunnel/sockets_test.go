@@ -168,17 +168,56 @@ func TestGarbageOnTheLine(t *testing.T) {
 	}
 }
 
-// What the agent says of streams that are not there is nothing.
-func TestEndsOfNothing(t *testing.T) {
-	p, s := lined(t)
-	for n := range uint64(5000) {
-		if err := s.send(message{kind: []byte{lineEnd, lineGone}[n%2], number: n + 10}, nil); err != nil {
-			t.Fatal(err)
-		}
+// What the agent says of streams that are not there any more is nothing. What it says without end, or of what never was, costs its link.
+func TestWordsWithoutStreams(t *testing.T) {
+	const streams = 100
+	for name, tc := range map[string]struct {
+		words uint64 // about each
+		first uint64
+		lives bool
+	}{
+		"as a sound one": {mostWords, 1, true}, "without end": {mostWords + 1, 1, false}, "of what never was": {1, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := lined(t)
+			for range streams {
+				c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.accepted(t)
+				_ = c.Close()
+				s.told(t)
+			}
+			for n := range tc.words * streams {
+				_ = s.send(message{kind: []byte{lineEnd, lineGone}[n%2], number: tc.first + n%streams}, nil)
+			}
+			if !tc.lives {
+				p.down(t)
+				return
+			}
+			c, err := p.links.Dial(t.Context(), p.id, DoorApp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(s.accepted(t), "x")
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if _, err := p.links.Dial(t.Context(), p.id, DoorApp); err != nil || !p.links.Up(p.id) {
-		t.Error("the link is down", err)
+}
+
+// told gives what the service says next, to the agent.
+func (s *sockets) told(t *testing.T) message {
+	t.Helper()
+	b := make([]byte, lineSize)
+	_, err := io.ReadFull(s.line, b)
+	m, bad := parseMessage(b)
+	if err := errors.Join(err, bad); err != nil {
+		t.Fatal(err)
 	}
+	return m
 }
 
 // accepted takes, as the agent, the stream that the service has opened.
@@ -231,7 +270,7 @@ func TestStreamIsNotTaken(t *testing.T) {
 	if err := s.send(message{kind: lineGone, number: theirs.number}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Read(make([]byte, 1)); !errs.Is(err, errs.Unavailable) {
+	if _, err := c.Read(make([]byte, 1)); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("read: %v", err)
 	}
 	if !p.links.Up(p.id) {
@@ -253,7 +292,7 @@ func TestAgentWithoutRoom(t *testing.T) {
 	service, agent := newSockets(line), newSockets(agents)
 	agent.accept = func(context.Context, Door, net.Conn) { t.Error("a stream without a socket was served") }
 	var serving sync.WaitGroup
-	serving.Go(func() { agent.run(t.Context(), func(f func()) bool { f(); return true }) })
+	serving.Go(func() { agent.run(t.Context(), func(f func()) bool { serving.Go(f); return true }) })
 	_ = service.send(message{lineOpen, 7, DoorApp}, nil)
 	b := make([]byte, lineSize)
 	_, _ = io.ReadFull(line, b)
@@ -261,6 +300,7 @@ func TestAgentWithoutRoom(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 	service.close()
+	agent.close()
 	serving.Wait()
 }
 
@@ -292,8 +332,13 @@ func TestNoFilesFromTheAgent(t *testing.T) {
 	}
 	defer f.Close()
 	for range 3 {
+		other, err := p.links.Dial(t.Context(), p.id, DoorApp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
 		_, _ = (&giver{theirs.raw, f}).Write([]byte("x"))
-		_ = s.send(message{kind: lineEnd, number: 99}, f)
+		_ = s.send(message{kind: lineEnd, number: other.(*socketConn).number}, f)
 	}
 	if _, err := io.ReadFull(c, make([]byte, 3)); err != nil {
 		t.Fatal(err)
@@ -364,7 +409,7 @@ func TestSocketsAreClosed(t *testing.T) {
 	}
 }
 
-// What goes between a stream and TCP moves within the kernel; its ends and its errors are the same.
+// What goes between a stream and TCP has its ends.
 func TestBetweenTCP(t *testing.T) {
 	overEach(t, func(t *testing.T, carrier string) {
 		streams := make(chan net.Conn, 1)

@@ -1,7 +1,7 @@
 // Package tunnel is the one connection between the service and the agent of a workload. The agent always dials: on the same
 // host a unix socket that the service listens on, in a directory that the workload can only read. Many streams share the
 // connection; each is for one thing, its Door. On the same host those that the service opens do not go through it: each has a socket of its
-// own, which the service passes to the agent, so that bytes wake only who sends and who takes them, and the kernel can splice them.
+// own, which the service passes to the agent, so that bytes wake only who sends and who takes them.
 //
 // Promises: a connection that dies takes its streams with it, and they end with an error, never with a clean end of file; a
 // peer that floods, stalls or sends garbage costs its own link and nobody else's; silence of less than a minute (a paused

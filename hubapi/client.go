@@ -121,14 +121,14 @@ func (c *Client) open(ctx context.Context, method, path string, in any, header h
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
 	case err != nil:
-		return nil, unreachable(what, c.where, cause(err))
+		return nil, unreachable(c.where, err)
 	case resp.StatusCode/100 == 2:
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, refusal))
 	if err != nil {
-		return nil, unreachable(what, c.where, err)
+		return nil, unreachable(c.where, err)
 	}
 	err = decodeError(resp.StatusCode, b)
 	if e, ok := errors.AsType[*errs.Error](err); ok && resp.Header.Get("X-Jupyterhub-Version") != "" && strings.HasSuffix(e.Message, notOurs) {
@@ -136,14 +136,6 @@ func (c *Client) open(ctx context.Context, method, path string, in any, header h
 			With("the service's own address is on its page at the Hub, " + c.where + "/services/slipway/ssh")
 	}
 	return nil, err
-}
-
-// cause takes away the method and address that net/http puts around an error: the caller says them better.
-func cause(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // call makes a request and decodes its answer into out, unless out is nil.

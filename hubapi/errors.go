@@ -59,12 +59,6 @@ func kindOfStatus(status int) errs.Kind {
 	return errs.Internal
 }
 
-// unreachable is the error of a request that got no answer.
-func unreachable(what, where string, err error) error {
-	return errs.New(errs.Unavailable, "%s: the service at %s does not answer: %w", what, where, err).
-		With("check that it runs and that the address is right")
-}
-
 // garbled is the error of an answer that cannot be read.
 func garbled(what string, err error) error {
 	return fmt.Errorf("%s: read the answer: %w", what, err)

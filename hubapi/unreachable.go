@@ -1,0 +1,55 @@
+package hubapi
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// unreachable is the error of a request that got no answer of the service at where, as its caller can act on it.
+func unreachable(where string, err error) error {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return errs.New(errs.Invalid, "what is at %s speaks plain http there", where).With(plainRemedy(where))
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return errs.New(errs.Unavailable, "there is no host named %s", dns.Name).With("check the address " + where)
+		}
+		return errs.New(errs.Unavailable, "the host name %s cannot be looked up", dns.Name).With("check that this computer is online, and try again")
+	}
+	return errs.New(errs.Unavailable, "the service at %s does not answer: %w", where, cause(err)).
+		With("check that it runs and that the address is right")
+}
+
+// plainRemedy advises plain http on this computer alone: elsewhere it shows the token to whoever is on the way.
+func plainRemedy(where string) string {
+	u, err := url.Parse(where)
+	if err != nil {
+		return "use http://"
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+		return "use http://" + strings.TrimPrefix(where, "https://")
+	}
+	return "ask its administrator for an https address: others on the way could read what is sent by http"
+}
+
+// cause takes away what the libraries put around an error, the method, the addresses and the system call: the caller says better
+// what was asked of whom.
+func cause(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		err = op.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = call.Err
+	}
+	return err
+}

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ import (
 
 // configFile is the flag that names the configuration.
 func configFile(c *cobra.Command) *string {
-	return c.Flags().String("config", "/etc/slipway/slipway.yaml", "the configuration file")
+	return c.Flags().String("config", config.StandardPath, "the configuration file")
 }
 
 // configCommand is `slipway config`.
@@ -33,11 +34,21 @@ func configCommand(env Env) *cobra.Command {
 	return c
 }
 
-func runConfigCheck(env Env, path string) error {
-	if path == "-" {
-		path = "/dev/stdin"
+// readConfig reads a configuration from the standard input.
+func readConfig(env Env, from string) (config.Config, error) {
+	text, err := io.ReadAll(env.Stdin)
+	if err != nil {
+		return config.Config{}, fmt.Errorf("%s: %w", from, err)
 	}
-	c, err := config.Load(path)
+	return config.Read(text, from)
+}
+
+func runConfigCheck(env Env, path string) error {
+	load := config.Load
+	if path == "-" {
+		path, load = "standard input", func(from string) (config.Config, error) { return readConfig(env, from) }
+	}
+	c, err := load(path)
 	if err != nil {
 		return err
 	}

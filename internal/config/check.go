@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -85,6 +86,15 @@ type problems []error
 
 func (p *problems) add(field string, value any, remedy string) {
 	*p = append(*p, errs.Bad(field, value, remedy))
+}
+
+// file adds what is wrong with a file, and of one that is not there says just that.
+func (p *problems) file(field, file, remedy string) {
+	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
+		*p = append(*p, &errs.Error{Kind: errs.Invalid, Field: field, Message: field + ": there is no file " + file, Remedy: remedy})
+		return
+	}
+	p.add(field, file, remedy)
 }
 
 func (p *problems) absolute(field, path string) {

@@ -4,9 +4,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -103,18 +106,49 @@ func Default() Config {
 	}
 }
 
+// StandardPath is where the configuration lies when nobody says another place.
+const StandardPath = "/etc/slipway/slipway.yaml"
+
 // Load reads and checks the file at path.
 func Load(path string) (Config, error) {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		return Config{}, errs.New(errs.Invalid, "read the configuration: %w", err).With("`slipway config example` prints one to start from")
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && path == StandardPath:
+		return Config{}, errs.New(errs.Invalid, "there is no %s", path).
+			With("name the configuration by --config FILE; `slipway config example` prints one to start from")
+	case errors.Is(err, fs.ErrNotExist):
+		return Config{}, errs.New(errs.Invalid, "there is no file %s", path)
+	case err != nil:
+		return Config{}, errs.New(errs.Invalid, "read the configuration: %w", err)
 	}
+	return Read(text, path)
+}
+
+// Read reads and checks a configuration; from is what errors call the place where it was found.
+func Read(text []byte, from string) (Config, error) {
 	c, err := Parse(text)
 	if err != nil {
-		return Config{}, fmt.Errorf("%s: %w", path, err)
+		return Config{}, locate(err, from)
 	}
 	c.fill()
 	return c, c.Check()
+}
+
+// position is how the YAML library says where something stands. Below it shows the lines themselves.
+var position = regexp.MustCompile(`^\[(\d+):\d+\] `)
+
+// locate says in which line of what a mistake stands.
+func locate(err error, from string) error {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	c := *e
+	if at := position.FindStringSubmatch(c.Message); at != nil {
+		from, c.Message = from+", line "+at[1], strings.TrimPrefix(c.Message, at[0])
+	}
+	c.Message = from + ": " + c.Message
+	return &c
 }
 
 // fill puts in what holds for keys that depend on others.

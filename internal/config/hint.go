@@ -89,9 +89,9 @@ func keys(t reflect.Type, prefix string) []string {
 	return all
 }
 
-// nearest gives the key whose last word is fewest edits from word, empty when none is near.
+// nearest gives the key whose last word is fewest edits from word, at most one in three letters; empty when none is near.
 func nearest(word string, keys []string) string {
-	best, least := "", len(word)/3+2
+	best, least := "", len(word)/3+1
 	for _, key := range keys {
 		if d := distance(word, key[strings.LastIndexByte(key, '.')+1:]); d < least {
 			best, least = key, d

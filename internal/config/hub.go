@@ -177,11 +177,11 @@ func (h Hub) check(at string, p *problems) {
 		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")
 	}
 	if _, err := h.CA(); err != nil {
-		p.add(at+"ca_file", h.CAFile, "a file of PEM certificates that can be read")
+		p.file(at+"ca_file", h.CAFile, "a file of PEM certificates that can be read")
 	}
 	for key, file := range map[string]string{"spawner_token_file": h.SpawnerTokenFile, "token_file": h.TokenFile} {
 		if why := checkSecretFile(file); file != "" && why != "" {
-			p.add(at+key, file, why)
+			p.file(at+key, file, why)
 		}
 	}
 	if h.SpawnerTokenFile == "" && len(h.Outpost.Credentials) == 0 {
@@ -256,7 +256,7 @@ func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 		}
 		users[c.Username] = true
 		if why := checkSecretFile(c.PasswordFile); why != "" {
-			p.add(at+"password_file", c.PasswordFile, why)
+			p.file(at+"password_file", c.PasswordFile, why)
 		}
 	}
 	if a := h.Outpost.Address; a != "" {
@@ -291,7 +291,7 @@ func withoutPassword(address string) string {
 func checkSecretFile(file string) string {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "a file that is there: `(umask 077; openssl rand -hex 32 > " + file + ")` makes it; the Hub's configuration holds the same secret"
+		return "`(umask 077; openssl rand -hex 32 > " + file + ")` makes it; the Hub's configuration holds the same secret"
 	}
 	if err != nil {
 		return "a file that can be read: " + err.Error()

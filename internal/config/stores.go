@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -151,7 +153,7 @@ func (b Bucket) check(at string, places map[string]bool, p *problems) {
 		p.add(at+"access_key", "", "the access key's name; its secret stands in secret_key_file")
 	}
 	if why := checkKeyFile(b.SecretFile); why != "" {
-		p.add(at+"secret_key_file", b.SecretFile, why)
+		p.file(at+"secret_key_file", b.SecretFile, why)
 	}
 }
 
@@ -159,6 +161,8 @@ func (b Bucket) check(at string, places map[string]bool, p *problems) {
 func checkKeyFile(file string) string {
 	info, err := os.Stat(file)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "write the secret key there, in a file that only its owner can read"
 	case err != nil:
 		return "a file that can be read: " + err.Error()
 	case info.Mode().Perm()&0o077 != 0:

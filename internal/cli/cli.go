@@ -149,8 +149,22 @@ func atMostOne(c *cobra.Command, args []string) error {
 }
 
 func nothingElse(c *cobra.Command, args []string) error {
+	if len(args) > 0 && c.HasAvailableSubCommands() {
+		return usageError{fmt.Errorf("%s: unknown command %q; there are: %s", c.CommandPath(), args[0], strings.Join(subcommands(c), ", "))}
+	}
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}
 	}
 	return nil
+}
+
+// subcommands names the commands below c.
+func subcommands(c *cobra.Command) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }

@@ -19,6 +19,7 @@ type Wallet interface {
 	Renew(ctx context.Context, principal, name string) (wallet.Entry, error)
 	Remove(ctx context.Context, principal, name string) error
 	PutProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error)
+	RenewProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error)
 	PutRefresh(ctx context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error)
 	BeginDevice(ctx context.Context, principal, issuer string) (wallet.Grant, error)
 	Device(ctx context.Context, principal, grantID string) (wallet.Entry, error)
@@ -110,12 +111,17 @@ func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, e
 	return out, nil
 }
 
+// putProxy takes a proxy; from a workload only one of the same person as the one before.
 func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
 	principal, err := s.principal(r, "", bring)
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
-	e, err := s.cfg.Wallet.PutProxy(r.Context(), principal, secret.New(in.Proxy))
+	put := s.cfg.Wallet.PutProxy
+	if callerOf(r.Context()).Workload != "" {
+		put = s.cfg.Wallet.RenewProxy
+	}
+	e, err := put(r.Context(), principal, secret.New(in.Proxy))
 	return wireEntry(e), err
 }
 

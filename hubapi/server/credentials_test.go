@@ -25,6 +25,9 @@ func TestCredentialsOverTheAPI(t *testing.T) {
 	if c, err := alice.RenewCredential(t.Context(), "wlcg"); err != nil || c.Name != "wlcg" {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if _, err := alice.PutProxy(t.Context(), hubapi.ProxyRequest{Proxy: "good, of another"}); err != nil {
+		t.Errorf("from outside: %v", err)
+	}
 	if c, err := alice.PutProxy(t.Context(), hubapi.ProxyRequest{Proxy: "good " + proxySecret}); err != nil || c.Subject != "/CN=put by main:alice" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -113,6 +116,7 @@ func TestCredentialsFromWithin(t *testing.T) {
 	}{
 		{"s-alice", "GET /credentials", "", 200},
 		{"s-alice", "PUT /credentials/x509", `{"proxy":"good"}`, 200},
+		{"s-alice", "PUT /credentials/x509", `{"proxy":"good, of another"}`, 403},
 		{"s-alice", "GET /credentials?user=bob", "", 403},
 		{"s-alice", "DELETE /credentials/x509?user=bob", "", 403},
 		{"s-alice", "DELETE /credentials/x509", "", 403},

@@ -104,6 +104,13 @@ func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Te
 	return e, nil
 }
 
+func (f *fakeWallet) RenewProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error) {
+	if strings.Contains(pem.Reveal(), "of another") {
+		return wallet.Entry{}, errs.New(errs.Forbidden, "the proxy is of another").With("remove the one that there is first")
+	}
+	return f.PutProxy(ctx, principal, pem)
+}
+
 func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

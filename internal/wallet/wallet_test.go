@@ -464,14 +464,16 @@ func TestWrongKeyEndsNoLogin(t *testing.T) {
 		stop := runs(t, wrong.Run)
 		_, unwatch := wrong.Watch("alice")
 		<-time.After(2 * time.Hour)
-		if e := entryOf(t, wrong, "alice"); !strings.Contains(e.Trouble, "cannot be opened") {
-			t.Errorf("nobody was told: %+v", e)
+		if e := entryOf(t, wrong, "alice"); !strings.Contains(e.Trouble, "cannot be opened") || !e.Renewable {
+			t.Errorf("nobody was told, or it is given up: %+v", e)
 		}
 		unwatch()
 		stop()
 		w := walletOver(t, d, box, f)
-		if e, err := w.Renew(t.Context(), "alice", "wlcg"); err != nil || e.Trouble != "" || !e.Renewable {
-			t.Errorf("%+v, %v", e, err)
+		defer runs(t, w.Run)()
+		<-time.After(longWait)
+		if e := entryOf(t, w, "alice"); e.Trouble != "" || !e.Expires.After(time.Now()) {
+			t.Errorf("%+v", e)
 		}
 	})
 }

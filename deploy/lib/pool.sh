@@ -66,6 +66,9 @@ pool_outside() {
   echo "HTCondor's commands are in $POOL/bin, such as: $POOL/bin/condor_q -allusers -af ClusterId SlipwayId SlipwayUser"
 }
 
+# had_pool: whether this demo has ever had one.
+had_pool() { [[ -d $POOL ]]; }
+
 # pool_left: the account is one for the demos of all directories, and files elsewhere may be its own. So it stays, and that is said.
 pool_left() {
   getent passwd "$POOL_OWNER" >/dev/null || return 0

@@ -19,7 +19,8 @@ import (
 )
 
 // credentials writes the tokens and the proxy of the workload's user where its programs look for them. A program sees a file of before or one
-// of after, never a part. What the user herself has put there is left until the service brings something new of that name.
+// of after, never a part. What the user herself has put there is left until the service brings something new of that name, or she puts or
+// renews that credential; what she has taken away comes back when anything is brought.
 type credentials struct {
 	dir   string
 	usual string // where there is a link to the proxy while there is one
@@ -62,10 +63,10 @@ func (c *credentials) put(r *http.Request) error {
 	return err
 }
 
-// write writes one file, unless that is what was brought before.
+// write writes one file, unless that is what was brought before and the user has not taken it away.
 func (c *credentials) write(f control.Credential) error {
-	sum := sha256.Sum256([]byte(f.Data))
-	if c.given[f.Name] == sum {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", f.Mark, []byte(f.Data)))
+	if _, err := os.Lstat(filepath.Join(c.dir, f.Name)); err == nil && c.given[f.Name] == sum {
 		return nil
 	}
 	part, err := os.CreateTemp(c.dir, control.TempPrefix) // its mode is 0600

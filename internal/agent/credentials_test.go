@@ -86,6 +86,31 @@ func TestTheUsersOwnProxyStays(t *testing.T) {
 	}
 }
 
+// TestCredentialsThatTheUserHasSpoilt: what is put again, be it the same, is written again, and what is missing too.
+func TestCredentialsThatTheUserHasSpoilt(t *testing.T) {
+	c := newCredentials(configIn(t.TempDir()))
+	send := func(mark int64) {
+		t.Helper()
+		b, err := json.Marshal(control.Credentials{Files: []control.Credential{{Name: "x509", Data: "proxy", Mark: mark}, {Name: "token", Data: "one", Mark: 1}}})
+		if err == nil {
+			err = c.put(httptest.NewRequest("PUT", "/credentials", bytes.NewReader(b)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(1)
+	if err := errors.Join(os.WriteFile(filepath.Join(c.dir, "x509"), []byte("spoilt"), 0o600), os.Remove(filepath.Join(c.dir, "token"))); err != nil {
+		t.Fatal(err)
+	}
+	if send(1); held(t, c) != "token=one x509=spoilt" {
+		t.Errorf("%q: what is missing comes back, and what is the user's stays", held(t, c))
+	}
+	if send(2); held(t, c) != "token=one x509=proxy" {
+		t.Errorf("%q after it was put again", held(t, c))
+	}
+}
+
 func TestCredentialsWithNamesThatLeadElsewhere(t *testing.T) {
 	c := newCredentials(configIn(t.TempDir()))
 	for _, name := range []string{"", ".", "..", "../x", "a/b", ".hidden", "A", "a\nb", strings.Repeat("a", 101)} {

@@ -108,7 +108,7 @@ func (s *service) ownerOf(ctx context.Context, id string) (string, error) {
 func (s *service) sendCredentials(ctx context.Context, id string, files []wallet.File) error {
 	all := control.Credentials{Files: []control.Credential{}}
 	for _, f := range files {
-		all.Files = append(all.Files, control.Credential{Name: f.Name, Data: control.Hidden(f.Data.Reveal())})
+		all.Files = append(all.Files, control.Credential{Name: f.Name, Data: control.Hidden(f.Data.Reveal()), Mark: f.Issued.UnixNano()})
 	}
 	return agents{s.links}.client(spawner.ID(id)).PutCredentials(ctx, all)
 }

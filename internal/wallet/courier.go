@@ -156,12 +156,12 @@ func (c *Courier) deliver(ctx context.Context, id, principal string, e *errand) 
 	return nil
 }
 
-// sumOf knows files again. It is never that of nothing sent.
+// sumOf knows files again. What is put again unchanged is another. It is never that of nothing sent.
 func sumOf(files []File) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d files", len(files))
 	for _, f := range files {
-		fmt.Fprintf(h, "%q %q", f.Name, f.Data.Reveal())
+		fmt.Fprintf(h, "%q %q %d", f.Name, f.Data.Reveal(), f.Issued.UnixNano())
 	}
 	h.Sum(sum[:0])
 	return sum

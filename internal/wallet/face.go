@@ -58,6 +58,7 @@ type File struct {
 	Name    string // "token", "token-<storage element>", "x509"
 	Data    secret.Text
 	Expires time.Time
+	Issued  time.Time // when it was had; another says that it was put or renewed, be it the same
 }
 
 // Grant is a login by device flow that waits for the user.

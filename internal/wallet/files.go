@@ -22,7 +22,7 @@ func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
 			continue
 		}
 		if r.Kind == Proxy {
-			files = append(files, File{ProxyName, secret.New(c.Proxy), r.Expires})
+			files = append(files, File{ProxyName, secret.New(c.Proxy), r.Expires, r.Issued})
 			continue
 		}
 		if c.Access != "" {
@@ -30,10 +30,10 @@ func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
 			if main = ""; name == "" {
 				name = "token-" + r.Name
 			}
-			files = append(files, File{name, secret.New(c.Access), r.Expires})
+			files = append(files, File{name, secret.New(c.Access), r.Expires, r.Issued})
 		}
 		for _, element := range slices.Sorted(maps.Keys(c.Narrow)) {
-			files = append(files, File{"token-" + element, secret.New(c.Narrow[element].Token), c.Narrow[element].Expires})
+			files = append(files, File{"token-" + element, secret.New(c.Narrow[element].Token), c.Narrow[element].Expires, r.Issued})
 		}
 	}
 	return files, nil

@@ -40,3 +40,26 @@ func TestRenewProxy(t *testing.T) {
 		t.Errorf("once it is removed: %v", err)
 	}
 }
+
+// TestAProxyPutAgain: workloads get it once more, for their users may have spoilt what they have.
+func TestAProxyPutAgain(t *testing.T) {
+	w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
+			return Entry{Subject: "CN=Alice", Expires: time.Now().Add(time.Hour)}, pem, nil
+		}
+	})
+	var sums [][32]byte
+	for range 2 {
+		if _, err := w.PutProxy(t.Context(), "alice", secret.New("the same")); err != nil {
+			t.Fatal(err)
+		}
+		files, err := w.Files(t.Context(), "alice")
+		if again, _ := w.Files(t.Context(), "alice"); err != nil || sumOf(again) != sumOf(files) {
+			t.Fatal("what has not changed is another", err)
+		}
+		sums = append(sums, sumOf(files))
+	}
+	if sums[0] == sums[1] {
+		t.Error("a proxy that is put again is brought to no workload")
+	}
+}

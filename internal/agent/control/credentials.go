@@ -41,6 +41,7 @@ func (Hidden) GoString() string { return "[secret]" }
 type Credential struct {
 	Name string `json:"name"`
 	Data Hidden `json:"data"`
+	Mark int64  `json:"mark,omitempty"` // another one says that the user has put or renewed it, be it the same
 }
 
 // Credentials are all that a workload has: what it had before and is not among them is taken away.

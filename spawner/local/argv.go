@@ -20,6 +20,7 @@ const (
 	stageRun     = stage + "/run"
 	stageHome    = stage + "/home"
 	stageScratch = stage + "/scratch"
+	stageSecrets = stage + "/credentials" // in memory: what users sign in with elsewhere comes on no disk
 	stagePasswd  = stage + "/passwd"
 	stageGroup   = stage + "/group"
 )
@@ -40,6 +41,7 @@ func (p plan) argv() []string {
 		"--bind", stageRun + ":" + control.RunDir,
 		"--bind", stageBin + ":" + control.BinDir + ":ro",
 		"--bind", stageLink + ":" + control.LinkDir + ":ro",
+		"--bind", stageSecrets + ":" + control.CredentialsDir,
 		"--pwd", control.RunDir,
 	}, p.gpuArgs(), []string{
 		stageImage,

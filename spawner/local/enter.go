@@ -111,6 +111,9 @@ func (p plan) furnish() error {
 			return fmt.Errorf("bind %s: %w", b.from, err)
 		}
 	}
+	if err := owned(stageSecrets, p.Account); err != nil {
+		return err
+	}
 	return p.introduce()
 }
 

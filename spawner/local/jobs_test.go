@@ -309,3 +309,26 @@ func TestNamesOfTheHost(t *testing.T) {
 		}
 	}
 }
+
+// TestCredentialsOfAJobLieInMemory: its disk has none of what is written where they come, and nobody else may look there.
+func TestCredentialsOfAJobLieInMemory(t *testing.T) {
+	w := newWorld(t)
+	w.script(t, `cd /run/slipway
+echo secret >credentials/.part && mv credentials/.part credentials/token
+stat -c %a:%u credentials >mode
+cat credentials/token >read && exec sleep 1000
+`)
+	j := start(t, w, w.launch(t))
+	run := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(j.Dir, "run", name))
+		return strings.TrimSpace(string(b))
+	}
+	j.await(t, func(spawner.Observation) bool { return run("read") != "" })
+	if run("read") != "secret" || !strings.HasPrefix(run("mode"), "700:") {
+		t.Errorf("the job reads %q in a directory %s", run("read"), run("mode"))
+	}
+	if left, err := os.ReadDir(filepath.Join(j.Dir, "run", "credentials")); err != nil || len(left) != 0 {
+		t.Errorf("the disk has %v (%v)", left, err)
+	}
+	must(t, j.Stop(t.Context(), j.ID, 0))
+}

@@ -37,8 +37,8 @@ type Config struct {
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
 	Mounts       []Mount       // what jobs see of this host beside their own
 	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
-	Outlook func(context.Context) (notes []string, err error)
-	Logger  *slog.Logger // required
+	Outlook func(context.Context) (notes []string, err error) `json:"-"`
+	Logger  *slog.Logger                                      // required
 }
 
 // Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to. For that it must lie on

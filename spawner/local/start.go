@@ -121,7 +121,7 @@ func (d dir) prepare(p plan) error {
 		return err
 	}
 	defer run.Close()
-	points := []string{control.BinDir, control.LinkDir}
+	points := []string{control.BinDir, control.LinkDir, control.CredentialsDir}
 	if p.hasDriver() {
 		points = append(points, control.GPUDir)
 	}

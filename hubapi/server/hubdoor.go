@@ -49,6 +49,7 @@ func (s *Server) newHubDoor() http.Handler {
 			s.refuse(w, r, err)
 			return
 		}
+		_ = http.NewResponseController(w).EnableFullDuplex() // as in toSession
 		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hubKey{}, h)))
 	})
 }

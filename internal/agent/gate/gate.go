@@ -108,6 +108,7 @@ func (g *Gate) visit(w http.ResponseWriter, r *http.Request) {
 	p := passage{base: g.set.base, path: g.set.path, withToken: byURL}
 	r = r.WithContext(context.WithValue(ctx, passageKey{}, p))
 	if !upgrades(r) {
+		_ = http.NewResponseController(w).EnableFullDuplex() // an answer may begin before the request is quite out: golang.org/issue/40747
 		g.forward.ServeHTTP(w, r)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,15 +33,23 @@ type tab struct {
 // openTab opens a page and waits until it shows what a selector finds.
 func openTab(t *testing.T, url, selector string) *tab {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+	dir, err := os.MkdirTemp("", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
 		"--no-first-run", "--disable-sync", "--disable-component-update", "--disable-dev-shm-usage", "--remote-debugging-port=0", "--user-data-dir="+dir, url)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and its children, which write to its directory
+		_ = cmd.Wait()
+		for began := time.Now(); os.RemoveAll(dir) != nil && time.Since(began) < 10*time.Second; {
+			<-time.After(50 * time.Millisecond)
+		}
+	})
 	p := &tab{}
 	eventually(t, "a browser", func() bool {
 		p.Conn = dialTab(t, filepath.Join(dir, "DevToolsActivePort"), url)

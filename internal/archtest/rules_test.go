@@ -27,8 +27,9 @@ func rules() map[string]rule {
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
+		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
@@ -229,7 +230,7 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/bench", "internal/config", "internal/credential",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
-				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy",
+				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd", "internal/xrd/mount",
 				"spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},

@@ -14,19 +14,24 @@ import (
 // CheckShared says how to make a directory one from which mounts propagate, if it is none. Whoever binds it would not see what is mounted
 // in it later: for autofs's directories the kernel says "Too many levels of symbolic links" then.
 func CheckShared(dir string) error {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	info, err := readMountinfo()
 	if err != nil {
 		return fmt.Errorf("read how %s is mounted: %w", dir, err)
 	}
-	real, err := locate(string(info), dir)
+	real, err := locate(info, dir)
 	if err != nil {
 		return errs.New(errs.Missing, "mount %s: %w", dir, err).With("create or mount it on this host")
 	}
-	if shared, point := propagates(string(info), real); !shared {
+	if shared, point := propagates(info, real); !shared {
 		return errs.New(errs.Missing, "mount %s: it lies on %s, which is no shared mount: workloads would not see what is mounted later", dir, point).
 			With(remedy(real, point))
 	}
 	return nil
+}
+
+func readMountinfo() (string, error) {
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	return string(info), err
 }
 
 // locate gives the path of a directory without links. What is mounted on the way is taken to be a directory and not touched: its file system

@@ -1,0 +1,75 @@
+package homes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/mounts"
+)
+
+// Config is what Homes need.
+type Config struct {
+	Program  []string      // argv of what calls Look, but for its last argument
+	Deadline time.Duration // for one look
+}
+
+// Homes look at directories. They are safe for concurrent use.
+type Homes struct{ asker *mounts.Asker }
+
+// New makes Homes.
+func New(cfg Config) *Homes {
+	return &Homes{mounts.NewAsker(mounts.AskerConfig{Program: cfg.Program, Deadline: cfg.Deadline})}
+}
+
+// Want is a directory that somebody is to have.
+type Want struct {
+	Template Template
+	Who      Who
+	Groups   []int // whose quotas may bound her
+	Create   bool  // make it when it is missing
+	Hers     bool  // refuse one that is another's
+	Mounted  bool  // refuse where nothing is mounted at the template's root
+}
+
+// Found is one that is there.
+type Found struct {
+	Path       string // without links: nobody but the site can put another in its place
+	Propagates bool   // what is mounted below it later is seen by those who bind it
+	ReadOnly   bool   // its file system is
+	Limits     []Limit
+}
+
+// Find finds a directory, and makes it where it may. An error of kind Unavailable: it does not answer, or not now.
+func (h *Homes) Find(ctx context.Context, w Want) (Found, error) {
+	rest, err := w.Template.fill(w.Who)
+	if err != nil {
+		return Found{}, err
+	}
+	q := question{
+		Root: w.Template.root, Rest: rest, UID: w.Who.UID, GID: w.Who.GID, Groups: w.Groups,
+		Create: w.Create, Hers: w.Hers && len(rest) > 0, Mounted: w.Mounted, Limits: true,
+	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return Found{}, err
+	}
+	said, err := h.asker.Ask(ctx, strings.TrimSuffix(w.Template.root, "/")+"/", string(text))
+	if err != nil {
+		return Found{}, err
+	}
+	var a answer
+	if err := json.Unmarshal(said, &a); err != nil {
+		return Found{}, fmt.Errorf("look at %s: the process that looks ended with %q", w.Template.root, strings.TrimSpace(string(said)))
+	}
+	if a.Trouble != nil {
+		return Found{}, a.Trouble.error()
+	}
+	if a.Path == "" {
+		return Found{}, errs.New(errs.Internal, "look at %s: no path was said", w.Template.root)
+	}
+	return Found{Path: a.Path, Propagates: mounts.Propagates(a.Path), ReadOnly: a.ReadOnly, Limits: a.Limits}, nil
+}

@@ -1,0 +1,112 @@
+package homes
+
+import (
+	"reflect"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestPercent(t *testing.T) {
+	tests := []struct {
+		limit Limit
+		want  int
+	}{
+		{Limit{}, 0},
+		{Limit{Used: 5}, 0}, // no bound
+		{Limit{Used: 50, Most: 100}, 50},
+		{Limit{Used: 150, Most: 100}, 150},
+		{Limit{Used: 1, Most: 100, Files: 9, MostFiles: 10}, 90}, // files
+		{Limit{Used: 1 << 62, Most: 1}, 1e6},
+	}
+	for _, test := range tests {
+		if got := test.limit.Percent(); got != test.want {
+			t.Errorf("%+v: %d, want %d", test.limit, got, test.want)
+		}
+	}
+}
+
+func TestTightest(t *testing.T) {
+	user, group := Limit{Kind: ByUser, Used: 50, Most: 100}, Limit{Kind: ByGroup, Used: 70, Most: 100}
+	disk := func(used int64) Limit { return Limit{Kind: ByDisk, Used: used, Most: 100} }
+	tests := []struct {
+		all  []Limit
+		want string
+	}{
+		{nil, ""},
+		{[]Limit{{Kind: ByUser}}, ""},
+		{[]Limit{disk(10)}, ByDisk},
+		{[]Limit{user, group, disk(10)}, ByGroup},
+		{[]Limit{user, disk(90)}, ByUser},
+		{[]Limit{user, disk(96)}, ByDisk},
+		{[]Limit{{Kind: ByUser, Used: 99, Most: 100}, disk(96)}, ByUser},
+	}
+	for _, test := range tests {
+		if got, _ := Tightest(test.all); got.Kind != test.want {
+			t.Errorf("%+v: %+v, want %s", test.all, got, test.want)
+		}
+	}
+}
+
+func TestSoftAndHard(t *testing.T) {
+	tests := map[quota]Limit{
+		{HardBlocks: 10, SoftBlocks: 8, Space: 5}: {Most: 8 << 10, Used: 5},
+		{HardBlocks: 10}:         {Most: 10 << 10},
+		{SoftBlocks: 8}:          {Most: 8 << 10},
+		{HardFiles: 3, Files: 4}: {MostFiles: 3, Files: 4},
+		{Space: 7}:               {Used: 7}, // a quota of 0 is none
+	}
+	for q, want := range tests {
+		if got := q.limit(""); got != want {
+			t.Errorf("%+v: %+v, want %+v", q, got, want)
+		}
+	}
+}
+
+// TestWhatIsAsked: quotas of the user, her groups and the project; CephFS's of the nearest directory above.
+func TestWhatIsAsked(t *testing.T) {
+	size := unix.Statfs_t{Blocks: 100, Bfree: 40, Bavail: 30, Bsize: 10, Frsize: 10}
+	h := host{
+		statfs: func(int) (unix.Statfs_t, error) { return size, nil },
+		projid: func(string) (int, error) { return 7, nil },
+		quota: func(_, kind, id int) (quota, error) {
+			switch [2]int{kind, id} {
+			case [2]int{userQuota, 1}, [2]int{groupQuota, 3}, [2]int{projectQuota, 7}:
+				return quota{HardBlocks: uint64(id), Space: 1}, nil
+			}
+			return quota{}, unix.ESRCH
+		},
+		xattr: func(path, name string) ([]byte, error) {
+			switch path + " " + name {
+			case "/c/home ceph.quota.max_bytes":
+				return []byte("1000\x00"), nil
+			case "/c/home ceph.dir.rbytes":
+				return []byte("900"), nil
+			}
+			return nil, unix.ENODATA
+		},
+	}
+	disk := Limit{Kind: ByDisk, Used: 600, Most: 900}
+	got := limitsAt(h, 0, "/h/alice", question{UID: 1, GID: 2, Groups: []int{3}})
+	want := []Limit{{Kind: ByUser, Used: 1, Most: 1 << 10}, {Kind: ByGroup, Used: 1, Most: 3 << 10}, {Kind: ByProject, Used: 1, Most: 7 << 10}, disk}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	size.Type = unix.CEPH_SUPER_MAGIC
+	if got := limitsAt(h, 0, "/c/home/alice", question{}); !reflect.DeepEqual(got, []Limit{{Kind: ByCephFS, Used: 900, Most: 1000}, disk}) {
+		t.Errorf("CephFS: %+v", got)
+	}
+}
+
+func TestAlarmRingsOncePerMark(t *testing.T) {
+	a := Alarm{Marks: []int{80, 95}}
+	for i, step := range [][2]int{{50, 0}, {80, 80}, {85, 0}, {79, 0}, {81, 0}, {96, 95}, {94, 0}, {95, 0}, {93, 0}, {95, 95}, {70, 0}, {99, 95}, {100, 0}} {
+		if got := a.See("x", step[0]); got != step[1] {
+			t.Errorf("step %d: at %d %% it tells of %d, want %d", i, step[0], got, step[1])
+		}
+	}
+	a.Keep(nil)
+	if a.See("x", 99) != 95 {
+		t.Error("it remembers who is gone")
+	}
+}

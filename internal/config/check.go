@@ -62,6 +62,8 @@ func (c Config) Check() error {
 	c.checkX509(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)
+	c.checkHomes(&p)
+	c.checkAreas(&p)
 	return errors.Join(p...)
 }
 

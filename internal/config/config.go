@@ -52,6 +52,7 @@ type Users struct {
 	UIDs  Range  `yaml:"uids"`
 	GID   int    `yaml:"gid"`
 	Homes string `yaml:"homes"`
+	Home  Home   `yaml:"home"`
 }
 
 // Image is an image that profiles offer.
@@ -94,7 +95,7 @@ type Local struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
-		Users: Users{UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes"},
+		Users: Users{UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
 		Jobs: Jobs{
 			MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30,
 			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour), Backend: BackendLocal,

@@ -5,8 +5,9 @@ type Data struct {
 	CVMFS   CVMFS            `yaml:"cvmfs"`
 	Stacks  []Stack          `yaml:"stacks"`
 	Storage []StorageElement `yaml:"storage"`
+	Areas   []Area           `yaml:"areas"`
 }
 
 func defaultData() Data {
-	return Data{CVMFS: defaultCVMFS(), Stacks: []Stack{}, Storage: []StorageElement{}}
+	return Data{CVMFS: defaultCVMFS(), Stacks: []Stack{}, Storage: []StorageElement{}, Areas: []Area{}}
 }

@@ -21,6 +21,7 @@ type Profile struct {
 	Users       []string `yaml:"users"`   // to whom it is open; empty, and no groups: to everybody
 	Groups      []string `yaml:"groups"`  // likewise
 	Backend     string   `yaml:"backend"` // where its sessions run
+	Rescue      bool     `yaml:"rescue"`  // its sessions write nothing to the home by themselves
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
 	GPUIsolation string `yaml:"gpu_isolation"` // the weakest that will do; empty: what the slice itself promises
@@ -64,6 +65,9 @@ func (c Config) checkProfiles(p *problems) {
 			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
 		}
 		c.checkAudience(at, f, p)
+		if f.Rescue && f.Backend != BackendDocker {
+			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")
+		}
 		if f.BusyCPU < 0 {
 			p.add(at+"busy_cpu", f.BusyCPU, "0 or more processors")
 		}

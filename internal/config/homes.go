@@ -1,0 +1,122 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"slipway/internal/homes"
+)
+
+// Home is the policy of homes.
+type Home struct {
+	Path   string   `yaml:"path"`   // a homes.Template; empty: below Users.Homes
+	Create bool     `yaml:"create"` // one that is missing is made
+	Warn   []int    `yaml:"warn"`   // percent
+	Look   Duration `yaml:"look"`   // how long one may take to answer
+}
+
+func defaultHome() Home {
+	return Home{Create: true, Warn: []int{80, 95}, Look: Duration(5 * time.Second)}
+}
+
+// Area is a shared area.
+type Area struct {
+	Name     string   `yaml:"name"`
+	Path     string   `yaml:"path"`   // a homes.Template
+	Inside   string   `yaml:"inside"` // where workloads have it; empty: Path, which is no template then
+	Write    bool     `yaml:"write"`
+	Create   bool     `yaml:"create"`   // each user's is made when it is missing
+	Mounted  bool     `yaml:"mounted"`  // it is not there where nothing is mounted
+	Required bool     `yaml:"required"` // nothing starts without it
+	Users    []string `yaml:"users"`    // who has it; empty, and no groups: everybody
+	Groups   []string `yaml:"groups"`
+}
+
+// Where is where workloads have it.
+func (a Area) Where() string {
+	if a.Inside == "" {
+		return a.Path
+	}
+	return a.Inside
+}
+
+// areaName is what an area may be called: a variable and a metric's label are made of it.
+var areaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+
+// taken are the directories in workloads that are not the site's to give: what lies at them, below them, and what they lie below.
+var taken = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var", "/cvmfs", "/storage"}
+
+func (c Config) checkHomes(p *problems) {
+	h := c.Users.Home
+	if h.Path != "" {
+		if t, err := homes.Parse("users.home.path", h.Path); err != nil {
+			*p = append(*p, err)
+		} else if !t.Personal() {
+			p.add("users.home.path", h.Path, "a path that is each user's own: with "+strings.Join(homes.Words(), ", ")+" in it")
+		} else if !strings.Contains(h.Path, "{realm}") && c.realms() > 1 && !strings.Contains(h.Path, "{uid}") && !strings.Contains(h.Path, "{login}") {
+			p.add("users.home.path", h.Path, "a path with {realm} or {uid} in it: the hubs above have users of several realms, who may have one name")
+		}
+	}
+	for i, mark := range h.Warn {
+		if mark < 1 || mark > 100 || i > 0 && mark <= h.Warn[i-1] {
+			p.add("users.home.warn", fmt.Sprint(h.Warn), "rising percentages such as [80, 95], or [] for no warnings")
+			break
+		}
+	}
+	if h.Look < Duration(100*time.Millisecond) || h.Look > Duration(time.Minute) {
+		p.add("users.home.look", time.Duration(h.Look), "from 100ms to 1m")
+	}
+}
+
+func (c Config) realms() int {
+	names := map[string]bool{}
+	for _, h := range c.Hubs {
+		names[h.Realm] = true
+	}
+	return len(names)
+}
+
+func (c Config) checkAreas(p *problems) {
+	names, places := map[string]bool{}, map[string]string{}
+	for i, a := range c.Data.Areas {
+		at := fmt.Sprintf("data.areas[%d].", i)
+		if !areaName.MatchString(a.Name) || names[a.Name] || a.Name == "home" {
+			p.add(at+"name", a.Name, "a name of its own such as scratch: at most 32 lower-case letters, digits and _, a letter first, and not home")
+		}
+		names[a.Name] = true
+		t, err := homes.Parse(at+"path", a.Path)
+		if err != nil {
+			*p = append(*p, err)
+			continue
+		}
+		if a.Create && !t.Personal() {
+			p.add(at+"create", a.Create, "false, or a path that is each user's own: with "+strings.Join(homes.Words(), ", ")+" in it")
+		}
+		c.checkInside(at, a, places, p)
+		c.checkAudience(at, Profile{Users: a.Users, Groups: a.Groups}, p)
+	}
+}
+
+// checkInside looks at where workloads have an area.
+func (c Config) checkInside(at string, a Area, places map[string]string, p *problems) {
+	where := a.Where()
+	if !cleanPath(where) || where == "/" || strings.ContainsAny(where, ":{}\"'") {
+		p.add(at+"inside", where, "an absolute path without //, . and .., words in braces, and without ? # % \\ , : quotes and spaces, such as /scratch")
+		return
+	}
+	for _, dir := range taken {
+		if within(where, dir) || within(dir, where) {
+			p.add(at+"inside", where, "a place of its own, such as /scratch or /data/"+a.Name+": "+dir+" is the image's or Slipway's")
+			return
+		}
+	}
+	for other, name := range places {
+		if within(where, other) || within(other, where) {
+			p.add(at+"inside", where, "a place of its own: area "+name+" is at "+other)
+			return
+		}
+	}
+	places[where] = a.Name
+}

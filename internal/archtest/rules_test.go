@@ -119,6 +119,7 @@ func rules() map[string]rule {
 		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
 		"deploy/dev/pool":             {own: []string{"spawner/htcondor/condortest"}},
+		"deploy/dev/verdict":          {}, // what failed, for the end of deploy/test
 		"spawner/local": {
 			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
@@ -218,6 +219,7 @@ func rules() map[string]rule {
 		// Where the users' data is.
 		"internal/xrd":                   {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/mount":             {own: []string{"internal/errs", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/datadoctor":            {own: []string{"hubapi", "internal/datadoctor/rootclient", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datadoctor/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest":           {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
 

@@ -1,0 +1,80 @@
+package datadoctor
+
+import (
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/datadoctor/rootclient"
+	"slipway/internal/secret"
+	"slipway/internal/xrd/xrdtest"
+)
+
+// TestRealStorage: a real origin with tokens and a real XCache before it are found well, and then each fault of theirs is found.
+func TestRealStorage(t *testing.T) {
+	trust := xrdtest.NewTrust(t)
+	origin := trust.TokenOrigin()
+	cache := trust.TokenCache(origin)
+	origin.Put("alice/file", "hers")
+	xrdtest.Make(t, filepath.Join(origin.Data, "bob"))
+	pem, err := os.ReadFile(filepath.Join(trust.Dir, "ca.pem"))
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(pem) {
+		t.Fatal("no authority", err)
+	}
+	cfg := usual(t, &fake{})
+	cfg.Storage = func(token secret.Text) Storage { return rootclient.Client{Token: token, Roots: roots} }
+	cfg.Now, cfg.Asked, cfg.Plan.Now, cfg.Plan.Issuers = time.Now, time.Now(), time.Now(), nil
+	e := &cfg.Plan.Storage[0]
+	e.Origin, e.Cache, e.Path, e.Audience, e.Scopes = origin.URL, cache.URL, "/data/alice", trust.Audience, nil
+	const both = "storage.read:/alice storage.create:/alice storage.modify:/alice"
+	run := func(scope string, life time.Duration) (found map[string]hubapi.DataCheck) {
+		put(t, cfg.Credentials, "token-eos", trust.Token("alice", scope, life))
+		found = map[string]hubapi.DataCheck{}
+		for _, c := range Run(t.Context(), cfg).Checks {
+			found[c.Check] = c
+		}
+		if left, _ := filepath.Glob(filepath.Join(origin.Data, "*/.slipway-probe-*")); len(left) > 0 {
+			t.Errorf("left there: %v", left)
+		}
+		return found
+	}
+	want := func(found map[string]hubapi.DataCheck, check, result, words string) {
+		t.Helper()
+		if c := found[check]; c.Result != result || !strings.Contains(c.Finding, words) {
+			t.Errorf("%s: want %s %q, have %+v", check, result, words, c)
+		}
+	}
+	found := run(both, time.Hour)
+	want(found, "storage eos", "ok", "lists 1 entries")
+	want(found, "writing to storage eos", "ok", "and removed")
+	want(found, "reading storage eos", "ok", "probe file: 256 KiB")
+	want(found, "cache of storage eos", "ok", "first 256 KiB")
+
+	found = run("storage.read:/alice", time.Hour)
+	want(found, "token token-eos", "warn", "lets one write")
+	want(found, "writing to storage eos", "fail", "does not let you")
+	want(found, "reading storage eos", "ok", "a file that is there: 1 KiB")
+
+	found = run(both, -time.Minute)
+	want(found, "token token-eos", "fail", "ended")
+	if c := found["storage eos"]; c.Result != "fail" || c.Remedy == "" {
+		t.Errorf("with an ended token: %+v", c)
+	}
+
+	e.Path = "/data/bob"
+	found = run(both, time.Hour)
+	want(found, "storage eos", "fail", "does not let you")
+
+	e.Path = "/data/alice"
+	cache.Kill()
+	found = run(both, time.Hour)
+	want(found, "cache of storage eos", "warn", "refused")
+	want(found, "reading storage eos", "ok", "probe file")
+	origin.Kill()
+	want(run(both, time.Hour), "storage eos", "fail", "refused")
+}

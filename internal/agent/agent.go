@@ -101,7 +101,7 @@ func Run(ctx context.Context, cfg Config) error {
 		syscall.Umask(groupMask)
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
-	a.app, a.code = newSupervisor(a), newCode(a)
+	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}
 	a.ssh = newSSH(a)
 	a.afar = newAfar(cfg)
 	a.credentials = newCredentials(cfg)
@@ -129,6 +129,7 @@ type agent struct {
 	afar   *afar
 
 	lookout     *lookout
+	rounds      *rounds
 	credentials *credentials
 
 	once     sync.Once

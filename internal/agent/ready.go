@@ -13,6 +13,7 @@ const probeTime = 5 * time.Second
 
 // becomeReady makes the app ready: at once, or when its path answers.
 func (s *supervisor) becomeReady(app control.App) {
+	s.agent.rounds.know(app.Doctor)
 	ready := func(st *control.Status) {
 		if st.State == control.Starting {
 			st.State = control.Ready
@@ -29,6 +30,7 @@ func (s *supervisor) becomeReady(app control.App) {
 	s.agent.work.Go(func() {
 		if ask.answered(s.agent.ctx, s.over) {
 			s.set(ready)
+			s.agent.rounds.begin()
 		}
 	})
 }

@@ -40,6 +40,7 @@ func (a *agent) routes() http.Handler {
 	m.HandleFunc("POST /changes", a.packer().serve)
 	m.HandleFunc("POST /notify", answer(a.notify))
 	m.HandleFunc("PUT /credentials", answer(a.credentials.put))
+	m.HandleFunc("POST /doctor", answer(a.rounds.serve))
 	m.HandleFunc("POST /end", answer(func(*http.Request) error {
 		a.end()
 		a.app.end()

@@ -59,6 +59,11 @@ func (c Client) Notify(ctx context.Context, text string) error {
 	return c.tell(ctx, http.MethodPost, "/notify", bytes.NewReader(b), int64(len(b)))
 }
 
+// Doctor has the workload's data looked at once more. What is found comes to the service by itself.
+func (c Client) Doctor(ctx context.Context) error {
+	return c.tell(ctx, http.MethodPost, "/doctor", nil, 0)
+}
+
 // Watch calls f with the status, at once and each time it changes. It returns f's error, the context's, nil when the agent
 // ended the watch, and an error of kind Unavailable when the agent was lost.
 func (c Client) Watch(ctx context.Context, f func(Status) error) error {

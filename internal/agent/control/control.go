@@ -11,6 +11,7 @@
 //	POST /changes         ChangesRequest: what the workload has changed over its image, as package images/pack streams it
 //	POST /notify          {"text": "..."}: one line on each of the workload's terminals, if there are any
 //	PUT  /credentials     Credentials: the files of CredentialsDir from now on
+//	POST /doctor          run App.Doctor once more; one that runs already is as good
 //	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
 //
 // An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by the other,
@@ -32,6 +33,7 @@ const (
 	APISocket  = RunDir + "/api.sock"      // the agent listens: programs in the workload reach the service as that workload
 	WorkDir    = RunDir + "/work"          // a job's files and working directory
 	LogFile    = RunDir + "/app.log"       // the app's output
+	RescueDir  = RunDir + "/rescue"        // what programs keep in the home otherwise, where that may be full
 	CodeDir    = RunDir + "/code"          // its user's alone: VS Code's socket, and what it keeps for as long as the session runs
 	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
 	IDEnv      = "SLIPWAY_ID"              // the workload's id
@@ -74,8 +76,13 @@ type App struct {
 	// and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside an app that is another, the agent starts
 	// code-server when somebody asks for it.
 	Code bool `json:"code,omitempty"`
+	// Rescue says that the home may be full: what programs keep there by themselves is to lie in RescueDir.
+	Rescue bool `json:"rescue,omitempty"`
 	// SelfTest is run before the app, where there is one. If it fails, the app is not started and Status.Fault says why.
 	SelfTest *SelfTest `json:"self_test,omitempty"`
+	// Doctor is a program that looks at what the workload's user has of data, and tells the service what it finds. It is run once an HTTP
+	// app answers, and when it is asked for. Empty: there is none.
+	Doctor []string `json:"doctor,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.

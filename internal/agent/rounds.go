@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+const (
+	roundTime  = time.Minute // for a look at the user's data: more than the program itself takes
+	roundText  = 4 << 10     // bytes kept of what it says
+	roundGrace = 8 * time.Second
+	roundNice  = 15
+)
+
+// rounds runs the program that looks at the user's data and tells the service: once the app is up, and when somebody asks. Two never run at
+// a time, and it stands behind whatever else the session does.
+type rounds struct {
+	agent *agent
+
+	mu   sync.Mutex
+	argv []string
+	busy bool
+}
+
+// know takes note of the program; empty: there is none.
+func (r *rounds) know(argv []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.argv = argv
+}
+
+// serve begins a look. One that goes on already is as good.
+func (r *rounds) serve(*http.Request) error {
+	r.mu.Lock()
+	known := len(r.argv) > 0
+	r.mu.Unlock()
+	if !known || r.agent.app.process() == 0 {
+		return errs.New(errs.Unavailable, "nothing looks at the data of this session").With("start the session again, or run `slipway doctor data` in it")
+	}
+	r.begin()
+	return nil
+}
+
+// begin begins a look unless there is none to make, or one goes on.
+func (r *rounds) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy || len(r.argv) == 0 || closed(r.agent.finished) {
+		return
+	}
+	r.busy = true
+	argv := r.argv
+	r.agent.work.Go(func() {
+		r.look(argv)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.busy = false
+	})
+}
+
+// look runs the program to its end, or the agent's, or until its time is over. It removes what it has written when it is asked to end.
+func (r *rounds) look(argv []string) {
+	s, log := r.agent.app, r.agent.log
+	env := s.surroundings()
+	program, err := find(argv[0], r.agent.cfg.WorkDir, variable(env, "PATH"))
+	if err != nil {
+		log.Warn("nothing looks at the session's data", "error", err)
+		return
+	}
+	pid, done, pipe, err := s.fork(program, argv, r.agent.cfg.WorkDir, env)
+	if err != nil {
+		log.Warn("nothing looks at the session's data", "error", err)
+		return
+	}
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, roundNice) // without, it is in nobody's way either
+	text := &head{limit: roundText}
+	var reading sync.WaitGroup
+	reading.Go(func() { drain(text, pipe) })
+	e := r.await(pid, done)
+	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
+	reading.Wait()
+	_ = pipe.Close()
+	if e.status.ExitStatus() > 1 || e.status.Signaled() { // 1: it has found something
+		log.Warn("the look at the session's data did not come to its end", "status", int(e.status), "said", text.b.String())
+	}
+}
+
+// await waits for the program's end, and ends it where it must.
+func (r *rounds) await(pid int, done <-chan ended) ended {
+	clock := time.NewTimer(roundTime)
+	defer clock.Stop()
+	select {
+	case e := <-done:
+		return e
+	case <-clock.C:
+	case <-r.agent.finished:
+	case <-r.agent.ctx.Done():
+	}
+	_ = syscall.Kill(-pid, syscall.SIGTERM)
+	clock.Reset(roundGrace)
+	select {
+	case e := <-done:
+		return e
+	case <-clock.C:
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	return <-done
+}

@@ -33,7 +33,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Collect:
 		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
 	case Fail:
-		return m.end(ctx, e, m.whyFailed(e, o))
+		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
 	case Expire:
 		return m.end(ctx, e, m.expired(e))
 	case End:

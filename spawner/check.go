@@ -9,7 +9,7 @@ func (m *Manager) CheckJob(ctx context.Context, c Caller, r JobRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := m.checkJob(ctx, r); err != nil {
+	if err := m.checkJob(ctx, c, r); err != nil {
 		return err
 	}
 	return m.judge(ctx, m.jobOf(c, r, ""))

@@ -72,7 +72,7 @@ func (m *Manager) admissible(c Caller, r JobRequest) (JobRequest, error) {
 
 // acceptable refuses what can never run, and gives the digest of the environment.
 func (m *Manager) acceptable(ctx context.Context, c Caller, r JobRequest) (digest string, err error) {
-	if err := m.checkJob(ctx, r); err != nil {
+	if err := m.checkJob(ctx, c, r); err != nil {
 		return "", err
 	}
 	return m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
@@ -110,7 +110,7 @@ func (m *Manager) jobBackends() []string {
 	return names
 }
 
-func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
+func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 	b := m.backends[r.Backend]
 	switch {
 	case b == nil || r.Backend == m.cfg.Sessions && !m.remote(r.Backend):
@@ -133,7 +133,11 @@ func (m *Manager) checkJob(ctx context.Context, r JobRequest) error {
 	for name := range r.Files {
 		names = append(names, checkFileName(name))
 	}
-	return errors.Join(names...)
+	if err := errors.Join(names...); err != nil {
+		return err
+	}
+	_, err := m.cfg.Account(ctx, c.Hub, c.User)
+	return err
 }
 
 // What one job may bring along: its command and variables travel in one message to the agent, and every file is one more.

@@ -132,6 +132,11 @@ type Config struct {
 	GPUs GPUs // nil: this host has none
 	// Storage shows sessions of this host their users' storage. Nil: they see none.
 	Storage Storage
+	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one. What it cannot have
+	// otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
+	House func(ctx context.Context, w Workload, a Account, tell func(message string)) (Housing, error)
+	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing. Nil: it is not known.
+	Ailment func(w Workload) (why, remedy string)
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user User) string
 	Lend     Lend                // of idle slices of GPUs to jobs

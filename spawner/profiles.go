@@ -39,6 +39,7 @@ type Profile struct {
 	Pids                     int64       // zero: 4096
 	GPU                      gpu.Request // what slice of a GPU its sessions get; zero: none
 	Default                  bool
+	Rescue                   bool // nothing of its sessions writes to the home by itself
 	// Users (by their principals) and Groups to whom it is open. Both empty: to everybody.
 	Users, Groups []string
 	Ready         string // path below the prefix that answers when the app is up. Empty: "api"
@@ -187,7 +188,7 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 		return "", Spec{}, err
 	}
 	spec := Spec{
-		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}, GPU: p.GPU,
+		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}, GPU: p.GPU, Rescue: p.Rescue,
 	}
 	if spec.Ready == "" {
 		spec.Ready = "api"

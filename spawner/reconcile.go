@@ -128,7 +128,7 @@ func (m *Manager) listen(ctx context.Context, e entry) {
 	if e.status.State != "" || (e.Phase != Starting && e.Phase != Booting && e.Phase != Running) {
 		return
 	}
-	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+	account, err := m.account(ctx, e)
 	if err == nil {
 		err = m.admitAgent(e, account)
 	}

@@ -45,6 +45,9 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 		return Workload{}, err
 	}
 	r.Spec.Environment = digest
+	if _, err := m.cfg.Account(ctx, c.Hub, r.User); err != nil { // said where the start is asked for
+		return Workload{}, err
+	}
 	if err := m.judge(ctx, m.sessionOf(c.Hub, r)); err != nil {
 		return Workload{}, err
 	}

@@ -86,6 +86,7 @@ type Spec struct {
 	Life        Life              `json:"life,omitzero"`         // sessions: when they are stopped
 	GPU         gpu.Request       `json:"gpu,omitzero"`          // what slice of one; zero: none
 	Preemptible bool              `json:"preemptible,omitempty"` // jobs: may borrow an idle session's slice, and is put back in line when it is wanted
+	Rescue      bool              `json:"rescue,omitempty"`      // sessions: nothing of it writes to the home by itself, which may be full
 	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.Herald tells what happens in the start
 }
 
@@ -109,7 +110,10 @@ type Workload struct {
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
 	Ran     bool      `json:"ran,omitempty"`    // it was Running in some start: it may have changes
 	Rev     int64     `json:"rev"`              // counts changes
-	Turn    int64     `json:"turn,omitempty"`   // counts the starts of all workloads: who waits with a lower one goes first
+	// Account is as whom its current start runs, or its last one ran; zero: it has not begun. What becomes of the account meanwhile is for
+	// the next start.
+	Account Account `json:"account,omitzero"`
+	Turn    int64   `json:"turn,omitempty"` // counts the starts of all workloads: who waits with a lower one goes first
 
 	Slice  *gpu.Slice `json:"slice,omitempty"`  // of a GPU; leased or borrowed; nil: none
 	Lender ID         `json:"lender,omitempty"` // jobs: the session whose slice it has borrowed; empty: the slice is its own
@@ -165,9 +169,16 @@ type Outcome struct {
 // Account is who a workload runs as.
 type Account struct {
 	UID, GID int
-	Login    string // fit for a line of /etc/passwd
-	HomeDir  string // on this host
-	Home     string // inside the workload
+	Groups   []Group // beside the first: what they let in is hers in workloads of this host
+	Login    string  // fit for a line of /etc/passwd
+	HomeDir  string  // on this host
+	Home     string  // inside the workload
+}
+
+// Group is a group of this host.
+type Group struct {
+	ID   int
+	Name string // fit for a line of /etc/group
 }
 
 // Launch is all that a backend needs to start a workload.
@@ -181,6 +192,9 @@ type Launch struct {
 	// SIF is the image file of the environment, for jobs and for all workloads of a Remote. For those, Spec.Environment is the digest of
 	// what is in it, also where a session was asked for by its image alone, or goes on from what it had kept.
 	SIF string
+	// Areas are what it sees of this host beside its home. HomeFollows: what is mounted in the home later is to be seen inside.
+	Areas       []Area
+	HomeFollows bool
 	// Storage is the directory on this host that a session sees as /storage, with what is mounted below it later; empty: it has none.
 	Storage string
 	// Uplink and App are for a Remote alone: how the agent reaches the service from another host, and what a job's agent starts by

@@ -18,11 +18,15 @@ import (
 // start saves that the start has begun, then has the backend do it.
 func (m *Manager) start(ctx context.Context, e entry) error {
 	if e.Phase == Leased {
+		account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+		if err != nil {
+			return m.noAccount(ctx, e, err)
+		}
 		if e.Unkept != "" {
 			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.at(e.Backend)+": it starts from what it had kept before", 0)
 		}
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
-			e.Phase, e.From, e.Saved, e.Unkept, e.Asked = Starting, "", false, "", time.Time{}
+		_, err = m.change(ctx, e.ID, e.Rev, func(e *entry) {
+			e.Phase, e.From, e.Saved, e.Unkept, e.Asked, e.Account = Starting, "", false, "", time.Time{}, account
 			e.seen, e.startedAt, e.quit, e.keeping = Observation{}, time.Time{}, time.Time{}, attempts{}
 		})
 		return err
@@ -62,6 +66,27 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	return nil
 }
 
+// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a job waits for: nobody
+// stands before it.
+func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case e.Kind == Job && errs.Is(err, errs.Unavailable):
+		m.relay(e.ID, "Who its owner is on this host is not known just now ("+brief(err)+"); trying again. If this lasts, tell your administrator", 0)
+		return err
+	}
+	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+}
+
+// account gives as whom a workload runs: that is settled once for each start. Records of before may not have it.
+func (m *Manager) account(ctx context.Context, e entry) (Account, error) {
+	if e.Account.UID != 0 {
+		return e.Account, nil
+	}
+	return m.cfg.Account(ctx, e.Hub, e.Owner)
+}
+
 // noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be seen.
 func (m *Manager) noteStarted(e entry) {
 	m.mu.Lock()
@@ -98,12 +123,15 @@ func (m *Manager) opening(e entry) string {
 
 // launch makes the directories and gathers what the backend needs.
 func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
-	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+	account, err := m.account(ctx, e)
 	if err != nil {
 		return Launch{}, err
 	}
 	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
+	if err := m.house(ctx, &l); err != nil {
+		return Launch{}, err
+	}
 	if e.Remote {
 		if e.Kind != Job && m.cfg.Storage != nil {
 			m.relay(e.ID, "Storage is no directory on "+m.at(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
@@ -162,7 +190,7 @@ func makeDirs(l Launch) error {
 
 // hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
 func (m *Manager) hand(ctx context.Context, e entry) error {
-	account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+	account, err := m.account(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -201,7 +229,7 @@ func (m *Manager) app(e entry, account Account) control.App {
 	maps.Copy(app.Env, e.Spec.Env)
 	maps.Copy(app.Env, e.secrets)
 	if e.Kind != Job {
-		app.HTTP, app.Ready, app.Dir, app.Jupyter = true, e.Spec.Ready, account.Home, e.Kind == Lab
+		app.HTTP, app.Ready, app.Dir, app.Jupyter, app.Rescue = true, e.Spec.Ready, account.Home, e.Kind == Lab, e.Spec.Rescue
 	}
 	if e.Kind == Lab && m.cfg.Stacks != nil {
 		app.Stacks = m.cfg.Stacks(e.Workload)

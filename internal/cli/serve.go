@@ -226,7 +226,7 @@ func (s *service) account(ctx context.Context, hub string, user spawner.User) (s
 			With("the administrator puts the hub back into the configuration, under that name")
 	}
 	a, err := s.accounts.Account(ctx, realm, string(user))
-	return spawner.Account(a), err
+	return engineAccount(a), err
 }
 
 // principal gives the word for a hub's user. It is nobody's where the realm is not known, for none is empty.

@@ -3,6 +3,7 @@ package cli
 import (
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"slipway/internal/config"
@@ -43,7 +44,7 @@ func TestUsersOfAHubThatIsGone(t *testing.T) {
 	if err != nil || alice.UID == before.UID || alice.HomeDir == before.HomeDir {
 		t.Errorf("alice of the first hub is %+v, %v, and of the second %+v", alice, err, before)
 	}
-	if after, err := s.account(t.Context(), "second", "alice"); err != nil || after != before {
+	if after, err := s.account(t.Context(), "second", "alice"); err != nil || !reflect.DeepEqual(after, before) {
 		t.Errorf("alice of a hub that is gone was %+v and is %+v, %v", before, after, err)
 	}
 	if a, err := s.account(t.Context(), "never", "alice"); !errs.Is(err, errs.Missing) {

@@ -28,7 +28,7 @@ func (s *service) try(ctx context.Context, t images.Trial) ([]byte, error) {
 		return nil, err
 	}
 	return s.local.Try(ctx, local.Trial{
-		Image: t.Image, Account: spawner.Account(a), Argv: t.Argv, Limit: t.Limit,
+		Image: t.Image, Account: engineAccount(a), Argv: t.Argv, Limit: t.Limit,
 		Resources: spawner.Resources{CPUs: float64(min(2, runtime.NumCPU())), Memory: trialMemory, Pids: trialPids},
 	})
 }

@@ -1,7 +1,9 @@
-// Package identity gives every user an account on this host: a numeric user id of her own, kept for ever, and a home. Users are
-// told apart by their realm and their name: hubs whose users of one name are the same people share a realm.
+// Package identity says who users are: it gives every user an account on this host, a numeric user id of her own, kept for ever, and a home;
+// and it says by the site's rules whose the subject of a token, the holder of a certificate or an account of the host is. Users are told
+// apart by their realm and their name: hubs whose users of one name are the same people share a realm.
 //
-// Promises: an id is given to one user only and never again; two users that differ in anything, case included, have two homes,
+// Promises: an id is one user's alone, wherever it comes from, and is never another's while the store has hers; what is not known just now
+// is an error of kind Unavailable, and never another number; a rule fits the whole of what it is asked for, or not at all; two users that differ in anything, case included, have two homes,
 // also on a file system that ignores case; a home is made once, private to its user, and nothing that lies in its place is
 // followed or changed.
 package identity
@@ -41,6 +43,7 @@ type Config struct {
 	First, Last int    // the user ids that may be given out
 	GID         int    // the primary group of all accounts
 	Homes       string // directory of the homes
+	Look        Look   // gives the numbers that users have elsewhere. Nil: ids are given out of the range
 }
 
 // Accounts gives out accounts. It is safe for concurrent use.
@@ -48,16 +51,18 @@ type Accounts struct {
 	cfg Config
 	mu  sync.Mutex // one home is made at a time
 
-	ids   sync.Mutex     // guards the field below; one question at a time to the store, which has one connection
-	known map[string]int // ids that were given out, by principal
+	ids    sync.Mutex     // guards the fields below; one question at a time to the store, which has one connection
+	known  map[string]int // all ids that the store has, by principal; nil: not read yet
+	owners map[int]string // the same the other way
 }
 
 // Account is one user on this host.
 type Account struct {
 	UID, GID int
-	Login    string // fit for a line of /etc/passwd
-	HomeDir  string // on this host
-	Home     string // inside workloads
+	Groups   []Group // beside the first
+	Login    string  // fit for a line of /etc/passwd
+	HomeDir  string  // on this host
+	Home     string  // inside workloads
 }
 
 // New makes Accounts. The directory of the homes is made when it is missing; others can pass through it and not list it.
@@ -68,7 +73,7 @@ func New(cfg Config) (*Accounts, error) {
 	if err := makeHomes(cfg.Homes); err != nil {
 		return nil, err
 	}
-	return &Accounts{cfg: cfg, known: map[string]int{}}, nil
+	return &Accounts{cfg: cfg}, nil
 }
 
 // makeHomes makes the directory of the homes whatever the umask is, and refuses one in which others could plant something.
@@ -127,13 +132,30 @@ func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, er
 	if err != nil {
 		return Account{}, err
 	}
-	uid, err := a.uid(ctx, Principal(realm, user))
+	home := filepath.Join(homes, DirName(user))
+	n, err := a.numbers(ctx, realm, user, home)
 	if err != nil {
 		return Account{}, err
 	}
-	login := loginName(user, uid)
-	account := Account{UID: uid, GID: a.cfg.GID, Login: login, Home: "/home/" + login, HomeDir: filepath.Join(homes, DirName(user))}
+	login := loginName(n.Login, n.UID)
+	account := Account{UID: n.UID, GID: n.GID, Groups: n.Groups, Login: login, Home: "/home/" + login, HomeDir: home}
 	return account, a.makeHome(account)
+}
+
+// numbers gives those of a user: of where the site has them, or new ones that stay hers.
+func (a *Accounts) numbers(ctx context.Context, realm, user, home string) (Numbers, error) {
+	if a.cfg.Look == nil {
+		uid, err := a.uid(ctx, Principal(realm, user))
+		return Numbers{UID: uid, GID: a.cfg.GID, Login: user}, err
+	}
+	n, err := a.cfg.Look(ctx, realm, user)
+	if err == nil {
+		n, err = n.check()
+	}
+	if err == nil {
+		err = a.bind(ctx, Principal(realm, user), n, home)
+	}
+	return n, err
 }
 
 // plainRealm is what may name a directory.
@@ -163,41 +185,35 @@ func check(user string) error {
 	return nil
 }
 
-// uid gives a principal's id, for ever the same.
+// uid gives a principal's id of the range, for ever the same.
 func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
 	a.ids.Lock()
 	defer a.ids.Unlock()
+	if err := a.recall(ctx); err != nil {
+		return 0, err
+	}
 	if uid, ok := a.known[principal]; ok {
 		return uid, nil
 	}
-	uid, err := a.find(ctx, principal)
+	uid, err := a.give(ctx, principal)
 	if err == nil {
-		a.known[principal] = uid
+		a.known[principal], a.owners[uid] = uid, principal
 	}
 	return uid, err
 }
 
-// find finds a principal's id in the store, or gives the next one, in one transaction. Nothing may be owned by an id that the
-// store could lose.
-func (a *Accounts) find(ctx context.Context, principal string) (int, error) {
-	uid, key := 0, "user "+principal
-	err := a.cfg.Store.Get(ctx, bucket, key, &uid)
-	if err == nil || !errs.Is(err, errs.NotFound) {
-		return uid, err
-	}
+// give gives a principal the next id, in one transaction. Nothing may be owned by an id that the store could lose.
+func (a *Accounts) give(ctx context.Context, principal string) (uid int, err error) {
 	err = a.cfg.Store.Batch(ctx, func(tx *store.Tx) error {
-		if err := tx.Get(ctx, bucket, key, &uid); err == nil || !errs.Is(err, errs.NotFound) {
-			return err
-		}
 		next := a.cfg.First
 		if err := tx.Get(ctx, bucket, nextKey, &next); err != nil && !errs.Is(err, errs.NotFound) {
 			return err
 		}
-		uid = max(next, a.cfg.First)
+		uid = a.free(next)
 		if uid > a.cfg.Last {
 			return errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).With("widen users.uids in the service's configuration")
 		}
-		return errors.Join(tx.Put(ctx, bucket, key, uid), tx.Put(ctx, bucket, nextKey, uid+1))
+		return errors.Join(tx.Put(ctx, bucket, userKey+principal, uid), tx.Put(ctx, bucket, nextKey, uid+1))
 	})
 	if err == nil {
 		err = a.cfg.Store.Sync(ctx)

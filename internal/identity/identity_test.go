@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +49,7 @@ func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
 			t.Errorf("%q has its home at %s", user, acc.HomeDir)
 		}
 		again, err := a.Account(t.Context(), Site, user)
-		if err != nil || again != acc {
+		if err != nil || !reflect.DeepEqual(again, acc) {
 			t.Errorf("%q the second time: %+v, %v; want %+v", user, again, err, acc)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,11 @@ func validAccount(a spawner.Account) error {
 	case a.UID <= 0 || a.GID <= 0:
 		return errs.Bad("uid", fmt.Sprintf("%d:%d", a.UID, a.GID), "ids above 0: a workload never runs as root")
 	}
+	for _, g := range a.Groups {
+		if g.ID <= 0 || bad(g.Name) {
+			return errs.Bad("groups", fmt.Sprintf("%d(%s)", g.ID, g.Name), "groups with ids above 0, and names without colons and line ends")
+		}
+	}
 	return nil
 }
 
@@ -53,8 +59,12 @@ func (b *Backend) writeAccounts(ctx context.Context, l spawner.Launch, image str
 	}
 	a := l.Account
 	user := fmt.Sprintf("%s:x:%d:%d::%s:%s", a.Login, a.UID, a.GID, a.Home, has.shell)
-	group := fmt.Sprintf("%s:x:%d:", a.Login, a.GID)
-	for name, text := range map[string][]byte{passwdFile: withLine(has.passwd, user), groupFile: withLine(has.group, group)} {
+	groups := has.group
+	for _, g := range slices.Backward(a.Groups) {
+		groups = withLine(groups, fmt.Sprintf("%s:x:%d:%s", g.Name, g.ID, a.Login))
+	}
+	groups = withLine(groups, fmt.Sprintf("%s:x:%d:", a.Login, a.GID))
+	for name, text := range map[string][]byte{passwdFile: withLine(has.passwd, user), groupFile: groups} {
 		if err := replace(filepath.Join(l.Dir, name), text); err != nil {
 			return fmt.Errorf("start %s: %w", l.ID, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -92,11 +93,21 @@ func (b *Backend) hostConfig(l plan) *container.HostConfig {
 		LogConfig:   container.LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "max-file": "1", "compress": "false"}},
 		CapDrop:     []string{"ALL"},
 		SecurityOpt: []string{"no-new-privileges:true"},
+		GroupAdd:    groupsOf(l.Account),
 		ShmSize:     l.Spec.Resources.Memory / 2, // programs that share arrays need more than the engine's 64 MiB; it counts as memory
 		Resources:   l.equip(b.limits(l.Launch)),
 		Tmpfs:       map[string]string{control.RunDir: b.runDirOptions(l.Account)},
 		Mounts:      slices.Concat(b.mounts(l.Launch), l.gpuMounts(), l.volumes),
 	}
+}
+
+// groupsOf gives the further groups by their numbers: names would be the image's.
+func groupsOf(a spawner.Account) []string {
+	var ids []string
+	for _, g := range a.Groups {
+		ids = append(ids, strconv.Itoa(g.ID))
+	}
+	return ids
 }
 
 func (b *Backend) runDirOptions(a spawner.Account) string {
@@ -126,7 +137,7 @@ func (b *Backend) mounts(l spawner.Launch) []mount.Mount {
 	all := []mount.Mount{
 		bind(l.AgentDir, control.BinDir, true),
 		bind(filepath.Join(l.Dir, path.Base(control.LinkDir)), control.LinkDir, true),
-		bind(l.Account.HomeDir, l.Account.Home, false),
+		homeMount(l),
 		bind(filepath.Join(l.Dir, passwdFile), "/etc/passwd", true),
 		bind(filepath.Join(l.Dir, groupFile), "/etc/group", true),
 	}

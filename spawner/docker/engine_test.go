@@ -80,10 +80,7 @@ func (e *engine) end(s syscall.Signal) {
 
 // discard removes all that the engine left. A killed one leaves its data directory mounted on itself.
 func (e *engine) discard() {
-	if e.t.Failed() {
-		text, _ := os.ReadFile(e.path("log"))
-		e.t.Logf("the engine's log:\n%s", text[max(0, len(text)-6000):])
-	}
+	testenv.ShowLog(e.t, "the engine's log", e.path("log"))
 	_ = e.log.Close()
 	for syscall.Unmount(e.path("data"), 0) == nil {
 		continue

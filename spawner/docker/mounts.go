@@ -50,10 +50,37 @@ func checkSources(all []Mount) error {
 
 // shown are the directories of this host that a workload sees beside its own.
 func (b *Backend) shown(l spawner.Launch) []Mount {
-	if l.Storage == "" {
-		return b.cfg.Mounts
+	all := slices.Clone(b.cfg.Mounts)
+	for _, a := range l.Areas {
+		all = append(all, Mount{Source: a.Source, Target: a.Target, ReadOnly: !a.Write, Propagation: propagation(a.Follows)})
 	}
-	return append(slices.Clone(b.cfg.Mounts), Mount{Source: l.Storage, Target: "/storage", ReadOnly: true, Propagation: "rslave"})
+	if l.Storage == "" {
+		return all
+	}
+	return append(all, Mount{Source: l.Storage, Target: "/storage", ReadOnly: true, Propagation: "rslave"})
+}
+
+// propagation is the engine's word.
+func propagation(follows bool) string {
+	if follows {
+		return "rslave"
+	}
+	return ""
+}
+
+func homeMount(l spawner.Launch) mount.Mount {
+	m := mount.Mount{Type: mount.TypeBind, Source: l.Account.HomeDir, Target: l.Account.Home}
+	if l.HomeFollows {
+		m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRSlave}
+	}
+	return m
+}
+
+// rehoused reports whether a container has another home than the launch.
+func rehoused(l spawner.Launch, c container.InspectResponse) bool {
+	return c.HostConfig != nil && slices.ContainsFunc(c.HostConfig.Mounts, func(m mount.Mount) bool {
+		return m.Target == l.Account.Home && m.Source != l.Account.HomeDir
+	})
 }
 
 // labelMounts tells what of the host a container was made to see, where that is anything.
@@ -75,6 +102,10 @@ func (b *Backend) outgrown(p plan, c container.InspectResponse) string {
 		return "the GPU of this start"
 	case c.Config.Labels[labelMounts] != fingerprintOf(b.shown(p.Launch)):
 		return "what sessions see of this host now"
+	case rehoused(p.Launch, c):
+		return "where your home is now"
+	case c.HostConfig != nil && !slices.Equal(c.HostConfig.GroupAdd, groupsOf(p.Account)):
+		return "the groups that your account has now"
 	default:
 		return ""
 	}

@@ -15,8 +15,12 @@ func passwd(host []byte, a spawner.Account) []byte {
 	return append([]byte(line), without(host, a.Login, a.UID)...)
 }
 
-// group gives the host's table of groups, with a line for the account's group if there was none of that id.
+// groups gives the host's table of groups, with a line for each further group of the account's, and one for its first if there was none of
+// that id.
 func groups(host []byte, a spawner.Account) []byte {
+	for _, g := range a.Groups {
+		host = append(fmt.Appendf(nil, "%s:x:%d:%s\n", g.Name, g.ID, a.Login), without(host, g.Name, g.ID)...)
+	}
 	if len(without(host, "", a.GID)) != len(without(host, "", -1)) {
 		return host
 	}

@@ -35,7 +35,11 @@ func (p plan) argv() []string {
 	}
 	var seen []string
 	for i, m := range p.Mounts {
-		seen = append(seen, "--bind", stageMount(i)+":"+m.Target+":ro")
+		bind := stageMount(i) + ":" + m.Target
+		if !m.Write {
+			bind += ":ro"
+		}
+		seen = append(seen, "--bind", bind)
 	}
 	return slices.Concat(p.contained(), seen, []string{
 		"--bind", stageRun + ":" + control.RunDir,

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/spawner"
 )
 
 // Enter becomes a job's Apptainer: it joins the job's control group, puts the job's files in place in the mount namespace in
@@ -48,7 +50,7 @@ func enter(d dir) error {
 			return fmt.Errorf("give up priority: %w", err)
 		}
 	}
-	if err := drop(p.Account.UID, p.Account.GID); err != nil {
+	if err := drop(p.Account); err != nil {
 		return fmt.Errorf("give up root's rights: %w", err)
 	}
 	return fmt.Errorf("run %s: %w", p.Apptainer, syscall.Exec(p.Apptainer, p.argv(), p.environ()))
@@ -60,12 +62,14 @@ type binding struct {
 	readOnly bool
 	device   bool // may be opened as one
 	tree     bool // with what is mounted below it, now and later
+	plain    bool // no part of from may be a link, also where somebody has put one there since it was looked at
+	owner    int  // whose it must be; 0: anybody's
 }
 
 func (p plan) bindings() []binding {
 	all := []binding{
 		{from: p.Image, to: stageImage, readOnly: true},
-		{from: p.Account.HomeDir, to: stageHome},
+		{from: p.Account.HomeDir, to: stageHome, plain: !p.isTrial(), owner: p.Account.UID},
 		{from: p.Scratch, to: stageScratch},
 	}
 	if !p.isTrial() {
@@ -75,7 +79,7 @@ func (p plan) bindings() []binding {
 			binding{from: p.RunDir, to: stageRun},
 		)
 		for i, m := range p.Mounts {
-			all = append(all, binding{from: m.Source, to: stageMount(i), readOnly: true, tree: true})
+			all = append(all, binding{from: m.Source, to: stageMount(i), readOnly: !m.Write, tree: true, plain: m.Plain})
 		}
 	}
 	return slices.Concat(all, p.gpuBindings(), p.deviceBindings())
@@ -90,7 +94,7 @@ func (p plan) furnish() error {
 	var sources []int
 	all := p.bindings()
 	for _, b := range all {
-		fd, err := unix.Open(b.from, unix.O_PATH|unix.O_CLOEXEC, 0)
+		fd, err := b.open()
 		if err != nil {
 			return fmt.Errorf("open %s: %w", b.from, err)
 		}
@@ -115,6 +119,26 @@ func (p plan) furnish() error {
 		return err
 	}
 	return p.introduce()
+}
+
+// open opens what is to be bound: from then on nobody can exchange it.
+func (b binding) open() (int, error) {
+	const how = unix.O_PATH | unix.O_CLOEXEC
+	if !b.plain {
+		return unix.Open(b.from, how, 0)
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, b.from, &unix.OpenHow{Flags: how, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil || b.owner == 0 {
+		return fd, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fd, err
+	}
+	if int(st.Uid) != b.owner {
+		return fd, fmt.Errorf("it is not of user id %d, but of %d", b.owner, st.Uid)
+	}
+	return fd, nil
 }
 
 // bind binds what fd is open on.
@@ -175,8 +199,8 @@ func (p plan) introduce() error {
 	return nil
 }
 
-// drop makes the calling thread an ordinary user's, for ever: without other groups, capabilities or the means to gain any.
-func drop(uid, gid int) error {
+// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities or the means to gain any.
+func drop(a spawner.Account) error {
 	for c := 0; ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
@@ -186,13 +210,17 @@ func drop(uid, gid int) error {
 			return err
 		}
 	}
-	if err := syscall.Setgroups(nil); err != nil {
+	var groups []int
+	for _, g := range a.Groups {
+		groups = append(groups, g.ID)
+	}
+	if err := syscall.Setgroups(groups); err != nil {
 		return err
 	}
-	if err := syscall.Setgid(gid); err != nil {
+	if err := syscall.Setgid(a.GID); err != nil {
 		return err
 	}
-	if err := syscall.Setuid(uid); err != nil {
+	if err := syscall.Setuid(a.UID); err != nil {
 		return err
 	}
 	var none [2]unix.CapUserData

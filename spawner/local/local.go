@@ -41,11 +41,13 @@ type Config struct {
 	Logger  *slog.Logger                                      // required
 }
 
-// Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to. For that it must lie on
-// a shared mount. What is mounted below it says for itself whether it can be written to.
+// Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to unless Write says so. For
+// later mounts it must lie on a shared mount. What is mounted below it says for itself whether it can be written to.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
+	Write  bool   `json:"write,omitempty"`
+	Plain  bool   `json:"plain,omitempty"` // no part of Source may be a link
 }
 
 // Backend runs jobs on this host. It is safe for concurrent use.

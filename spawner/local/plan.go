@@ -80,6 +80,10 @@ func checkAccount(a spawner.Account) error {
 	switch {
 	case a.UID <= 0 || a.GID <= 0:
 		return errs.New(errs.Forbidden, "a job may not run as uid %d, gid %d", a.UID, a.GID).With("give accounts ids above 0")
+	case slices.ContainsFunc(a.Groups, func(g spawner.Group) bool {
+		return g.ID <= 0 || g.Name == "" || strings.ContainsAny(g.Name, ":,\n\x00")
+	}):
+		return errs.New(errs.Forbidden, "a job may not have the groups %v", a.Groups).With("give accounts groups with ids above 0 and plain names")
 	case !validLogin.MatchString(a.Login):
 		return errs.Bad("login", a.Login, "at most 32 letters, digits, dots, dashes and underscores, a letter first")
 	case !path.IsAbs(a.Home) || path.Clean(a.Home) != a.Home || a.Home == "/":
@@ -135,7 +139,7 @@ func (p plan) needs() error {
 	if p.isTrial() {
 		return err
 	}
-	for _, dir := range []string{p.AgentDir, p.LinkDir, p.RunDir, p.Account.HomeDir} {
+	for _, dir := range []string{p.AgentDir, p.LinkDir, p.RunDir} { // the home may be on a file system that never answers
 		if err != nil {
 			return err
 		}

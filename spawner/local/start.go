@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,9 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
 		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
 		Mounts: b.cfg.Mounts,
+	}
+	for _, a := range l.Areas {
+		p.Mounts = append(slices.Clip(p.Mounts), Mount{Source: a.Source, Target: a.Target, Write: a.Write, Plain: true})
 	}
 	if err := p.check(); err != nil {
 		return plan{}, err

@@ -209,7 +209,7 @@ func (h *Hub) Follow(user, name string) func() []Event {
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		events, err = stream(req)
+		events, err = h.told(req)
 		done <- err
 	}()
 	return func() []Event {
@@ -218,6 +218,21 @@ func (h *Hub) Follow(user, name string) func() []Event {
 			h.t.Fatalf("progress of %q of %s: %d events: %v", name, user, len(events), err)
 		}
 		return events
+	}
+}
+
+// errNotStarting is what the Hub says of a server that neither starts nor has just failed to.
+var errNotStarting = errors.New("the Hub says that it is not starting")
+
+// told reads events up to the end of a start. A Hub that takes back a start that failed says meanwhile that nothing starts: User.stop
+// ends "pending spawn" before the failure is known, and asks the service in between. So it is asked again until it has
+// an answer, for as long as taking back may last.
+func (h *Hub) told(req *http.Request) ([]Event, error) {
+	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		events, err := stream(req)
+		if !errors.Is(err, errNotStarting) || time.Now().After(deadline) {
+			return events, err
+		}
 	}
 }
 
@@ -230,7 +245,11 @@ func stream(req *http.Request) (events []Event, err error) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(resp.Body)
-		return nil, fmt.Errorf("status %d %s", resp.StatusCode, text)
+		err := fmt.Errorf("status %d %s", resp.StatusCode, text)
+		if resp.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("is not starting")) {
+			err = fmt.Errorf("%w: %w", errNotStarting, err)
+		}
+		return nil, err
 	}
 	for lines := hubapi.NewEventReader(resp.Body); ; {
 		next, err := lines.Next()

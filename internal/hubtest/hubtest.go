@@ -159,9 +159,7 @@ func (h *Hub) KillProxy() { h.proxy.kill() }
 func (h *Hub) close() {
 	h.hub.kill()
 	h.proxy.kill()
-	if h.t.Failed() {
-		h.t.Logf("the log of the Hub, version %d:\n%s", h.major, h.Log(16000))
-	}
+	testenv.ShowLog(h.t, fmt.Sprintf("the log of the Hub, version %d", h.major), filepath.Join(h.Dir, "hub.log"))
 }
 
 // Log gives the last bytes of what the Hub and the proxy have written.

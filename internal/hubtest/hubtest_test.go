@@ -5,9 +5,22 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/hubtest"
 )
+
+// failing lets every start fail, and takes two seconds to take it back.
+const failing = `
+import asyncio
+
+async def slowly(spawner):
+    await asyncio.sleep(2)
+
+c.JupyterHub.spawner_class = "jupyterhub.spawner.SimpleLocalProcessSpawner"
+c.Spawner.cmd = ["/nonexistent"]
+c.Spawner.post_stop_hook = slowly
+`
 
 // TestHub proves the harness with the Hub's own test Spawner: a killed Hub comes back over its database, browsers and tokens get in.
 func TestHub(t *testing.T) {
@@ -18,8 +31,9 @@ func TestHub(t *testing.T) {
 		t.Run(string(rune('0'+major)), func(t *testing.T) {
 			h := hubtest.Start(t, hubtest.Options{
 				Major: major, ServiceURL: service.URL, BaseURL: base,
-				Config: "c.JupyterHub.spawner_class = 'jupyterhub.spawner.SimpleLocalProcessSpawner'",
+				Config: failing,
 			})
+			hearsOfTheFailure(t, h)
 			token := h.Token("alice")
 			h.Kill()
 			if r := h.Call(http.MethodGet, "/", nil); r.Status != 0 {
@@ -41,5 +55,22 @@ func TestHub(t *testing.T) {
 				t.Errorf("version %s of JupyterHub %d", version.Version, major)
 			}
 		})
+	}
+}
+
+// hearsOfTheFailure follows a start while the Hub takes it back, when it says that nothing starts.
+func hearsOfTheFailure(t *testing.T, h *hubtest.Hub) {
+	t.Helper()
+	if r := h.StartServer("carol", "", nil); r.Status != http.StatusAccepted {
+		t.Fatal(r.Text())
+	}
+	for pending := ""; pending != "stop"; <-time.After(10 * time.Millisecond) {
+		s, known := h.Server("carol", "")
+		if pending = s.Pending; !known {
+			t.Fatal("the start was taken back too soon to see it")
+		}
+	}
+	if events := h.Progress("carol", ""); !events[len(events)-1].Failed {
+		t.Errorf("it did not fail: %+v", events)
 	}
 }

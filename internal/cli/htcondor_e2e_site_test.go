@@ -129,8 +129,7 @@ func (s *farSite) explained(t *testing.T) {
 		for _, kind := range []string{"sessions", "jobs"} {
 			t.Logf("%s: %s", kind, s.call("root", http.MethodGet, "/api/v1/"+kind, nil).body)
 		}
-		text, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-		t.Logf("the service's log:\n%s", text[max(0, len(text)-12000):])
+		testenv.ShowLog(t, "the service's log", filepath.Join(s.dir, "serve.log"))
 		s.pool.Tell(t)
 	})
 }

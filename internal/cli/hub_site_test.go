@@ -236,10 +236,7 @@ func (s *hubSite) containers() []string {
 }
 
 func (s *hubSite) showLog() {
-	if s.t.Failed() {
-		text, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-		s.t.Logf("the service's log:\n%s", text[max(0, len(text)-16000):])
-	}
+	testenv.ShowLog(s.t, "the service's log", filepath.Join(s.dir, "serve.log"))
 }
 
 // clear has the service discard everything, and fails the test when something is left.

@@ -140,10 +140,7 @@ func (s *site) kill() {
 
 // clear discards everything and fails the test when something is left.
 func (s *site) clear() {
-	if s.t.Failed() {
-		text, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-		s.t.Logf("the service's log:\n%s", text[max(0, len(text)-8000):])
-	}
+	testenv.ShowLog(s.t, "the service's log", filepath.Join(s.dir, "serve.log"))
 	for _, job := range s.list("root", "jobs") {
 		s.call("root", http.MethodPost, "/api/v1/jobs/"+job["id"].(string)+"/cancel", nil)
 	}

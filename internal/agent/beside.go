@@ -85,13 +85,12 @@ func (c *code) begin() (*beside, error) {
 	if out == nil || state == control.Exited || closed(c.agent.finished) {
 		return nil, errs.New(errs.Unavailable, "the session is ending").With("start it again on the Hub's home page: what you changed is kept")
 	}
-	home := variable(c.env, "HOME")
 	program, err := find(codeProgram, "/", variable(c.env, "PATH"))
 	if err != nil {
 		return nil, errs.New(errs.Missing, "the image of this session has no VS Code: there is no program %s in it", codeProgram).
 			With("start a session from an image that has it, or ask its maker to add it")
 	}
-	if err := c.makeDirs(home); err != nil {
+	if err := c.makeDirs(keepsIn(c.env)); err != nil {
 		return nil, err
 	}
 	dir, err := directory(c.app.Dir, c.agent.cfg.WorkDir)

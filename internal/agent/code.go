@@ -53,7 +53,7 @@ func (c *code) prepare(app control.App, env []string) error {
 		return err
 	}
 	if app.Code {
-		if err := c.makeDirs(variable(env, "HOME")); err != nil {
+		if err := c.makeDirs(keepsIn(env)); err != nil {
 			return err
 		}
 	}

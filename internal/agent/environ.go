@@ -28,6 +28,9 @@ func environ(cfg Config, app control.App, port int, relay string) ([]string, err
 			env[k] = v
 		}
 	}
+	if dir := rescueDir(cfg, app); dir != "" {
+		rescued(env, dir)
+	}
 	id, known := env[control.IDEnv]
 	maps.Copy(env, app.Env)
 	if known {

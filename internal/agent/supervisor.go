@@ -135,7 +135,7 @@ func (s *supervisor) launch(app control.App) error {
 	case s.ending:
 		return errs.New(errs.Conflict, "the agent is ending")
 	}
-	others, _ := environ(s.agent.cfg, control.App{Env: app.Env}, 0, "") // what is wrong with it, the app's start tells
+	others, _ := environ(s.agent.cfg, control.App{Env: app.Env, Rescue: app.Rescue}, 0, "") // what is wrong with it, the app's start tells
 	s.others = withoutApps(others)
 	s.grace = app.Grace
 	if s.grace <= 0 {
@@ -180,6 +180,11 @@ func (s *supervisor) notStarted(code int, reason, fault string) {
 func (s *supervisor) start(app control.App) (int, string) {
 	a := s.agent
 	fail := func(err error) (int, string) { return 126, fmt.Sprintf("cannot run %q: %v", app.Argv[0], err) }
+	if dir := rescueDir(a.cfg, app); dir != "" {
+		if err := prepareRescue(dir); err != nil {
+			return fail(err)
+		}
+	}
 	dir, err := directory(app.Dir, a.cfg.WorkDir)
 	if err != nil {
 		return fail(err)

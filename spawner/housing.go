@@ -1,0 +1,64 @@
+package spawner
+
+import (
+	"context"
+	"maps"
+	"strings"
+)
+
+// Housing is what of this host's directories the workloads of a user have. All paths are without links, and such that she could not have
+// put another in the place of one.
+type Housing struct {
+	HomeDir string // in place of the account's; empty: that
+	Follows bool   // what is mounted in the home later is to be seen inside
+	Areas   []Area
+}
+
+// Area is a directory beside the home.
+type Area struct {
+	Name    string // a word of lower-case letters, digits and _
+	Source  string // on this host
+	Target  string // inside
+	Write   bool   // it may be written to
+	Follows bool   // what is mounted in it later is to be seen inside
+}
+
+// AreaEnv begins the names of the variables that say where areas are.
+const AreaEnv = "SLIPWAY_AREA_"
+
+// house gives a launch its directories. What cannot be had is told, or is the error of the start.
+func (m *Manager) house(ctx context.Context, l *Launch) error {
+	if m.cfg.House == nil {
+		return nil
+	}
+	h, err := m.cfg.House(ctx, l.Workload, l.Account, func(message string) { m.relay(l.ID, message, 0) })
+	if err != nil {
+		return err
+	}
+	if h.HomeDir != "" {
+		l.Account.HomeDir = h.HomeDir
+	}
+	l.HomeFollows, l.Areas = h.Follows, h.Areas
+	if len(h.Areas) > 0 {
+		l.Spec.Env = maps.Clone(l.Spec.Env)
+	}
+	for _, a := range h.Areas {
+		if l.Spec.Env == nil {
+			l.Spec.Env = map[string]string{}
+		}
+		l.Spec.Env[AreaEnv+strings.ToUpper(a.Name)] = a.Target
+	}
+	return nil
+}
+
+// ailment adds to why a session failed what is known of its home: it may be full.
+func (m *Manager) ailment(e entry, o Outcome) Outcome {
+	if e.Kind == Job || m.cfg.Ailment == nil {
+		return o
+	}
+	why, remedy := m.cfg.Ailment(e.Workload)
+	if why != "" {
+		o.Reason, o.Remedy = o.Reason+"; "+why, remedy
+	}
+	return o
+}

@@ -101,7 +101,7 @@ func endedAll(ts *testscript.TestScript, _ bool, _ []string) {
 
 // crowd opens connections of which none logs in, from several addresses. Meanwhile alice gets in, and the service stays within bounds.
 func crowd(ts *testscript.TestScript, neg bool, args []string) {
-	const addresses, most, mostFiles = 16, 128 << 20, 2500 // 512 may be in; how many are on their way in or out is the machine's pace
+	const addresses, most, mostFiles = 16, 128 << 20, 800 // 512 may be in, and 128 on their way in or out
 	all, err := strconv.Atoi(strings.Join(args, ""))
 	if neg || err != nil {
 		ts.Fatalf("usage: crowd NUMBER")

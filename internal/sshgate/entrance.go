@@ -1,6 +1,7 @@
 package sshgate
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -12,6 +13,7 @@ import (
 // What those may take who have not proved yet who they are.
 const (
 	mostUnproved  = 512 // connections in all
+	mostArriving  = 128 // that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
 	mostOfAddress = 32  // of one address
 	mostBrowsing  = 8   // of one address that wait for a browser
 	settleTime    = 5 * time.Second
@@ -29,6 +31,7 @@ const (
 // entrance bounds the connections that have not logged in. Who has is not counted, so that no crowd of others gets in her way.
 type entrance struct {
 	log *slog.Logger
+	way chan struct{} // holds one thing for each connection on its way in
 
 	mu       sync.Mutex
 	guests   map[netip.Prefix][]*guest // oldest first
@@ -54,13 +57,36 @@ type failure struct {
 }
 
 func newEntrance(log *slog.Logger) *entrance {
-	return &entrance{log: log, guests: map[netip.Prefix][]*guest{}, failures: map[netip.Prefix]*failure{}}
+	return &entrance{log: log, way: make(chan struct{}, mostArriving), guests: map[netip.Prefix][]*guest{}, failures: map[netip.Prefix]*failure{}}
 }
+
+// approach waits for a place among those on their way in. Nobody there waits for what a client does, so it is soon free; who is not accepted
+// meanwhile waits in the kernel, in line. True: arrived must follow.
+func (e *entrance) approach(ctx context.Context) bool {
+	select {
+	case e.way <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// arrived says that a connection is in, or closed.
+func (e *entrance) arrived() { <-e.way }
 
 // enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has taken longer than any
 // login does goes; where there are too many in all, the oldest of the address that has the most. An address under suspicion has less room, and
-// is not refused: others may come from it who can prove themselves.
-func (e *entrance) enter(from netip.Addr, closing func()) (*guest, bool) {
+// is not refused: others may come from it who can prove themselves. Who had to go is closed when it returns. closing waits until that is so.
+func (e *entrance) enter(from netip.Addr, closing func()) (in *guest, ok bool) {
+	in, out := e.place(from, closing)
+	if out != nil {
+		out.close()
+	}
+	return in, in != nil
+}
+
+// place says who comes in, nil if nobody does, and who has to go for it.
+func (e *entrance) place(from netip.Addr, closing func()) (in, out *guest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, source := time.Now(), sshauth.Source(from)
@@ -69,30 +95,35 @@ func (e *entrance) enter(from netip.Addr, closing func()) (*guest, bool) {
 	if suspect {
 		most = mostSuspects
 	}
-	if len(e.guests[source]) >= most && !e.dismiss(source, now.Add(-settleTime)) {
-		return nil, false
+	full := true
+	switch {
+	case len(e.guests[source]) >= most:
+		out = e.dismissLocked(source, now.Add(-settleTime))
+	case e.all >= mostUnproved:
+		out = e.dismissLocked(e.crowdLocked(), now)
+	default:
+		full = false
 	}
-	if e.all >= mostUnproved && !e.dismiss(e.crowdLocked(), now) {
-		return nil, false
+	if full && out == nil {
+		return nil, nil
 	}
-	g := &guest{from: source, since: now, close: closing, inside: true, suspect: suspect}
-	e.guests[source] = append(e.guests[source], g)
+	in = &guest{from: source, since: now, close: closing, inside: true, suspect: suspect}
+	e.guests[source] = append(e.guests[source], in)
 	e.all++
-	return g, true
+	return in, out
 }
 
-// dismiss closes the oldest connection of a source that came before a time. Who waits for a browser is let wait while there are others.
-func (e *entrance) dismiss(source netip.Prefix, before time.Time) bool {
+// dismissLocked finds who of a source has to go: the oldest that came before a time. Who waits for a browser is let wait while there are others.
+func (e *entrance) dismissLocked(source netip.Prefix, before time.Time) *guest {
 	for _, patient := range []bool{false, true} {
 		for _, g := range e.guests[source] {
 			if g.browses == patient && !g.since.After(before) {
 				e.removeLocked(g)
-				g.close()
-				return true
+				return g
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 // crowdLocked finds the source with the most connections, of several the one whose first is the oldest.

@@ -157,28 +157,28 @@ func (g *Gate) Run(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		pause = 0
+		if !g.door.approach(ctx) {
+			_ = c.Close()
+			return ctx.Err()
+		}
 		g.work.Go(func() { g.serve(ctx, c) })
 	}
 }
 
-// serve serves one connection from its first byte to its last.
+// serve serves one connection, which is on its way in, from its first byte to its last.
 func (g *Gate) serve(ctx context.Context, raw net.Conn) {
 	defer raw.Close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	keepAlive(raw)
-	c, from, err := g.unwrap(raw)
-	if err != nil {
-		g.count("bad proxy")
-		g.log.Debug("ssh refused", "reason", err, "address", raw.RemoteAddr().String())
-		return
-	}
-	guest, ok := g.door.enter(from, func() { _ = raw.Close() })
-	if !ok {
-		g.count("too many")
+	c, from, guest := g.receive(raw)
+	if guest == nil {
 		return
 	}
 	v, chans, reqs := g.login(ctx, c, from, guest)
+	if v == nil {
+		_ = raw.Close() // before another takes its place
+	}
 	g.door.leave(guest)
 	if v == nil {
 		return
@@ -186,6 +186,24 @@ func (g *Gate) serve(ctx context.Context, raw net.Conn) {
 	defer g.release(v.pass.Owner)
 	stop() // from here on the end of the service is said
 	v.run(chans, reqs)
+}
+
+// receive brings a connection in that is on its way, or closes it.
+func (g *Gate) receive(raw net.Conn) (c net.Conn, from netip.Addr, in *guest) {
+	defer g.door.arrived()
+	c, from, err := g.unwrap(raw)
+	if err != nil {
+		g.count("bad proxy")
+		g.log.Debug("ssh refused", "reason", err, "address", raw.RemoteAddr().String())
+		_ = raw.Close()
+		return nil, from, nil
+	}
+	in, ok := g.door.enter(from, func() { _ = raw.Close() })
+	if !ok {
+		g.count("too many")
+		_ = raw.Close()
+	}
+	return c, from, in
 }
 
 // keepAlive has the kernel look after peers that are gone, for about as long as the gateway bears silence.

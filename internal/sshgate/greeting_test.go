@@ -183,6 +183,7 @@ func TestListsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Config{Gatekeeper: keeper, AtOnce: 1, Logger: slog.New(slog.DiscardHandler)})
 		here, there := net.Pipe()
+		g.door.approach(t.Context())
 		go g.serve(t.Context(), far{there})
 		begun := time.Now()
 		line := make([]byte, len(serverVersion)+2)

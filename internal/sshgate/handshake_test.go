@@ -42,6 +42,7 @@ func TestHandshakesEnd(t *testing.T) {
 				here, there := net.Pipe()
 				begun := time.Now()
 				go tt.come(here)
+				g.door.approach(t.Context())
 				g.serve(t.Context(), far{there}) // which returns when the connection has ended
 				if took := time.Since(begun).Truncate(time.Second); took != tt.after {
 					t.Errorf("its connection has ended after %s, not %s", took, tt.after)

@@ -15,6 +15,7 @@ func TestAuthState(t *testing.T) {
 		"flat":           {`{"name":"alice","auth_state":{"refresh_token":"r"}}`, "refresh_token", "r", 0},
 		"deep":           {`{"name":"alice","auth_state":{"token_response":{"refresh_token":"r"}}}`, "token_response.refresh_token", "r", 0},
 		"key with a dot": {`{"name":"alice","auth_state":{"a.b":"r"}}`, "a.b", "r", 0},
+		"a number":       {`{"name":"alice","auth_state":{"ldap":{"uidNumber":1001}}}`, "ldap.uidNumber", "1001", 0},
 		"no such key":    {`{"name":"alice","auth_state":{"x":"r"}}`, "refresh_token", "", 0},
 		"no text":        {`{"name":"alice","auth_state":{"refresh_token":{"x":1}}}`, "refresh_token", "", 0},
 		"none kept":      {`{"name":"alice","auth_state":null}`, "refresh_token", "", 0},

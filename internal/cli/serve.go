@@ -66,6 +66,7 @@ type service struct {
 	log      *slog.Logger
 	store    *store.Store
 	accounts *identity.Accounts
+	rules    *identity.Rules
 	realms   realms
 	library  *images.Library
 	docker   *docker.Backend
@@ -147,8 +148,15 @@ func (s *service) openData(ctx context.Context) error {
 		return err
 	}
 	users := s.cfg.Users
+	if s.rules, err = identity.NewRules(s.cfg.Identities.Rules()); err != nil {
+		return err
+	}
+	look, err := s.looker()
+	if err != nil {
+		return err
+	}
 	s.accounts, err = identity.New(identity.Config{
-		Store: s.store, First: users.UIDs.First, Last: users.UIDs.Last, GID: users.GID, Homes: users.Homes,
+		Store: s.store, First: users.UIDs.First, Last: users.UIDs.Last, GID: users.GID, Homes: users.Homes, Look: look,
 	})
 	if err != nil {
 		return err

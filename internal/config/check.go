@@ -60,6 +60,8 @@ func (c Config) Check() error {
 	c.checkStorage(&p)
 	c.checkCredentials(&p)
 	c.checkX509(&p)
+	c.checkUsers(&p)
+	c.checkIdentities(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)
 	c.checkHomes(&p)

@@ -39,6 +39,7 @@ type Config struct {
 	Environments Environments `yaml:"environments"`
 	Data         Data         `yaml:"data"`
 	Credentials  Credentials  `yaml:"credentials"`
+	Identities   Identities   `yaml:"identities"`
 }
 
 // TLS names the certificate that the service shows; without one it speaks plain HTTP.
@@ -49,10 +50,13 @@ type TLS struct {
 
 // Users says how users become accounts of this host.
 type Users struct {
-	UIDs  Range  `yaml:"uids"`
-	GID   int    `yaml:"gid"`
-	Homes string `yaml:"homes"`
-	Home  Home   `yaml:"home"`
+	Accounts   string     `yaml:"accounts"`
+	Table      string     `yaml:"table"`
+	HubAccount HubAccount `yaml:"hub_account"`
+	UIDs       Range      `yaml:"uids"`
+	GID        int        `yaml:"gid"`
+	Homes      string     `yaml:"homes"`
+	Home       Home       `yaml:"home"`
 }
 
 // Image is an image that profiles offer.
@@ -95,7 +99,7 @@ type Local struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
-		Users: Users{UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
+		Users: Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
 		Jobs: Jobs{
 			MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30,
 			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour), Backend: BackendLocal,
@@ -103,7 +107,7 @@ func Default() Config {
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
-		Credentials: defaultCredentials(),
+		Credentials: defaultCredentials(), Identities: defaultIdentities(),
 	}
 }
 

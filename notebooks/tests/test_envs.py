@@ -14,7 +14,8 @@ from conftest import ROOT
 from fake import FakeService
 from slipway import Client, Env, InvalidError
 from slipway._envs import Difference, Table, split_name
-from slipway._freeze import SecretsError, parse_freeze
+from slipway._freeze import parse_freeze
+from slipway._freezing import SecretsError
 from slipway._home import HomePackage, home_packages, home_warning
 from slipway._site import Environment
 from slipway._wire import amount

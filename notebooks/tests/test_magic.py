@@ -84,7 +84,7 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert asked["argv"] == [sys.executable, "runner.py"]
     assert asked["environment"] == "sha256:" + "ab" * 32
     assert (asked["cpus"], asked["memory"], asked["time_limit"]) == (2, "1G", "1h")
-    assert sorted(asked["files"]) == ["cell.py", "runner.py"]
+    assert sorted(asked["files"]) == ["cell.py", "runner.py", "slipway_values.py"]
 
 
 def test_what_is_refused_is_not_frozen_for(notebook: Notebook, service: FakeService) -> None:
@@ -301,7 +301,8 @@ def test_unpicklable_inputs_are_named(notebook: Notebook, service: FakeService) 
 
 
 def test_lambda_without_cloudpickle(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slipway._check.has_cloudpickle", lambda: False)
+    for module in ("_check", "_values", "_culprit"):
+        monkeypatch.setattr(f"slipway.{module}.has_cloudpickle", lambda: False)
     assert "a lambda" in str(notebook.refused("", "result = lambda: 1"))
     notebook.run("f = lambda: 1")
     assert "%pip install cloudpickle" in str(notebook.refused("--in f", "f()"))

@@ -13,6 +13,7 @@ import cloudpickle
 import pytest
 
 from slipway import _runner
+from slipway._submit import runner_files
 
 
 class Run(NamedTuple):
@@ -33,7 +34,8 @@ class Run(NamedTuple):
 
 def run(directory: Path, cell: str, inputs: bytes | None = None, argv: tuple[str, ...] = ()) -> Run:
     (directory / _runner.CELL).write_text("\n" + cell, encoding="utf-8")
-    (directory / "runner.py").write_bytes(Path(_runner.__file__).read_bytes())
+    for name, data in runner_files().items():
+        (directory / name).write_bytes(data)
     if inputs is not None:
         (directory / _runner.INPUTS).write_bytes(inputs)
     command = [sys.executable, *argv, "runner.py"]
@@ -108,7 +110,7 @@ def test_a_result_that_cannot_travel(tmp_path: Path, value: str, kind: str) -> N
     assert done.code == 1
     assert f"result is of type {kind} and cannot be sent back" in done.err
     assert done.report["kind"] == "result"
-    assert sorted(p.name for p in tmp_path.iterdir()) == [_runner.CELL, "runner.py", _runner.OUTCOME]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([_runner.CELL, *runner_files(), _runner.OUTCOME])
 
 
 def test_functions_and_classes_of_the_cell_come_back_by_value(tmp_path: Path) -> None:

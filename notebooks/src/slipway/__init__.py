@@ -1,6 +1,6 @@
 """Slipway in Python: ``%load_ext slipway`` gives %%grid; ``slipway.job(id)`` gives a job back in any later session.
 
-``slipway.scan(id)`` does the same for a scan.
+``slipway.scan(id)`` does the same for a scan, and ``from slipway import grid`` gives @grid.function.
 
 The Hub's side is ``slipway.spawner.SlipwaySpawner``; it is imported only where JupyterHub is.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import grid
 from ._client import Client
 from ._envs import Difference, Env, Envs
 from ._errors import (
@@ -27,6 +28,7 @@ from ._errors import (
 )
 from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
+from ._mine import job, jobs, scan, scans
 from ._models import Event, Job, Outcome, Queue, Session, Stops
 from ._scan import Points, ScanHandle
 from ._scans import Clause, Explanation, Scan, ScanChange
@@ -87,6 +89,7 @@ __all__ = [
     "environments",
     "envs",
     "gpus",
+    "grid",
     "job",
     "jobs",
     "keep",
@@ -95,30 +98,6 @@ __all__ = [
     "scans",
     "session",
 ]
-
-
-def job(id: str, **client: Any) -> JobHandle:  # noqa: A002 - the API's own word
-    """Give one of your jobs: its state, log, result and files."""
-    connection = Client(**client)
-    return JobHandle(connection, connection.job(id))
-
-
-def jobs(*, points: bool = False, **client: Any) -> list[JobHandle]:
-    """List your jobs. The points of a scan are among them where ``points`` says so: ``scans()`` lists the scans."""
-    connection = Client(**client)
-    return [JobHandle(connection, record) for record in connection.jobs(points=points)]
-
-
-def scan(id: str, **client: Any) -> ScanHandle:  # noqa: A002 - the API's own word
-    """Give one of your scans: its states, points and results."""
-    connection = Client(**client)
-    return ScanHandle(connection, connection.scan(id))
-
-
-def scans(**client: Any) -> list[ScanHandle]:
-    """List your scans."""
-    connection = Client(**client)
-    return [ScanHandle(connection, record) for record in connection.scans()]
 
 
 def environments(**client: Any) -> list[Environment]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import importlib.util
-import pickle
 import symtable
 import types
 from collections.abc import Collection, Iterator, Mapping
 from traceback import format_exception_only
 from typing import Any
 
+from ._culprit import refusal
 from ._errors import InvalidError
+from ._values import has_cloudpickle, pack
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__"} - {"_"}
 
@@ -27,11 +27,6 @@ class CellSyntaxError(InvalidError):
 
     def _render_traceback_(self) -> list[str]:
         return self._lines
-
-
-def has_cloudpickle() -> bool:
-    """Say whether functions and classes of the notebook can be pickled by value."""
-    return importlib.util.find_spec("cloudpickle") is not None
 
 
 def parse(source: str, filename: str) -> ast.Module:
@@ -130,7 +125,7 @@ def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes
             )
     values = {name: namespace[name] for name in names}
     try:
-        return _dumps(values)
+        return pack(values)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
         raise culprit or InvalidError(f"--in: {error}", field="in") from None
@@ -138,20 +133,7 @@ def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes
 
 def _unpicklable(name: str, value: Any) -> InvalidError | None:
     try:
-        _dumps(value)
+        pack(value)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
-        return InvalidError(
-            f"--in {name}: a value of type {type(value).__name__} cannot be pickled ({type(error).__name__}: {error})",
-            field="in",
-            remedy="pass plain data, or make the value in the cell"
-            + ("" if has_cloudpickle() else ", or %pip install cloudpickle"),
-        )
+        return refusal(f"--in {name}", value, error, "in")
     return None
-
-
-def _dumps(value: Any) -> bytes:
-    if not has_cloudpickle():
-        return pickle.dumps(value)
-    import cloudpickle
-
-    return bytes(cloudpickle.dumps(value))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 import html
+import io
 import json
-import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation
 from ._site import JobFile
+from ._values import Cargo, UnfitError
 from ._wire import amount
 
 _OWN = {OUTCOME, RESULT}
@@ -31,6 +32,7 @@ class GridError(SlipwayError):
     def __init__(self, message: str, *, job: JobHandle, traceback: str = "", remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.job = job
+        self.arguments = dict(job.arguments)  # of the point; empty for a job that is none
         self.traceback = traceback
         self.shown = False  # the page has the traceback already, at the end of the job's log
         self.stale = False  # the notebook has a result from before, which this job has not replaced
@@ -100,6 +102,11 @@ class JobHandle:
         if not self._record.ended:
             self._record = self.client.job(self.id)
         return self._record
+
+    @property
+    def arguments(self) -> Mapping[str, str]:
+        """The parameters of a scan's point; those of a call are its arguments, as far as they can be shown."""
+        return self._record.parameters or {}
 
     @property
     def state(self) -> str:
@@ -188,8 +195,9 @@ class JobHandle:
         if not record.ended or record.state == "done":
             return
         outcome, report = record.outcome or Outcome(), self.report()
+        given = [f"{name}={value}" for name, value in self.arguments.items()]
         raise GridError(
-            f"job {self.name or self.id} ({self.id}) {_ending(record.state, outcome, report)}",
+            f"job {self.name or self.id} ({', '.join([self.id, *given])}) {_ending(record.state, outcome, report)}",
             job=self,
             traceback=str(report.get("traceback") or ""),
             remedy=outcome.remedy,
@@ -230,27 +238,31 @@ def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
     if state == "canceled" or outcome.canceled:
         return "was cancelled"
     code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
+    who = report.get("who") or "the cell"
     if report.get("kind") == "error":
-        return f"failed{code}: the cell raised {report.get('type')}: {report.get('message')}"
+        return f"failed{code}: {who} raised {report.get('type')}: {report.get('message')}"
     text = str(report.get("traceback") or "").partition("\n")[0]
     if report.get("kind") == "result" and text:
         return f"ran to its end, but {text}"
     if report.get("kind") == "inputs" and text:
         return f"failed{code}: {text}"
     if report.get("kind") == "exit":
-        return f"failed{code}: the cell called exit"
+        return f"failed{code}: {who} called exit"
     return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")
 
 
 def _load(job: JobHandle, data: bytes) -> Any:
+    cargo = Cargo(io.BytesIO(data))
     try:
-        return pickle.loads(data)
+        cargo.check()
+        return cargo.value()
     except Exception as error:
-        report = job.report()
-        there = f" (Python {report['python']} there)" if report.get("python") else ""
-        lacking = isinstance(error, ModuleNotFoundError) and error.name
+        there = "; ".join([f"Python {cargo.record.get('python')} there", *cargo.differences()]) if cargo.record else ""
+        lacking = " ".join(error.lacking) if isinstance(error, UnfitError) else ""
+        lacking = lacking or (error.name or "" if isinstance(error, ModuleNotFoundError) else "")
+        said = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         raise ResultError(
-            f"job {job.id} has sent a result{there} that cannot be read here: {type(error).__name__}: {error}",
+            f"job {job.id} has sent a result{f' ({there})' * bool(there)} that cannot be read here: {said}",
             remedy=f"%pip install {lacking}, then slipway.job({job.id!r}).result()"
             if lacking
             else "set result to plain data (numbers, text, lists, arrays)",

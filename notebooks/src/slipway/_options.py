@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from dataclasses import dataclass
+from typing import Any
 
 from ._errors import InvalidError
 from ._points import parse_scan
@@ -78,6 +79,36 @@ def parse_options(line: str) -> Options:
         raise InvalidError(f"%%grid {line}: {error}", remedy="close the quote") from None
     if given.help:
         raise HelpWanted(parser.format_help())
+    return _options(given)
+
+
+def keyword_options(name: str, **given: Any) -> Options:
+    """Read the options of @grid.function: those of %%grid that have a meaning for a function, by the same words."""
+    if unknown := sorted(set(given) - set(KEYWORDS)):
+        raise InvalidError(
+            f"@grid.function: there is no option {unknown[0]}",
+            field=unknown[0],
+            remedy=f"there are name, {', '.join(KEYWORDS)}",
+        )
+    spelled = _parser().parse_args([])
+    spelled.name = name
+    for key, value in given.items():
+        setattr(spelled, key, _spelled(value))
+    return _options(spelled)
+
+
+KEYWORDS = ("gpu", "cpus", "mem", "time", "env", "to", "preemptible", "allow_secret", "quiet")
+"""The options of @grid.function, beside its name."""
+
+
+def _spelled(value: Any) -> Any:
+    """Give a keyword's value as the line has it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _options(given: argparse.Namespace) -> Options:
     gpu = _match("gpu", given.gpu, _GPU, _GPU_REMEDY)
     if given.preemptible and gpu in (None, "none"):
         raise InvalidError(
@@ -94,7 +125,7 @@ def parse_options(line: str) -> Options:
         gpu=gpu,
         preemptible=given.preemptible,
         environment=given.env,
-        allow_secret=tuple(given.allow_secret),
+        allow_secret=tuple([given.allow_secret] if isinstance(given.allow_secret, str) else given.allow_secret),
         inputs=inputs,
         points=points,
         backend=given.to,

@@ -13,7 +13,11 @@ class Patience:
 
     def __init__(self, timeout: float | None, first: float) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
-        self._pause = first
+        self._first = self._pause = first
+
+    def soon(self) -> None:
+        """Ask soon again: something has happened."""
+        self._pause = self._first
 
     def pause(self) -> bool:
         """Sleep a little. It gives False at once when the time would be up by then."""

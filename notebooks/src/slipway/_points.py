@@ -34,6 +34,11 @@ def parse_scan(given: Sequence[str]) -> list[dict[str, str]]:
     return [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())] if axes else []
 
 
+def usable(name: str) -> bool:
+    """Say whether a parameter may have this name."""
+    return bool(_NAME.fullmatch(name)) and not keyword.iskeyword(name) and not _TAKEN.fullmatch(name)
+
+
 def _axis(text: str) -> tuple[str, list[str]]:
     name, _, rest = (part.strip(" ") for part in text.partition("="))
     if not name or not rest:

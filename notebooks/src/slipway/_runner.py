@@ -1,9 +1,10 @@
-"""Run a notebook cell inside a job. This file is shipped with the job: it needs only the standard library.
+"""Run a notebook's cell or function inside a job. This file is shipped with the job, as slipway_values is.
 
-It reads ``cell.py`` and, when there is one, ``slipway-inputs.pkl`` from the working directory, executes the cell
-as ``__main__``, with the parameters of a scan's point as variables, and leaves ``slipway-result.pkl`` (the value of
-``result``, when the cell has set it) and ``slipway-outcome.json`` (what happened, for the notebook to read). Output
-goes where the job's output goes.
+It reads ``cell.py`` and, when there is one, ``slipway-inputs.pkl`` from the working directory, and executes the cell
+as ``__main__``, with the parameters of a scan's point as variables. Where there is no cell, the inputs are a function
+and its calls, of which it makes the one of its point. It leaves ``slipway-result.pkl`` (the value of ``result``, when
+the cell has set it, or what the function has returned) and ``slipway-outcome.json`` (what happened, for the notebook
+to read). Output goes where the job's output goes.
 """
 
 from __future__ import annotations
@@ -12,53 +13,98 @@ import ast
 import json
 import linecache
 import os
-import pickle
 import sys
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from . import _values
+else:
+    try:
+        from . import _values
+    except ImportError:  # in the job, whose directory is the user's
+        sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+        import slipway_values as _values
+
+        sys.dont_write_bytecode = before
 
 CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result.pkl", "slipway-outcome.json"
 
 
 def main() -> int:
-    """Execute the cell in the working directory and give the exit code."""
-    filename = f"<grid cell {os.environ.get('SLIPWAY_CELL_NAME') or 'cell'}>"
-    with open(CELL, encoding="utf-8") as file:
-        source = file.read()
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    """Do in the working directory what there is to do and give the exit code."""
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # values that the cell defines are pickled as a notebook's are
-    code, outcome = _execute(source, filename, module.__dict__)
+    work = _cell if os.path.exists(CELL) else _call
+    code, outcome = work(module.__dict__)
     if code == 0:
         code = _keep_result(module.__dict__, outcome)
     _write_outcome({"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome})
     return code
 
 
-def _execute(source: str, filename: str, names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def _cell(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    filename = f"<grid cell {os.environ.get('SLIPWAY_CELL_NAME') or 'cell'}>"
+    with open(CELL, encoding="utf-8") as file:
+        source = file.read()
+    _remember(filename, source)
     try:
         names.update(_inputs())
         names.update(_parameters())
     except BaseException as error:  # noqa: BLE001 - reported, whatever it is
-        text = f"the values given with --in cannot be read in the job: {type(error).__name__}: {error}"
-        return _fail("inputs", error, text + _hint(error))
+        return _unreadable("the values given with --in", error)
+    return _execute(lambda: exec(compile(source, filename, "exec"), names), "the cell")
+
+
+def _call(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Make the call of this point; what it returns is the result."""
     try:
-        exec(compile(source, filename, "exec"), names)
+        with open(INPUTS, "rb") as file:
+            cargo = _open(file)
+            for filename, source in cargo.record.get("sources", {}).items():
+                _remember(filename, source)
+            function = cargo.value()
+            args, keywords = cargo.value(cargo.record["first"] + int(os.environ.get("SLIPWAY_POINT") or 0))
+    except BaseException as error:  # noqa: BLE001 - reported, whatever it is
+        return _unreadable("the function and its arguments", error)
+
+    def call() -> None:
+        names["result"] = function(*args, **keywords)
+
+    return _execute(call, "the function")
+
+
+def _execute(work: Callable[[], object], who: str) -> tuple[int, dict[str, Any]]:
+    try:
+        work()
     except SystemExit as stop:
-        return _exit_code(stop.code), {"kind": "exit"}
+        return _exit_code(stop.code), {"kind": "exit", "who": who}
     except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
-        return _fail("error", error, _traceback(error, filename))
+        code, outcome = _fail("error", error, _traceback(error))
+        return code, {**outcome, "who": who, **_missing(error)}
     return 0, {}
+
+
+def _remember(filename: str, source: str) -> None:
+    """Let tracebacks show the lines of what has no file here."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
 
 
 def _inputs() -> dict[str, Any]:
     if not os.path.exists(INPUTS):
         return {}
     with open(INPUTS, "rb") as file:
-        values = pickle.load(file)
-    return dict(values)
+        return dict(_open(file).value())
+
+
+def _open(file: BinaryIO) -> _values.Cargo:
+    cargo = _values.Cargo(file)
+    cargo.check()
+    if differences := cargo.differences():
+        print(f"slipway: {'; '.join(differences)}", file=sys.stderr, flush=True)
+    return cargo
 
 
 def _parameters() -> dict[str, Any]:
@@ -74,10 +120,24 @@ def _literal(value: str) -> Any:
         return value
 
 
+def _unreadable(what: str, error: BaseException) -> tuple[int, dict[str, Any]]:
+    said = str(error) if isinstance(error, _values.UnfitError) else f"{type(error).__name__}: {error}"
+    code, outcome = _fail("inputs", error, f"{what} cannot be read in the job: {said}{_hint(error)}")
+    return code, {**outcome, **_missing(error)}
+
+
 def _hint(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"\n{error.name} is not in the job's environment: install it in the session and submit again"
-    return ""
+    lacking = _missing(error).get("missing")
+    return f"\n{lacking} is not in the job's environment: install it in the session and submit again" if lacking else ""
+
+
+def _missing(error: BaseException) -> dict[str, str]:
+    """Name the modules that the environment lacks."""
+    if isinstance(error, _values.UnfitError) and error.lacking:
+        return {"missing": ", ".join(error.lacking)}
+    if isinstance(error, ModuleNotFoundError) and error.name and not isinstance(error.__context__, ModuleNotFoundError):
+        return {"missing": error.name.partition(".")[0]}
+    return {}
 
 
 def _exit_code(code: object) -> int:
@@ -102,10 +162,10 @@ def _safe(value: object) -> str:
         return f"(no text: its __str__ raised {type(error).__name__})"
 
 
-def _traceback(error: BaseException, filename: str) -> str:
-    """Format the traceback from the cell's first frame on: the runner's own frames are noise."""
+def _traceback(error: BaseException) -> str:
+    """Format the traceback from the user's first frame on: the runner's own frames are noise."""
     frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename != filename:
+    while frame is not None and frame.tb_frame.f_code.co_filename == main.__code__.co_filename:
         frame = frame.tb_next
     return "".join(traceback.format_exception(type(error), error, frame or error.__traceback__))
 
@@ -117,7 +177,9 @@ def _keep_result(names: dict[str, Any], outcome: dict[str, Any]) -> int:
     partial = RESULT + ".part"
     try:
         with open(partial, "wb") as file:
-            _dumper()(names["result"], file)
+            packer = _values.Packer(file)
+            packer.add(names["result"])
+            packer.seal()
         os.replace(partial, RESULT)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         if os.path.exists(partial):
@@ -133,15 +195,6 @@ def _keep_result(names: dict[str, Any], outcome: dict[str, Any]) -> int:
         return code
     outcome["result"] = "kept"
     return 0
-
-
-def _dumper() -> Callable[[Any, BinaryIO], None]:
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dump
-    dump: Callable[[Any, BinaryIO], None] = cloudpickle.dump
-    return dump
 
 
 def _write_outcome(outcome: dict[str, Any]) -> None:

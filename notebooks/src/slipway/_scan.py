@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -15,6 +16,8 @@ from ._scans import Explanation, Scan, ScanChange
 
 _SHOWN = 50
 """How many points a table shows."""
+_LISTED = 2000
+"""How many points are listed in a second at most."""
 
 
 class Points(Sequence[JobHandle]):
@@ -123,6 +126,45 @@ class ScanHandle:
                 raise TimeoutError(f"scan {self.id} after {timeout} s: {self._record.words()}; it runs on")
         return self
 
+    def as_completed(self, timeout: float | None = None) -> Iterator[JobHandle]:
+        """Give the points as they end, the first to end first; ``.result()`` of one that failed raises its GridError.
+
+        It raises TimeoutError when ``timeout`` seconds are over; the points run on.
+        """
+        patience, given, listed = Patience(timeout, 0.2), set[str](), 0.0
+        while True:
+            record = self.record
+            running = record.states.get("pending", 0) + record.states.get("running", 0)
+            # A list of 10,000 points is some megabytes: the more there are, the more seldom it is asked for.
+            if record.points - running > len(given) and time.monotonic() - listed >= record.points / _LISTED:
+                new = [job for job in self.client.points(self.id) if job.ended and job.id not in given]
+                listed = time.monotonic()
+                for job in new:
+                    given.add(job.id)
+                    yield JobHandle(self.client, job)
+                patience.soon()
+            if record.ended and record.points <= len(given):
+                return
+            if not patience.pause():
+                raise TimeoutError(f"scan {self.id} after {timeout} s: {record.words()}; it runs on")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give the results in the order of the points, each as soon as it and those before it are there."""
+        ready: dict[int, JobHandle] = {}
+        due = 0
+        for job in self.as_completed():
+            ready[job.record.point] = job
+            while due in ready:
+                yield ready.pop(due).result()
+                due += 1
+        for point in sorted(ready):  # behind points that are gone
+            yield ready[point].result()
+
+    @property
+    def failed(self) -> Points:
+        """The points that have failed."""
+        return self.points.where("failed")
+
     def cancel(self) -> ScanChange:
         """Cancel all points that have not ended."""
         return self._changed(self.client.change_scan(self.id, "cancel"))
@@ -166,7 +208,7 @@ class ScanHandle:
         if not record.ended or not bad:
             return
         first = next(job for job in self.points if job.record.state != "done")
-        given = ", ".join(f"{name}={value}" for name, value in (first.record.parameters or {}).items())
+        given = ", ".join(f"{name}={value}" for name, value in first.arguments.items())
         try:
             first.check()
         except GridError as error:

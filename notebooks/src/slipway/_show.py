@@ -10,6 +10,12 @@ _RATE = 0.2
 """The least time, in seconds, between two updates of a line."""
 
 
+def shell() -> Any:
+    """Give the IPython that this runs in; None outside of one."""
+    module = sys.modules.get("IPython")
+    return module.get_ipython() if module is not None else None
+
+
 class Screen:
     """Writes lines, the payload's raw output, and one line that changes in place. ``quiet`` keeps only output.
 

@@ -5,10 +5,7 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 
 from __future__ import annotations
 
-import sys
-import uuid
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -16,16 +13,14 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from . import _check
 from ._client import Client
 from ._errors import InvalidError
-from ._freeze import FreezeOptions, freeze_session, warn_of_home
+from ._freezing import warn_of_home
 from ._job import GridError, JobHandle
-from ._jobs import JobRequest
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._scan import ScanHandle
 from ._show import Screen
-from ._site import Environment
+from ._submit import submit
 from ._watch import WatchInterrupted, watch, watch_scan
-from ._wire import amount
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
@@ -56,21 +51,20 @@ class GridMagics(Magics):
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
         warn_of_home(screen, self._told)
-        with self._connect() as client:
-            try:
-                submitted = self._submit(client, options, files, screen)
-            except KeyboardInterrupt:
-                told = "slipway.scans()" if options.points else "slipway.jobs()"
-                raise WatchInterrupted(f"interrupted; {told} tells whether it was submitted") from None
-            if isinstance(submitted, ScanHandle):
-                names["_scan"] = submitted
-                if not options.detach:
-                    self._follow_scan(submitted, screen, names)
-            else:
-                names["_job"] = submitted
-                if not options.detach:
-                    self._follow(submitted, screen, names)
-            return submitted if options.detach else None
+        try:
+            submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
+        except KeyboardInterrupt:
+            told = "slipway.scans()" if options.points else "slipway.jobs()"
+            raise WatchInterrupted(f"interrupted; {told} tells whether it was submitted") from None
+        if isinstance(submitted, ScanHandle):
+            names["_scan"] = submitted
+            if not options.detach:
+                self._follow_scan(submitted, screen, names)
+        else:
+            names["_job"] = submitted
+            if not options.detach:
+                self._follow(submitted, screen, names)
+        return submitted if options.detach else None
 
     def _follow(self, job: JobHandle, screen: Screen, names: dict[str, Any]) -> None:
         whole = watch(job, screen, connect=self._connect)
@@ -98,43 +92,6 @@ class GridMagics(Magics):
             error.stale = "result" in names
             raise
 
-    def _submit(
-        self, client: Client, options: Options, files: dict[str, bytes], screen: Screen
-    ) -> JobHandle | ScanHandle:
-        request = JobRequest(
-            name=options.name,
-            environment="",
-            argv=[sys.executable, "runner.py"],
-            env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
-            files=files,
-            cpus=options.cpus,
-            memory=options.memory,
-            time_limit=options.time_limit,
-            gpu=options.gpu,
-            preemptible=options.preemptible,
-            backend=options.backend,
-            request_id=str(uuid.uuid4()),
-        )
-        client.check_job(**request)  # before a freeze that would be for nothing
-        request["environment"] = choose_environment(client, options, screen).digest
-        jobs = client.submit_scan(options.points, **request) if options.points else [client.submit(**request)]
-        record = jobs[0]
-        size = amount(sum(map(len, files.values())))
-        cpus = f"{record.cpus:g} CPU" if record.cpus else ""
-        gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
-        asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]
-        what = (
-            f"scan {options.name} {record.scan}, {len(jobs):,} points,"
-            if options.points
-            else f"job {options.name} {record.id}"
-        )
-        to = f" to {record.backend}" if options.backend else ""
-        screen.line(f"{what} submitted{to}: {', '.join([*asked, size + ' sent'])}")
-        if not options.points:
-            return JobHandle(self._connect(), record)
-        connection = self._connect()
-        return ScanHandle(connection, connection.scan(record.scan))
-
 
 def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:
     """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
@@ -146,28 +103,7 @@ def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, 
     given = {*options.inputs, *(name for point in options.points[:1] for name in point)}
     _check.refuse_missing(_check.missing_names(source, filename, given), names)
     _check.refuse_result(tree)
-    files = {CELL: source.encode(), "runner.py": resources.files(__package__).joinpath("_runner.py").read_bytes()}
+    files = {CELL: source.encode()}
     if options.inputs:
         files[INPUTS] = _check.pickle_inputs(options.inputs, names)
     return files
-
-
-def choose_environment(client: Client, options: Options, screen: Screen) -> Environment:
-    """Give the environment that --env names, or freeze the session that the notebook runs in."""
-    if options.environment:
-        chosen = client.environment(options.environment)
-        _refuse_other_python(chosen)
-        screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip())
-        return chosen
-    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret), "%%grid")
-
-
-def _refuse_other_python(environment: Environment) -> None:
-    here = "{}.{}".format(*sys.version_info[:2])
-    there = ".".join(environment.python.split(".")[:2])
-    if there and there != here:
-        raise InvalidError(
-            f"environment {environment.short} has Python {there}, this notebook {here}: values cannot travel",
-            field="environment",
-            remedy="use an environment with the same Python, or submit a script with: slipway submit",
-        )

@@ -1,0 +1,189 @@
+"""A function and its calls as the file that their jobs read: packed once, each point takes its own."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import linecache
+import os
+import site
+import sys
+import sysconfig
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ._culprit import global_names, refusal
+from ._errors import InvalidError
+from ._jobs import MAX_FILES
+from ._points import usable
+from ._values import Packer, dump, has_cloudpickle
+from ._wire import amount
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+LARGE = 10_000_000
+"""From how many bytes on it is told what a value weighs."""
+_PLAIN = (bool, int, float, complex, type(None))
+_SHOWN = 60  # how many characters of an argument stand in the table of the points
+_SOURCE = 200_000  # how many characters of source go along, for tracebacks
+
+
+class Calls:
+    """The calls that a job or a scan is to make: their arguments as people read them, and the packed file."""
+
+    def __init__(self, function: types.FunctionType, calls: Sequence[Call]) -> None:
+        self._function, self._calls = function, calls
+        self._signature = inspect.signature(function)
+        self._named = [self._bind(at, *call) for at, call in enumerate(calls)]
+
+    def parameters(self) -> list[dict[str, str]]:
+        """Give the points' parameters: their arguments, as far as they can be shown."""
+        return [{name: _shown(value) for name, value in named.items() if usable(name)} for named in self._named]
+
+    def pack(self, tell: Callable[[str], None] = lambda text: None) -> bytes:
+        """Make the file. It names what cannot travel, and tells what is heavy."""
+        if not has_cloudpickle():
+            raise InvalidError("@grid.function needs cloudpickle", field="function", remedy="%pip install cloudpickle")
+        file, name = io.BytesIO(), self._function.__name__
+        packer = Packer(file)
+        with _by_value(self._function):
+            _add(packer.add, self._function, {f"the function {name}": self._function}, tell)
+            for argument, value in self._shared():
+                _add(packer.share, value, {argument: value}, tell)
+            first = packer.parts
+            for at, call in enumerate(self._calls):
+                named = {self._of(argument, at): value for argument, value in self._named[at].items()}
+                _add(packer.add, call, named, tell)
+                if packer.size > MAX_FILES:
+                    raise _too_much(packer.size, at + 1, len(self._calls))
+            packer.seal(first=first, sources=_sources(self._function))
+        return file.getvalue()
+
+    def _bind(self, at: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            return self._signature.bind(*args, **keywords).arguments
+        except TypeError as error:
+            name = self._function.__name__
+            raise InvalidError(
+                f"{self._of(f'{name}{self._signature}', at)}: {error}",
+                field="arguments",
+                remedy=f"call it as {name}{self._signature}",
+            ) from None
+
+    def _of(self, argument: str, at: int) -> str:
+        return argument if len(self._calls) == 1 else f"{argument} of call {at}"
+
+    def _shared(self) -> Iterator[tuple[str, Any]]:
+        """Give the arguments that several calls have: they are packed once."""
+        counts = Counter(id(value) for named in self._named for value in named.values())
+        given = set()
+        for named in self._named:
+            for name, value in named.items():
+                small = isinstance(value, _PLAIN) or (isinstance(value, str | bytes | tuple) and len(value) < 100)
+                if counts[id(value)] > 1 and id(value) not in given and not small:
+                    given.add(id(value))
+                    yield name, value
+
+
+def refuse_undefined(function: types.FunctionType) -> None:
+    """Refuse a function that uses names which are defined nowhere."""
+    around = {**function.__globals__, **vars(sys.modules["builtins"])}
+    if missing := sorted(name for name in global_names(function.__code__) if name not in around):
+        raise InvalidError(
+            f"{function.__name__} uses {', '.join(missing)}, which is defined nowhere",
+            field="function",
+            remedy=f"define {', '.join(missing)} first, or pass it as an argument",
+        )
+
+
+def _add(add: Callable[[Any], int], value: Any, named: Mapping[str, Any], tell: Callable[[str], None]) -> None:
+    """Pack a value; what it is made of for the user has names."""
+    try:
+        size = add(value)
+    except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
+        raise _refusal(named, error) from None
+    if size > LARGE:
+        heaviest, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
+        tell(f"{heaviest} is {amount(size)} packed, and goes along with the job: large data is better read there")
+
+
+def _refusal(named: Mapping[str, Any], error: Exception) -> InvalidError:
+    for name, value in named.items():
+        try:
+            dump(value, io.BytesIO())
+        except Exception as failure:  # noqa: BLE001 - a user's __reduce__ may raise anything
+            return refusal(name, value, failure, "arguments")
+    return InvalidError(f"{', '.join(named)}: {error}", field="arguments")
+
+
+def _weight(value: Any) -> int:
+    file = io.BytesIO()
+    dump(value, file)
+    return file.tell()
+
+
+def _too_much(size: int, at: int, of: int) -> InvalidError:
+    return InvalidError(
+        f"the arguments of the first {at:,} of {of:,} calls are {amount(size)}, at most {MAX_FILES >> 20} MiB go",
+        field="arguments",
+        remedy="pass the paths of files that the jobs see too, or what is smaller to make the values of",
+    )
+
+
+def _shown(value: Any) -> str:
+    """Write an argument as the table of the points has it."""
+    if isinstance(value, str):
+        return value if value.isprintable() and 0 < len(value) <= _SHOWN else f"<text of {len(value):,}>"
+    short = isinstance(value, list | tuple) and len(value) <= 10 and all(isinstance(part, _PLAIN) for part in value)
+    if isinstance(value, _PLAIN) or short:
+        text = repr(value) if not isinstance(value, int) or abs(value) < 10**_SHOWN else "<a large number>"
+        return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    try:
+        return f"<{type(value).__name__} of {len(value):,}>"
+    except Exception:  # noqa: BLE001 - a user's __len__ may raise anything
+        return f"<{type(value).__name__}>"
+
+
+@contextmanager
+def _by_value(function: types.FunctionType) -> Iterator[None]:
+    """Let a function of a module that no environment has, such as a file beside the notebook, travel by value."""
+    import cloudpickle
+
+    module = sys.modules.get(function.__module__)
+    known = module is None or module.__name__ in cloudpickle.list_registry_pickle_by_value()
+    if known or module is None or module.__name__ == "__main__" or _installed(module):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _installed(module: types.ModuleType) -> bool:
+    """Say whether a module is one of the environment's, and not the user's own file."""
+    file = os.path.realpath(getattr(module, "__file__", None) or "/")
+    paths = {*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()}
+    return file == "/" or any(file.startswith(os.path.join(os.path.realpath(path), "")) for path in paths if path)
+
+
+def _sources(function: types.FunctionType) -> dict[str, str]:
+    """Give the texts that a job does not have and its tracebacks show: those of cells and of files that are hers."""
+    sources: dict[str, str] = {}
+    todo, seen = [function], {id(function)}
+    while todo:
+        code = (at := todo.pop()).__code__
+        text = "".join(linecache.getlines(code.co_filename))
+        if text and sum(map(len, sources.values())) + len(text) <= _SOURCE:
+            sources[code.co_filename] = text
+        for name in global_names(code):
+            found = at.__globals__.get(name)
+            used = inspect.unwrap(found) if callable(found) else None
+            if isinstance(used, types.FunctionType) and used.__module__ == function.__module__ and id(used) not in seen:
+                seen.add(id(used))
+                todo.append(used)
+    return sources

@@ -1,0 +1,99 @@
+"""From a payload's files to its job or scan: one way for %%grid and @grid.function."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+
+from ._client import Client
+from ._errors import InvalidError
+from ._freezing import FreezeOptions, freeze_session
+from ._job import JobHandle
+from ._jobs import JobRequest
+from ._models import Job
+from ._options import Options
+from ._scan import ScanHandle
+from ._show import Screen
+from ._site import Environment
+from ._wire import amount
+
+LARGE = 10_000_000
+"""From how many bytes on it is told what a value weighs: every job gets a copy of it."""
+
+_SHIPPED = {"runner.py": "_runner.py", "slipway_values.py": "_values.py"}
+
+
+def runner_files() -> dict[str, bytes]:
+    """Give the files by which a payload runs in its job, under the names that they have there."""
+    package = resources.files(__package__)
+    return {name: package.joinpath(source).read_bytes() for name, source in _SHIPPED.items()}
+
+
+def submit(
+    connect: Callable[[], Client],
+    options: Options,
+    files: Mapping[str, bytes],
+    screen: Screen,
+    *,
+    magic: str,
+    points: Sequence[Mapping[str, str]] | None = None,
+) -> JobHandle | ScanHandle:
+    """Submit a job or, where there are points, a scan; ``magic`` is what the user has written."""
+    files = {**files, **runner_files()}
+    with connect() as client:
+        request = JobRequest(
+            name=options.name,
+            environment="",
+            argv=[sys.executable, "runner.py"],
+            env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
+            files=files,
+            cpus=options.cpus,
+            memory=options.memory,
+            time_limit=options.time_limit,
+            gpu=options.gpu,
+            preemptible=options.preemptible,
+            backend=options.backend,
+            request_id=str(uuid.uuid4()),
+        )
+        client.check_job(**request)  # before a freeze that would be for nothing
+        request["environment"] = choose_environment(client, options, screen, magic).digest
+        jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
+    screen.line(_told(options, jobs, sum(map(len, files.values()))))
+    connection = connect()
+    return JobHandle(connection, jobs[0]) if points is None else ScanHandle(connection, connection.scan(jobs[0].scan))
+
+
+def _told(options: Options, jobs: Sequence[Job], size: int) -> str:
+    """Say in a line what was submitted, what it asks for and when its turn may come."""
+    record = jobs[0]
+    cpus = f"{record.cpus:g} CPU" if record.cpus else ""
+    gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
+    asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]
+    what = f"job {options.name} {record.id}"
+    if record.scan:
+        what = f"scan {options.name} {record.scan}, {len(jobs):,} point{'s' * (len(jobs) != 1)},"
+    to = f" to {record.backend}" if options.backend else ""
+    return f"{what} submitted{to}: {', '.join([*asked, amount(size) + ' sent'])}"
+
+
+def choose_environment(client: Client, options: Options, screen: Screen, magic: str) -> Environment:
+    """Give the environment that was named, or freeze the session that this runs in."""
+    if options.environment:
+        chosen = client.environment(options.environment)
+        _refuse_other_python(chosen)
+        screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip())
+        return chosen
+    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret), magic)
+
+
+def _refuse_other_python(environment: Environment) -> None:
+    here = "{}.{}".format(*sys.version_info[:2])
+    there = ".".join(environment.python.split(".")[:2])
+    if there and there != here:
+        raise InvalidError(
+            f"environment {environment.short} has Python {there}, this notebook {here}: values cannot travel",
+            field="environment",
+            remedy="use an environment with the same Python, or submit a script with: slipway submit",
+        )

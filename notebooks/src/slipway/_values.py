@@ -1,0 +1,237 @@
+"""Values that travel between a notebook and its job, with a record of what they need to be read again.
+
+This file is shipped with the job: it needs only the standard library, and cloudpickle where there is one. A cargo is
+pickles, one behind another, and a record behind them: who has only ``pickle`` reads the first as if it were alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, BinaryIO
+
+_MAGIC = b"slipway1"
+_END = struct.Struct(">Q8s")
+_ON_GPU = ("torch", "cupy", "jaxlib", "cudf")
+
+
+class UnfitError(Exception):
+    """A cargo cannot be read here; ``lacking`` are modules that it needs and that are not installed here."""
+
+    def __init__(self, message: str, lacking: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.lacking = tuple(lacking)
+
+
+class CannotTravelError(pickle.PicklingError):
+    """A value that could be pickled, and would not be the same on the other side."""
+
+
+class Cargo:
+    """A file of values: ``record`` says what they need, ``value`` gives one of them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.record = _record(file)
+
+    def check(self) -> None:
+        """Refuse what this Python cannot read or would read wrongly; it loads nothing."""
+        there, here = str(self.record.get("python", "")), _python()
+        if there and there.split(".")[:2] != here.split(".")[:2]:
+            raise UnfitError(f"Python {there} has packed them, and this is {here}: use an environment with the same")
+        packages = _packages(self.record)
+        if lacking := [name for name in packages if not _there(name)]:
+            raise UnfitError(f"they need {', '.join(lacking)}, which is not installed here", lacking)
+        packed, ours = packages.get("cloudpickle", ""), _version("cloudpickle")
+        if packed.split(".")[0] != ours.split(".")[0] and packed and ours:
+            raise UnfitError(f"cloudpickle {packed} has packed them, and this is {ours}: install cloudpickle=={packed}")
+
+    def differences(self) -> list[str]:
+        """Name the packages that have another version here than where the values were packed."""
+        found = [(name, there, _version(name)) for name, there in _packages(self.record).items()]
+        return [f"{name} {there} there, {here} here" for name, there, here in found if there and here and there != here]
+
+    def value(self, part: int = 0) -> Any:
+        """Read one value; those that several parts share are read with it."""
+        parts = self.record.get("parts") or [[0, -1]]
+        start, size = parts[part]
+        self._file.seek(start)
+        return _Unpickler(io.BytesIO(self._file.read(size)), self.value).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads a value and, once each, the parts that it shares with others."""
+
+    def __init__(self, file: BinaryIO, part: Callable[[int], Any]) -> None:
+        super().__init__(file)
+        self.persistent_load = cache(part)  # type: ignore[method-assign]
+
+
+class Packer:
+    """Makes a cargo, part by part. A value of ``shared`` (its part by its id) is not packed again where it occurs."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._roots: set[str] = set()
+        self._parts: list[tuple[int, int]] = []
+        self.shared: dict[int, int] = {}
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are so far."""
+        return sum(size for _, size in self._parts)
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are so far."""
+        return len(self._parts)
+
+    def add(self, value: Any) -> int:
+        """Pack a value and say how many bytes it takes."""
+        start = self._file.tell()
+        dump(value, self._file, self._roots, self.shared)
+        self._parts.append((start, self._file.tell() - start))
+        return self._parts[-1][1]
+
+    def share(self, value: Any) -> int:
+        """Pack a value that occurs in others."""
+        size = self.add(value)
+        self.shared[id(value)] = len(self._parts) - 1
+        return size
+
+    def seal(self, **more: Any) -> None:
+        """Write the record behind the values."""
+        packages = {root: _version(root) for root in sorted(self._roots - _own())}
+        record = json.dumps({"python": _python(), "packages": packages, "parts": self._parts, **more}).encode()
+        self._file.write(record + _END.pack(len(record), _MAGIC))
+
+
+def pack(value: Any) -> bytes:
+    """Make a cargo of one value."""
+    file = io.BytesIO()
+    packer = Packer(file)
+    packer.add(value)
+    packer.seal()
+    return file.getvalue()
+
+
+def dump(value: Any, file: BinaryIO, roots: set[str] | None = None, shared: Mapping[int, int] | None = None) -> None:
+    """Pickle a value: functions and classes of the notebook by value where there is cloudpickle."""
+    pickler = _pickler(has_cloudpickle(), bool(shared))(file)
+    pickler.roots, pickler.shared = set() if roots is None else roots, shared or {}
+    pickler.dump(value)
+
+
+def has_cloudpickle() -> bool:
+    """Say whether functions and classes of the notebook can be pickled by value."""
+    return _there("cloudpickle")
+
+
+@cache
+def _pickler(by_value: bool, sharing: bool) -> Any:
+    if by_value:
+        import cloudpickle
+
+        base: Any = cloudpickle.Pickler
+    else:
+        base = pickle.Pickler
+
+    class Pickler(base):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            kind = value if isinstance(value, type) or callable(value) else type(value)
+            _refuse(value, type(value))
+            self.roots.add(str(getattr(kind, "__module__", "") or "").partition(".")[0])
+            if not by_value:
+                return NotImplemented
+            reduced = base.reducer_override(self, value)
+            if isinstance(reduced, tuple):
+                self.roots.add("cloudpickle")
+            return reduced
+
+    class Sharing(Pickler):
+        def persistent_id(self, value: Any) -> int | None:
+            part: int | None = self.shared.get(id(value))
+            return part
+
+    return Sharing if sharing else Pickler
+
+
+def _refuse(value: Any, kind: type) -> None:
+    if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+        if value is not sys.stdout and value is not sys.stderr:
+            raise CannotTravelError("an open file stays where it is: pass its path, or what is in it")
+        return
+    root = kind.__module__.partition(".")[0] if isinstance(kind.__module__, str) else ""
+    if root in _ON_GPU and (place := _gpu(value, root)):
+        raise CannotTravelError(f"it lies in the memory of a GPU ({place}): pass it from the CPU's, as value.cpu()")
+
+
+def _gpu(value: Any, root: str) -> str:
+    """Say on which GPU a value lies; empty: on none."""
+    try:
+        if root == "torch":
+            return str(value.device) if getattr(value, "is_cuda", False) is True else ""
+        if root == "jaxlib":
+            return next((str(device) for device in value.devices() if device.platform != "cpu"), "")
+    except Exception:  # noqa: BLE001 - not an array then
+        return ""
+    return root if hasattr(value, "__cuda_array_interface__") or root == "cudf" else ""
+
+
+def _record(file: BinaryIO) -> dict[str, Any]:
+    """Read the record; a file of a plain pickle has none."""
+    size = file.seek(0, io.SEEK_END)
+    if size < _END.size:
+        return {}
+    file.seek(size - _END.size)
+    length, magic = _END.unpack(file.read(_END.size))
+    if magic != _MAGIC or length > size - _END.size:
+        return {}
+    file.seek(size - _END.size - length)
+    record = json.loads(file.read(length))
+    return record if isinstance(record, dict) else {}
+
+
+def _packages(record: Mapping[str, Any]) -> dict[str, str]:
+    packages = record.get("packages")
+    return dict(packages) if isinstance(packages, Mapping) else {}
+
+
+def _own() -> set[str]:
+    """Name what needs no package: Python's own modules, and those whose contents travel by value."""
+    own = {"", "__main__", "__mp_main__", *sys.stdlib_module_names}
+    if module := sys.modules.get("cloudpickle"):
+        own |= {name.partition(".")[0] for name in module.list_registry_pickle_by_value()}
+    return own
+
+
+def _there(name: str) -> bool:
+    if name in sys.modules:
+        return sys.modules[name] is not None
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@cache
+def _version(name: str) -> str:
+    version = getattr(sys.modules.get(name), "__version__", "")
+    if isinstance(version, str) and version:
+        return version
+    try:
+        from importlib import metadata  # takes a while, and most packages have said it themselves
+
+        return metadata.version(name)
+    except Exception:  # noqa: BLE001 - not a package's name, or half an installation
+        return ""
+
+
+def _python() -> str:
+    return "{}.{}.{}".format(*sys.version_info[:3])

@@ -54,6 +54,7 @@ func (s *Server) newPages() *pages {
 		p.jobPages(r)
 		p.sshPages(r)
 		p.credentialPages(r)
+		r.Post("/sessions/{id}/check", p.act(p.checkDataPage))
 		for _, kind := range []string{"/sessions/{id}", "/jobs/{id}"} {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/why", p.show(p.why))

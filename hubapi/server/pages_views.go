@@ -28,6 +28,9 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 		detail = youHold
 	}
 	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+	if owns(v.caller, w) && p.cfg.KnownQuota != nil {
+		item.Quotas = p.cfg.KnownQuota(w)
+	}
 	if owns(v.caller, w) {
 		item.SSH = p.sshLine(w)
 	}
@@ -94,9 +97,13 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	if err != nil {
 		return err
 	}
-	return webui.Single(w, p.view(v), p.cfg.Catalogue, webui.Details{
+	details := webui.Details{
 		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
-	})
+	}
+	if report, err := p.reportOf(r.Context(), found); err == nil {
+		details.Data = &report
+	}
+	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
 }
 
 // stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.

@@ -68,6 +68,8 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/spawn-form", s.plain(s.spawnForm))
 	r.Get("/data", serve(s, 200, s.storages))
 	r.Get("/data/url", serve(s, 200, s.dataURL))
+	r.Get("/quota", serve(s, 200, s.quota))
+	s.doctorRoutes(r)
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))
 	r.Post("/sessions", serve(s, 202, s.startSession))

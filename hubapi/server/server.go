@@ -154,12 +154,17 @@ type Config struct {
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
-	Pool        Pool               // nil: the site has no HTCondor pool
-	Shipper     Shipper            // nil likewise
-	Exporter    Exporter           // nil likewise
-	Credentials Credentials        // nil likewise
-	Storage     Storage            // nil: the site has no storage elements
-	SSH         *sshauth.Authority // who may come in by ssh; nil: there is none
+	Pool        Pool        // nil: the site has no HTCondor pool
+	Shipper     Shipper     // nil likewise
+	Exporter    Exporter    // nil likewise
+	Credentials Credentials // nil likewise
+	Storage     Storage     // nil: the site has no storage elements
+	// Quota looks how full a user's directories are; KnownQuota gives what was last found of those of a workload's owner, without waiting.
+	// Nil: nobody knows.
+	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
+	KnownQuota func(w spawner.Workload) []hubapi.Quota
+	DataDoctor DataDoctor         // nil: the site has no data to look at
+	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
 	Wallet    Wallet
 	Principal func(hub string, user spawner.User) string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/internal/gpu"
 	"slipway/spawner"
 )
@@ -33,9 +34,10 @@ type Item struct {
 	Queue    spawner.Queue
 	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
 	Prospect spawner.Prospect
-	Use      gpu.Use // of its slice of a GPU
-	Lent     bool    // its slice is lent to a job meanwhile
-	SSH      string  // what the visitor types to reach it; empty: she does not by ssh
+	Use      gpu.Use        // of its slice of a GPU
+	Lent     bool           // its slice is lent to a job meanwhile
+	Quotas   []hubapi.Quota // how full her directories are that it has
+	SSH      string         // what the visitor types to reach it; empty: she does not by ssh
 }
 
 // keepFor is how long the button keeps a session.
@@ -243,6 +245,7 @@ type Details struct {
 	Tail  string          // the last lines of its output
 	// Parameters are what sets a point apart from the others of its scan.
 	Parameters map[string]string
+	Data       *hubapi.DataReport // what was found of its user's data in a session; nil: nothing has looked
 }
 
 type single struct {
@@ -250,6 +253,7 @@ type single struct {
 	Steps      []spawner.Event
 	Tail       string
 	Parameters map[string]string
+	Data       *hubapi.DataReport
 }
 
 // Cut reports whether the first steps of the start are not known: a restart of the service forgets them.
@@ -277,9 +281,9 @@ func (s single) Last() int64 {
 
 // Single answers with the page of one session or job.
 func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) error {
-	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters}
+	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters, Data: d.Data}
 	f := frame{Title: s.either("Job ", "Session ") + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
-	if s.Moving() {
+	if s.Moving() || s.Looking() {
 		f.Refresh = 3
 	}
 	return write(w, http.StatusOK, "single.html", f)

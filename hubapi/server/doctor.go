@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// DataDoctor knows what the programs of a session or job are to find of their user's data, and what was found. Who may ask is decided here.
+type DataDoctor interface {
+	// Plan says what is to be looked at in a workload.
+	Plan(ctx context.Context, w spawner.Workload) hubapi.DataPlan
+	// Issuer says how an issuer looks from here; of kind NotFound when there is none of that name.
+	Issuer(ctx context.Context, name string) (hubapi.IssuerLook, error)
+	// Keep remembers what was found in a session, and Report gives it back; of kind NotFound when nothing was.
+	Keep(ctx context.Context, w spawner.Workload, r hubapi.DataReport) error
+	Report(ctx context.Context, id spawner.ID) (hubapi.DataReport, error)
+	// Again has a session look again.
+	Again(ctx context.Context, id spawner.ID) error
+}
+
+func (s *Server) doctorRoutes(r chi.Router) {
+	r.Get("/data/plan", serve(s, 200, s.dataPlan))
+	r.Get("/data/issuers/{name}", serve(s, 200, s.dataIssuer))
+	r.Get("/sessions/{id}/data-check", serve(s, 200, s.dataReport))
+	r.Put("/sessions/{id}/data-check", serve(s, 200, audited(s, s.keepDataReport, auditDataReport)))
+	r.Post("/sessions/{id}/data-check", serve(s, 202, audited(s, s.checkData, auditDataCheck)))
+}
+
+// dataPlan is for programs in a workload: it is about what they find there.
+func (s *Server) dataPlan(r *http.Request, _ none) (hubapi.DataPlan, error) {
+	c := callerOf(r.Context())
+	if c.Workload == "" || s.cfg.DataDoctor == nil {
+		return hubapi.DataPlan{}, errs.New(errs.Forbidden, "data is looked at from inside a session or job").With("run `slipway doctor data` there; `slipway sessions show` tells what it found in a session")
+	}
+	w, err := s.cfg.Engine.Get(r.Context(), c, c.Workload)
+	if err != nil {
+		return hubapi.DataPlan{}, err
+	}
+	return s.cfg.DataDoctor.Plan(r.Context(), w), nil
+}
+
+func (s *Server) dataIssuer(r *http.Request, _ none) (hubapi.IssuerLook, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return hubapi.IssuerLook{}, err
+	}
+	if callerOf(r.Context()).User == "" || s.cfg.DataDoctor == nil {
+		return hubapi.IssuerLook{}, errs.New(errs.Forbidden, "only users look at issuers").With(tokenRemedy)
+	}
+	return s.cfg.DataDoctor.Issuer(r.Context(), name)
+}
+
+func (s *Server) dataReport(r *http.Request, _ none) (hubapi.DataReport, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.DataReport{}, err
+	}
+	return s.reportOf(r.Context(), w)
+}
+
+func (s *Server) reportOf(ctx context.Context, w spawner.Workload) (hubapi.DataReport, error) {
+	if s.cfg.DataDoctor == nil {
+		return hubapi.DataReport{}, errs.New(errs.NotFound, "nothing has looked at the data of %s", w.ID)
+	}
+	return s.cfg.DataDoctor.Report(ctx, w.ID)
+}
+
+// keepDataReport takes what was found in a session from a program in it alone: nobody else can have looked.
+func (s *Server) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.DataReport{}, err
+	}
+	if callerOf(r.Context()).Workload != w.ID || s.cfg.DataDoctor == nil {
+		return hubapi.DataReport{}, errs.New(errs.Forbidden, "what was found in a session comes from inside it").With("run `slipway doctor data` there")
+	}
+	if in, err = takeReport(in); err != nil {
+		return in, err
+	}
+	return in, s.cfg.DataDoctor.Keep(r.Context(), w, in)
+}
+
+// What a session may say of its data: it is shown on pages.
+const (
+	mostChecks = 200
+	mostWords  = 600 // bytes of each of a check's texts
+)
+
+// takeReport refuses what is no report, and makes one line of each text.
+func takeReport(r hubapi.DataReport) (hubapi.DataReport, error) {
+	if len(r.Checks) > mostChecks {
+		return r, errs.Bad("checks", len(r.Checks), "at most 200")
+	}
+	r.Running = false
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if c.Result != hubapi.CheckOK && c.Result != hubapi.CheckWarn && c.Result != hubapi.CheckFail {
+			return r, errs.Bad("result", lineOf(c.Result), "ok, warn or fail")
+		}
+		c.Check, c.Finding, c.Remedy = lineOf(c.Check), lineOf(c.Finding), lineOf(c.Remedy)
+	}
+	return r, nil
+}
+
+func lineOf(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), mostWords)], "")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func (s *Server) checkData(r *http.Request, _ none) (hubapi.DataReport, error) {
+	w, err := s.find(r, false)
+	if err != nil {
+		return hubapi.DataReport{}, err
+	}
+	return hubapi.DataReport{Checks: []hubapi.DataCheck{}, Running: true}, s.lookAgain(r.Context(), w)
+}
+
+func (s *Server) lookAgain(ctx context.Context, w spawner.Workload) error {
+	if s.cfg.DataDoctor == nil || w.Phase != spawner.Running {
+		return errs.New(errs.Conflict, "the data of a session is looked at while it runs").With("start it again")
+	}
+	return s.cfg.DataDoctor.Again(ctx, w.ID)
+}
+
+func auditDataReport(r *http.Request, _, out hubapi.DataReport) (string, []any) {
+	return "a session's data was looked at", []any{"session", callerOf(r.Context()).Workload, "worst", out.Worst()}
+}
+
+func auditDataCheck(r *http.Request, _ none, _ hubapi.DataReport) (string, []any) {
+	id, _ := param(r, "id")
+	return "a session's data is to be looked at again", []any{"session", id}
+}
+
+// checkDataPage is what the button asks for.
+func (p *pages) checkDataPage(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	if err := p.lookAgain(r.Context(), found); err != nil {
+		return "", err
+	}
+	p.audit(asVisitor(r, v), "a session's data is to be looked at again", "session", found.ID)
+	return backTo(r, found) + "#data", nil
+}

@@ -30,9 +30,9 @@ func (s *service) makeWallet(ctx context.Context) error {
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
 		return nil
 	}
-	cfg := wallet.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Logger: s.log}
+	cfg := wallet.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose, Logger: s.log}
 	for _, i := range c.Issuers {
-		client, err := newIssuer(i)
+		client, err := newIssuer(i, s.rules.Claims(i.Name)...)
 		if err != nil {
 			return fmt.Errorf("issuer %s: %w", i.Name, err)
 		}
@@ -52,7 +52,7 @@ func (s *service) makeWallet(ctx context.Context) error {
 	return nil
 }
 
-func newIssuer(i config.Issuer) (*issuer.Client, error) {
+func newIssuer(i config.Issuer, claims ...string) (*issuer.Client, error) {
 	password, err := i.ClientSecret()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func newIssuer(i config.Issuer) (*issuer.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, CA: ca})
+	return issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, Claims: claims, CA: ca})
 }
 
 // audiencesOf gives the storage elements that take tokens of their own.
@@ -96,6 +96,14 @@ func (s *service) hubsToken(ctx context.Context, principal, name string) (secret
 		failed = append(failed, err)
 	}
 	return secret.Text{}, errors.Join(failed...)
+}
+
+// whose says by which rule of the site's a credential is a user's.
+func (s *service) whose(principal string, h wallet.Holder) (string, error) {
+	if h.Kind == wallet.Proxy {
+		return s.rules.Certificate(principal, h.Name)
+	}
+	return s.rules.Subject(principal, h.Issuer, h.Claims)
 }
 
 // ownerOf gives the word for a workload's owner.

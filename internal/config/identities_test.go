@@ -17,7 +17,7 @@ func TestIdentities(t *testing.T) {
 		}
 		return path
 	}
-	good := file("good", "# who\nalice 1001 100,5000=higgs\nbob 1002 100 /data/bob\n\"carol lee\" 1003 100\n")
+	good := file("good", "# who\nalice 1001 100,5000=higgs\nbob 1002 100\n\"carol lee\" 1003 100\n")
 	gridmap := file("gridmap", "\"/DC=ch/CN=alice\" alice,bob\n\"/atlas/*\" .atlas\n")
 	for name, tc := range map[string]struct{ yaml, says string }{
 		"nothing":              {"listen: 127.0.0.1:8090", ""},
@@ -31,7 +31,7 @@ func TestIdentities(t *testing.T) {
 		"root":                 {"users: {accounts: table, table: " + file("root", "alice 0 0\n") + "}", "line 1"},
 		"half a number":        {"users: {accounts: table, table: " + file("half", "alice 1001x 100\n") + "}", "line 1"},
 		"two lines for one":    {"users: {accounts: table, table: " + file("twice", "alice 1001 100\nalice 1002 100\n") + "}", "line 2"},
-		"a home above":         {"users: {accounts: table, table: " + file("up", "alice 1001 100 /data/../etc\n") + "}", "home"},
+		"a home":               {"users: {accounts: table, table: " + file("home", "alice 1001 100 /data/alice\n") + "}", "users.home"},
 		"keys unasked":         {"users: {hub_account: {uid: uid}}", "hub_account.uid"},
 		"no key":               {"users: {accounts: hub}", "hub_account.uid"},
 		"half a key":           {"users: {accounts: hub, hub_account: {uid: a.}}", "hub_account.uid"},

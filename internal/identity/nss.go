@@ -87,7 +87,7 @@ func parsePasswd(text []byte, name string) (Numbers, error) {
 		return Numbers{}, err
 	}
 	gid, err := Number("gid", f[3])
-	return Numbers{UID: uid, GID: gid, Login: f[0], Home: f[5]}, err
+	return Numbers{UID: uid, GID: gid, Login: f[0]}, err
 }
 
 // groups gives all groups of an account, with their names.

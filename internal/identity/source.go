@@ -18,7 +18,6 @@ type Numbers struct {
 	UID, GID int
 	Groups   []Group // beside the first
 	Login    string  // the account's name
-	Home     string  // on this host; empty: not told
 }
 
 // Group is a group of this host.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// Table is a file of the site's with users' numbers. A line is `user uid gid[,group...] [home]`: the user as Principal has her, in quotes
+// Table is a file of the site's with users' numbers. A line is `user uid gid[,group...]`: the user as Principal has her, in quotes
 // where her name has a space; a further group is a number, or number=name. What begins with # is a comment. The file is read again when it
 // has changed. It is safe for concurrent use.
 type Table struct {
@@ -70,7 +69,7 @@ func parseTable(path, text string) (map[string]Numbers, error) {
 			err = errs.Bad("uid", numbers.UID, fmt.Sprintf("a number that nobody else has: %q has it already", first))
 		}
 		if err != nil {
-			return nil, errs.New(errs.Invalid, "users.table: %s, line %d: %s", path, n, errs.Brief(err)).With("a line is: user uid gid[,group...] [home]. " + remedyOf(err))
+			return nil, errs.New(errs.Invalid, "users.table: %s, line %d: %s", path, n, errs.Brief(err)).With("a line is: user uid gid[,group...]. " + remedyOf(err))
 		}
 		lines[user], owners[numbers.UID] = numbers, user
 	}
@@ -86,8 +85,8 @@ func parseLine(line string) (user string, n Numbers, err error) {
 		line = "q " + line[len(quoted):]
 	}
 	words := strings.Fields(line)
-	if len(words) != 3 && len(words) != 4 {
-		return "", n, errs.Bad("line", fmt.Sprintf("%d words", len(words)), "three or four")
+	if len(words) != 3 {
+		return "", n, errs.Bad("line", fmt.Sprintf("%d words", len(words)), "three of them; where homes are, users.home says")
 	}
 	if user == "" {
 		user = words[0]
@@ -109,11 +108,6 @@ func parseLine(line string) (user string, n Numbers, err error) {
 			return "", n, err
 		}
 		n.Groups = append(n.Groups, g)
-	}
-	if len(words) == 4 {
-		if n.Home = words[3]; !filepath.IsAbs(n.Home) || filepath.Clean(n.Home) != n.Home {
-			return "", n, errs.Bad("home", n.Home, "an absolute path without . and .. in it")
-		}
 	}
 	n.Login = UserOf(user)
 	_, err = n.check()

@@ -31,7 +31,8 @@ type Want struct {
 
 // Facts are what a checked answer is.
 type Facts struct {
-	Subject           string // empty: an access token that does not say, and no ID token
+	Subject           string            // empty: an access token that does not say, and no ID token
+	Claims            map[string]string // those of Config.Claims that it says; of what the tokens do not agree on, what the ID token says
 	Scopes, Audiences []string
 	Expires           time.Time
 }
@@ -64,6 +65,7 @@ func (c *Client) Check(ctx context.Context, t Tokens, want Want) (Facts, error) 
 			return Facts{}, c.bad("access token", "it is another person's than the ID token that came with it")
 		}
 		f.Subject = id.Subject
+		c.claim(id, &f)
 	}
 	if want.Subject != "" && f.Subject != "" && f.Subject != want.Subject {
 		return Facts{}, errs.New(errs.Invalid, "the access token that the issuer %s gave is not to be used: it is of another person than before", c.cfg.Name).
@@ -89,8 +91,29 @@ func (c *Client) checkAccess(ctx context.Context, m *metadata, t Tokens, want Wa
 	if scope, ok := says.Scope.(string); ok {
 		f.Scopes = strings.Fields(scope)
 	}
+	c.claim(token, &f)
 	return f, nil
 }
+
+// claim takes what a token says of what callers have asked for. Only text is taken: of a list it would not be known which is meant.
+func (c *Client) claim(t *oidc.IDToken, f *Facts) {
+	if len(c.cfg.Claims) == 0 {
+		return
+	}
+	says := map[string]any{}
+	_ = t.Claims(&says)
+	for _, name := range c.cfg.Claims {
+		if text, ok := says[name].(string); ok && text != "" && len(text) <= maxClaim {
+			if f.Claims == nil {
+				f.Claims = map[string]string{}
+			}
+			f.Claims[name] = text
+		}
+	}
+}
+
+// maxClaim is how many bytes of a claim may be anybody's name.
+const maxClaim = 1024
 
 // verify checks a JWT: who signed it and how, that it holds now, and, where client is given, that it is for that client.
 func (c *Client) verify(ctx context.Context, m *metadata, what string, token secret.Text, client string) (*oidc.IDToken, error) {

@@ -29,6 +29,7 @@ type Config struct {
 	ClientID     string
 	ClientSecret secret.Text // empty: a public client
 	Scopes       []string    // asked for at a login by device flow
+	Claims       []string    // of its tokens that Facts have, beside what every caller needs
 	CA           []byte      // PEM of the authorities that its certificate is checked against; empty: the host's
 	Patience     time.Duration
 }

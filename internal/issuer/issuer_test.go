@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -357,5 +358,28 @@ func TestOpaqueToken(t *testing.T) {
 	facts, err := c.Check(ctx, got, Want{})
 	if err != nil || facts.Subject != "alice" || time.Until(facts.Expires) < 50*time.Minute {
 		t.Errorf("%+v, %v", facts, err) // by the ID token, and by expires_in
+	}
+}
+
+// TestClaims: of what a token says callers have what they have asked for, and text alone.
+func TestClaims(t *testing.T) {
+	i := oidcissuer.New(t)
+	i.Twist(func(c jwt.MapClaims) string {
+		c["preferred_username"], c["groups"], c["mail"] = "alice", []string{"x"}, "a@b"
+		return ""
+	})
+	c, err := New(Config{
+		Name: "wlcg", URL: i.URL, ClientID: oidcissuer.ClientID, ClientSecret: secret.New(oidcissuer.ClientSecret), CA: i.CA, Claims: []string{"preferred_username", "groups", "sub"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Refresh(t.Context(), secret.New(i.Grant("s-1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := c.Check(t.Context(), got, Want{})
+	if want := map[string]string{"preferred_username": "alice", "sub": "s-1"}; err != nil || !maps.Equal(facts.Claims, want) {
+		t.Errorf("%v, %v; want %v", facts.Claims, err, want)
 	}
 }

@@ -92,6 +92,9 @@ func (w *Wallet) PutProxy(ctx context.Context, principal string, pem secret.Text
 		Principal: principal, Name: ProxyName, Kind: Proxy, Issuer: e.Issuer, Subject: e.Subject, VO: e.VO, FQANs: e.FQANs, From: FromUpload,
 		Issued: now, Expires: e.Expires, Ends: e.Expires, Notes: e.Notes, Updated: now,
 	}
+	if _, err := w.whose(r); err != nil {
+		return Entry{}, err
+	}
 	if err := w.save(ctx, r, contents{Proxy: plain.Reveal()}); err != nil {
 		return Entry{}, err
 	}
@@ -186,6 +189,7 @@ func (w *Wallet) basis(k key, before record) (record, contents) {
 		return fresh, contents{}
 	}
 	before.Refused, before.Tries, before.Fault = false, 0, ""
+	before.Claims = nil // who has logged in now is to be told anew
 	return before, c
 }
 

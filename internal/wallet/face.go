@@ -45,12 +45,21 @@ type Entry struct {
 	VO        string
 	FQANs     []string
 	From      string
+	Rule      string    // of the site's, by which it is this user's; empty: there is none for it
 	Expires   time.Time // of what workloads have now
 	Renewable bool
 	Until     time.Time // how long it can be renewed; zero: not known
 	Trouble   string    // empty, or what is wrong and what the user does
 	Notes     []string  // what else is to be known, such as a storage element whose token could not be narrowed
 	Updated   time.Time
+}
+
+// Holder is whom a credential stands for where it is from.
+type Holder struct {
+	Kind   Kind
+	Issuer string            // of a token: the issuer's name in the configuration
+	Claims map[string]string // of a token: what it says of her, sub too
+	Name   string            // of a proxy: hers in her certificate (DN)
 }
 
 // File is what workloads get of a credential.

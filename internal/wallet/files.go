@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
 
@@ -16,6 +17,10 @@ func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
 	var files []File
 	main := "token"
 	for _, r := range w.of(principal) {
+		if _, err := w.whose(r); err != nil { // the rules are others than when it was taken
+			w.log.Warn("a credential is not given to a user's workloads", "principal", principal, "name", r.Name, "reason", errs.Brief(err))
+			continue
+		}
 		c, err := w.open(r)
 		if err != nil {
 			w.log.Error("a user's credential cannot be opened", "name", r.Name, "err", err)

@@ -17,22 +17,23 @@ const bucket = "wallet"
 
 // record is a credential as it lies in the store: what may be shown, and the seal over what may not.
 type record struct {
-	Principal string    `json:"principal"`
-	Name      string    `json:"name"`
-	Kind      Kind      `json:"kind"`
-	Issuer    string    `json:"issuer"`
-	Subject   string    `json:"subject,omitempty"`
-	Scopes    []string  `json:"scopes,omitempty"`
-	Audiences []string  `json:"audiences,omitempty"`
-	VO        string    `json:"vo,omitempty"`
-	FQANs     []string  `json:"fqans,omitempty"`
-	From      string    `json:"from"`
-	Issued    time.Time `json:"issued,omitzero"` // when what workloads have now was had
-	Expires   time.Time `json:"expires,omitzero"`
-	Ends      time.Time `json:"ends,omitzero"` // when the first of what workloads have now ends
-	Until     time.Time `json:"until,omitzero"`
-	Notes     []string  `json:"notes,omitempty"`
-	Updated   time.Time `json:"updated,omitzero"`
+	Principal string            `json:"principal"`
+	Name      string            `json:"name"`
+	Kind      Kind              `json:"kind"`
+	Issuer    string            `json:"issuer"`
+	Subject   string            `json:"subject,omitempty"`
+	Claims    map[string]string `json:"claims,omitempty"` // what the issuer has said of her that rules ask for
+	Scopes    []string          `json:"scopes,omitempty"`
+	Audiences []string          `json:"audiences,omitempty"`
+	VO        string            `json:"vo,omitempty"`
+	FQANs     []string          `json:"fqans,omitempty"`
+	From      string            `json:"from"`
+	Issued    time.Time         `json:"issued,omitzero"` // when what workloads have now was had
+	Expires   time.Time         `json:"expires,omitzero"`
+	Ends      time.Time         `json:"ends,omitzero"` // when the first of what workloads have now ends
+	Until     time.Time         `json:"until,omitzero"`
+	Notes     []string          `json:"notes,omitempty"`
+	Updated   time.Time         `json:"updated,omitzero"`
 
 	Fault   string    `json:"fault,omitempty"`   // why the last try has failed
 	Refused bool      `json:"refused,omitempty"` // nothing is tried any more until the user does something
@@ -150,10 +151,11 @@ func (w *Wallet) markOf(token secret.Text) []byte {
 
 // entry gives what may be shown of a record.
 func (w *Wallet) entry(r record, now time.Time) Entry {
+	by, _ := w.whose(r) // that it is refused is its trouble
 	return Entry{
 		Name: r.Name, Kind: r.Kind, Issuer: r.Issuer, Subject: r.Subject, Scopes: r.Scopes, Audiences: r.Audiences, VO: r.VO, FQANs: r.FQANs,
 		From: r.From, Expires: r.Expires, Renewable: r.Kind == Token && !r.Refused && w.serves(r), Until: r.Until, Trouble: w.trouble(r, now), Notes: r.Notes,
-		Updated: r.Updated,
+		Updated: r.Updated, Rule: by,
 	}
 }
 
@@ -170,7 +172,10 @@ func (w *Wallet) trouble(r record, now time.Time) string {
 	if left > 0 {
 		holds = "what sessions and jobs have of it holds until " + r.Expires.UTC().Format("2006-01-02 15:04 UTC")
 	}
+	_, refused := w.whose(r)
 	switch {
+	case refused != nil:
+		return "sessions and jobs do not get it: " + errs.Brief(refused) + ". Remove it, and log in again as yourself; if it is you, tell your administrator"
 	case r.Kind == Proxy && left <= 0:
 		return "it has ended: put a new one"
 	case r.Kind == Proxy && left < min(proxyWarning, r.Expires.Sub(r.Issued)/5):

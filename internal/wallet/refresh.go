@@ -2,8 +2,10 @@ package wallet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -163,7 +165,7 @@ func (w *Wallet) renew(ctx context.Context, r record) error {
 	}
 	if issuer.Refused(err) || errs.Is(err, errs.Conflict) {
 		if token, mark := w.hubs(ctx, r.key()); token != nil && !bytes.Equal(mark, r.HubMark) {
-			r.From, r.HubMark, r.Refused = FromHub, mark, false
+			r.From, r.HubMark, r.Refused, r.Claims = FromHub, mark, false, nil
 			err = w.exchange(ctx, r, c, *token)
 		}
 	}
@@ -201,6 +203,13 @@ func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Toke
 	if err != nil {
 		return err
 	}
+	if r.Claims = told(r, facts); w.cfg.Whose != nil {
+		who := r
+		who.Subject = cmp.Or(facts.Subject, r.Subject)
+		if _, err := w.whose(who); err != nil {
+			return err
+		}
+	}
 	now := time.Now()
 	c.Access = t.Access.Reveal()
 	if facts.Subject != "" {
@@ -216,6 +225,37 @@ func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Toke
 		}
 	}
 	return w.narrow(ctx, r, c)
+}
+
+// told gives what an issuer has said of a user that rules ask for. What it does not repeat when it refreshes still holds: it is the same person.
+func told(r record, f issuer.Facts) map[string]string {
+	all := maps.Clone(f.Claims)
+	for name, text := range r.Claims {
+		if _, said := all[name]; !said {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// whose says by which rule a credential is its user's, or refuses it.
+func (w *Wallet) whose(r record) (by string, err error) {
+	if w.cfg.Whose == nil {
+		return "", nil
+	}
+	h := Holder{Kind: r.Kind, Issuer: r.Name, Claims: maps.Clone(r.Claims)}
+	if r.Kind == Proxy {
+		h = Holder{Kind: Proxy, Name: r.Subject}
+	} else if r.Subject != "" {
+		if h.Claims == nil {
+			h.Claims = map[string]string{}
+		}
+		h.Claims["sub"] = r.Subject
+	}
+	return w.cfg.Whose(r.Principal, h)
 }
 
 // alone refuses what is another user's of the same realm: who confirms a login that somebody else has begun would give her own tokens away.

@@ -71,7 +71,10 @@ type Config struct {
 	Hub func(ctx context.Context, principal, issuer string) (secret.Text, error)
 	// Proxy gives what may be shown of a proxy, and the proxy as workloads are to have it, or says what is wrong with it. Nil: none
 	// are taken.
-	Proxy  func(ctx context.Context, pem secret.Text) (Entry, secret.Text, error)
+	Proxy func(ctx context.Context, pem secret.Text) (Entry, secret.Text, error)
+	// Whose says by which rule of the site's a credential is a user's, empty where there is no rule for its kind; an error refuses it to
+	// her. It does not wait. Nil: there are no rules.
+	Whose  func(principal string, h Holder) (by string, err error)
 	Logger *slog.Logger
 }
 

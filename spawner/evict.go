@@ -21,6 +21,9 @@ func (m *Manager) Evict(ctx context.Context, id ID, reason, remedy string) error
 	return err
 }
 
+// Mention writes a line into the events of a workload, and tells nobody.
+func (m *Manager) Mention(id ID, text string) { m.note(id, Event{Percent: -1, Message: text}) }
+
 // tellTime is how long telling the people in a session may take.
 const tellTime = 5 * time.Second
 

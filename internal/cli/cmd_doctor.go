@@ -46,13 +46,14 @@ func (w goodWord) Error() string { return string(w) }
 func doctorCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "doctor", Short: "Look at this host for what the service needs", Args: nothingElse,
+		Use: "doctor", Short: "Look at this host for what the service needs; data looks at your data, in a session", Args: nothingElse,
 		Long: "Look at this host for what the service needs, and say what to do about what is missing. It changes nothing.\n" +
 			"Exit code 1 when something is missing that the service cannot do without.",
 	}
 	path := configFile(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error { return runDoctor(c.Context(), env, *path, asJSON) }
+	c.AddCommand(doctorDataCommand(env))
 	return c
 }
 
@@ -156,6 +157,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks = append(checks, condorChecks(harmless, log)...)
 	checks = append(checks, sshChecks(cfg)...)
 	checks = append(checks, storageChecks(cfg.Data)...)
+	checks = append(checks, credentialChecks(cfg.Credentials)...)
 	checks = append(checks, repositories...)
 	for _, i := range cfg.Images {
 		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})

@@ -110,6 +110,9 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	if s.Stops != nil {
 		pairs = append(pairs, [2]string{"is stopped", stopsAt(s.Stops)})
 	}
+	if report, err := client.DataReport(ctx, id); err == nil {
+		pairs = append(pairs, dataPairs(report)...)
+	}
 	err = printPairs(env.Stdout, pairs)
 	if err == nil && s.Outcome != nil && s.Outcome.Tail != "" {
 		_, err = fmt.Fprintf(env.Stdout, "\nlast lines of its output:\n%s\n", s.Outcome.Tail)
@@ -162,6 +165,23 @@ func slicePairs(w hubapi.Workload) [][2]string {
 		pairs = append(pairs, [2]string{"gpu energy", fmt.Sprintf("%.0f J, estimated", *e)})
 	}
 	return pairs
+}
+
+// dataPairs tells what was found of a session's data: what is amiss by itself, the rest by its number.
+func dataPairs(r hubapi.DataReport) (pairs [][2]string) {
+	fine := 0
+	for _, c := range r.Checks {
+		if c.Result == hubapi.CheckOK {
+			fine++
+			continue
+		}
+		pairs = append(pairs, [2]string{"data " + c.Result, c.Check + ": " + c.Finding})
+	}
+	summary := fmt.Sprintf("%d of %d checks found nothing amiss, at %s", fine, len(r.Checks), r.At.Local().Format(time.DateTime))
+	if r.Running {
+		summary += "; they are made again now"
+	}
+	return append([][2]string{{"data", summary}}, pairs...)
 }
 
 func runSessionStop(ctx context.Context, env Env, word string) error {

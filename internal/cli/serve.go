@@ -82,6 +82,7 @@ type service struct {
 	gpus     gpuParts
 	held     credentialParts
 	storage  *storage
+	doctor   *dataDoctor
 	hubs     []hubPart
 	sshKeys  *sshauth.Authority // nil: the site has no ssh
 	server   *server.Server
@@ -114,7 +115,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -213,7 +214,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }})
 	s.freezer.life = ctx
 	c := spawner.Config{
-		Store: s.store, Backends: s.backends(), Agents: s.agents(), Sealer: s.box, Account: s.account, Herald: s.herald,
+		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: s.programsEnv(),
@@ -257,7 +258,7 @@ func (s *service) makeServer(context.Context) error {
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal,
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage,
+		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),

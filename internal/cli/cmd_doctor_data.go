@@ -1,0 +1,168 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+	"slipway/internal/agent/control"
+	"slipway/internal/datadoctor"
+	"slipway/internal/datadoctor/rootclient"
+	"slipway/internal/errs"
+	"slipway/internal/issuer"
+	"slipway/internal/secret"
+)
+
+// doctorDataCommand is `slipway doctor data`.
+func doctorDataCommand(env Env) *cobra.Command {
+	asJSON, quiet := false, false
+	c := &cobra.Command{
+		Use: "data", Short: "Look at your data from inside a session or job: CVMFS, storage, caches, tokens, proxy, clock", Args: nothingElse,
+		Long: "Look, inside a session or job, at what its programs find of your data: the repositories of CVMFS, the site's storage elements\n" +
+			"and their caches by XRootD, the directories below /storage, your tokens and your proxy, their issuers, and the clock; and say\n" +
+			"what to do about what is amiss. It needs no program of the image, for it speaks XRootD itself, with tokens; storage that takes\n" +
+			"proxies alone it lists by the image's xrdfs, if there is one. Where the site says that storage may be written to, it writes a\n" +
+			"file .slipway-probe-... of 256 KiB and removes it again; it writes nothing else. It takes half a minute at the most.\n" +
+			"A session's page shows what was found last. Exit code 1 when something does not work.",
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctorData(c.Context(), env, asJSON, quiet) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&quiet, "quiet", false, "print nothing: only tell the service")
+	_ = c.Flags().MarkHidden("quiet") // the agent's
+	return c
+}
+
+func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
+	report, err := lookAtData(ctx, env)
+	if err != nil || quiet {
+		return err
+	}
+	if asJSON {
+		err = printJSON(env.Stdout, report)
+	} else {
+		err = printDataReport(env, report)
+	}
+	if err == nil && report.Worst() == hubapi.CheckFail {
+		return exitCode(exitError)
+	}
+	return err
+}
+
+func printDataReport(env Env, r hubapi.DataReport) error {
+	var findings []finding
+	for _, c := range r.Checks {
+		findings = append(findings, finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: printable(c.Remedy)})
+	}
+	for i := range findings {
+		if r.Checks[i].Remedy == "" {
+			findings[i].Remedy = ""
+		}
+	}
+	return printFindings(env, findings, false)
+}
+
+// lookAtData looks, and has the service remember what a session finds.
+func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
+	client, err := connect(env)
+	if err != nil {
+		return hubapi.DataReport{}, err
+	}
+	asked := time.Now()
+	plan, err := client.DataPlan(ctx)
+	if err != nil {
+		return hubapi.DataReport{}, err
+	}
+	scratch, err := os.MkdirTemp("", "slipway-doctor-")
+	if err != nil {
+		return hubapi.DataReport{}, fmt.Errorf("make a directory of its own: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	self, err := os.Executable()
+	if err != nil {
+		return hubapi.DataReport{}, fmt.Errorf("find this program: %w", err)
+	}
+	roots := trustedHere(env)
+	report := datadoctor.Run(ctx, datadoctor.Config{
+		Plan: plan, Asked: asked.Add(time.Since(asked) / 2), Afar: client.LookAtIssuer,
+		Storage: func(token secret.Text) datadoctor.Storage { return rootclient.Client{Token: token, Roots: roots} },
+		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
+		Probe: []string{self, probeCommand}, Scratch: scratch,
+	})
+	if err := tellService(ctx, env, client, report); err != nil {
+		fmt.Fprintf(env.Stderr, "slipway: the session's page does not show this: %s\n", errs.Brief(err))
+	}
+	return report, nil
+}
+
+// tellService has the service remember a session's report. A job has no page for it, and a look that was interrupted says nothing.
+func tellService(ctx context.Context, env Env, client *hubapi.Client, r hubapi.DataReport) error {
+	if ctx.Err() != nil || strings.HasPrefix(env.Getenv(control.IDEnv), "j") {
+		return nil
+	}
+	return client.PutDataReport(ctx, r)
+}
+
+// credentialsDir is where the agent puts tokens: the token's file is named to the programs.
+func credentialsDir(env Env) string {
+	if file := env.Getenv(control.TokenFileEnv); file != "" {
+		return filepath.Dir(file)
+	}
+	return control.CredentialsDir
+}
+
+// trustedHere are the system's authorities and those of the Grid that the environment names.
+func trustedHere(env Env) *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	dir := env.Getenv("X509_CERT_DIR")
+	if dir == "" {
+		dir = "/etc/grid-security/certificates"
+	}
+	for _, pattern := range []string{"*.pem", "*.0"} {
+		files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is good
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil {
+				pool.AppendCertsFromPEM(text)
+			}
+		}
+	}
+	return pool
+}
+
+func lookAtIssuer(ctx context.Context, url string) (time.Time, error) {
+	c, err := issuer.New(issuer.Config{Name: url, URL: url, ClientID: "slipway"})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return c.Look(ctx)
+}
+
+// listByXrdfs lists by the image's own client of XRootD; nil where there is none.
+func listByXrdfs() func(ctx context.Context, server, path string) error {
+	program, err := exec.LookPath("xrdfs")
+	if err != nil {
+		return nil
+	}
+	return func(ctx context.Context, server, path string) error {
+		cmd := exec.CommandContext(ctx, program, server, "ls", path)
+		cmd.WaitDelay = time.Second
+		out, err := cmd.CombinedOutput()
+		if err != nil && ctx.Err() == nil && len(out) > 0 {
+			return errors.New(strings.TrimSpace(string(out)))
+		}
+		return err
+	}
+}

@@ -1,0 +1,246 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/agent/control"
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/issuer"
+	"slipway/spawner"
+)
+
+// dataDoctor is server.DataDoctor: it says what sessions and jobs are to look at, and remembers what sessions found.
+type dataDoctor struct {
+	cfg     config.Config
+	service *service
+
+	mu    sync.Mutex
+	asked map[spawner.ID]time.Time        // to look again
+	looks map[string]hubapi.IssuerLook    // at issuers, of a moment ago
+	at    map[string]time.Time            // when that was
+	turns map[string]chan struct{}        // of who asks an issuer
+	known map[spawner.ID]issuedComplaints // what was said last
+}
+
+type issuedComplaints string
+
+const (
+	bucketReports = "data-reports"
+	issuerEvery   = 10 * time.Second // between two looks at an issuer, whoever asks
+	issuerTime    = 8 * time.Second
+	lookTime      = 75 * time.Second // after that nothing is being looked at any more
+)
+
+// makeDoctor forgets what was found in sessions that are gone.
+func (s *service) makeDoctor(ctx context.Context) error {
+	s.doctor = &dataDoctor{
+		cfg: s.cfg, service: s, asked: map[spawner.ID]time.Time{}, looks: map[string]hubapi.IssuerLook{}, at: map[string]time.Time{},
+		turns: map[string]chan struct{}{}, known: map[spawner.ID]issuedComplaints{},
+	}
+	for _, i := range s.cfg.Credentials.Issuers {
+		s.doctor.turns[i.Name] = make(chan struct{}, 1)
+	}
+	var gone []string
+	for r, err := range s.store.All(ctx, bucketReports) {
+		if err != nil {
+			return err
+		}
+		if _, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(r.Key)); errs.Is(err, errs.NotFound) {
+			gone = append(gone, r.Key)
+		}
+	}
+	for _, id := range gone {
+		if err := s.store.Delete(ctx, bucketReports, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Plan is server.DataDoctor's.
+func (d *dataDoctor) Plan(ctx context.Context, w spawner.Workload) hubapi.DataPlan {
+	c := spawner.Caller{User: w.Owner, Hub: w.Hub, Workload: w.ID}
+	plan := hubapi.DataPlan{
+		Now: time.Now().UTC(), User: string(w.Owner), Remote: w.Remote, CVMFS: slices.Clone(d.cfg.Data.CVMFS.Repositories),
+		Storage: []hubapi.DataElement{}, Issuers: []hubapi.DataIssuer{},
+	}
+	for i, s := range d.service.storage.List(ctx, c) {
+		e := d.cfg.Data.Storage[i]
+		one := hubapi.DataElement{Storage: s, Audience: e.Audience, Scopes: e.Scopes, Token: "token-" + e.Name}
+		if e.Issuer == "" {
+			one.Token = "token"
+		}
+		plan.Storage = append(plan.Storage, one)
+	}
+	d.addHeld(ctx, w, &plan)
+	return plan
+}
+
+// addHeld adds what the service keeps for the user.
+func (d *dataDoctor) addHeld(ctx context.Context, w spawner.Workload, plan *hubapi.DataPlan) {
+	if d.service.held.wallet == nil {
+		return
+	}
+	held, err := d.service.held.wallet.List(ctx, d.service.principal(w.Hub, w.Owner))
+	if err != nil {
+		d.service.log.Warn("what a user has of credentials is not known", "id", w.ID, "err", err)
+	}
+	for _, entry := range held {
+		if entry.Name == hubapi.ProxyCredential {
+			plan.Proxy, plan.VO = true, entry.VO
+		}
+		for _, i := range d.cfg.Credentials.Issuers {
+			if i.Name == entry.Name {
+				plan.Issuers = append(plan.Issuers, hubapi.DataIssuer{Name: i.Name, URL: i.URL})
+			}
+		}
+	}
+}
+
+// Issuer is server.DataDoctor's. However many ask, the issuer is asked every few seconds at the most.
+func (d *dataDoctor) Issuer(ctx context.Context, name string) (hubapi.IssuerLook, error) {
+	i := slices.IndexFunc(d.cfg.Credentials.Issuers, func(i config.Issuer) bool { return i.Name == name })
+	if i < 0 {
+		return hubapi.IssuerLook{}, errs.New(errs.NotFound, "there is no issuer %q here", name)
+	}
+	select {
+	case d.turns[name] <- struct{}{}:
+		defer func() { <-d.turns[name] }()
+	case <-ctx.Done():
+		return hubapi.IssuerLook{}, ctx.Err()
+	}
+	d.mu.Lock()
+	look, at := d.looks[name], d.at[name]
+	d.mu.Unlock()
+	if time.Since(at) < issuerEvery {
+		return look, nil
+	}
+	ahead, err := issuerAhead(ctx, d.cfg.Credentials.Issuers[i])
+	if ctx.Err() != nil {
+		return hubapi.IssuerLook{}, ctx.Err()
+	}
+	look = hubapi.IssuerLook{Ahead: ahead.Round(time.Second).Seconds()}
+	if err != nil {
+		look = hubapi.IssuerLook{Trouble: errs.Brief(err)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looks[name], d.at[name] = look, time.Now()
+	return look, nil
+}
+
+// issuerAhead asks an issuer by how much its clock is ahead of this host's.
+func issuerAhead(ctx context.Context, i config.Issuer) (time.Duration, error) {
+	ca, err := i.CA()
+	if err != nil {
+		return 0, err
+	}
+	c, err := issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, CA: ca, Patience: issuerTime})
+	if err != nil {
+		return 0, err
+	}
+	at, err := c.Look(ctx)
+	return time.Until(at), err
+}
+
+// Keep is server.DataDoctor's. What is amiss is told to the session's people, once.
+func (d *dataDoctor) Keep(ctx context.Context, w spawner.Workload, r hubapi.DataReport) error {
+	if err := d.service.store.Put(ctx, bucketReports, string(w.ID), r); err != nil {
+		return err
+	}
+	words := complaint(r)
+	d.mu.Lock()
+	delete(d.asked, w.ID)
+	before := d.known[w.ID]
+	d.known[w.ID] = issuedComplaints(words)
+	d.mu.Unlock()
+	if words != "" && string(before) != words {
+		d.service.engine.Mention(w.ID, words)
+	}
+	return nil
+}
+
+// complaint names what does not work in one line; empty: everything does.
+func complaint(r hubapi.DataReport) string {
+	var first *hubapi.DataCheck
+	n := 0
+	for i, c := range r.Checks {
+		if c.Result == hubapi.CheckFail {
+			n++
+			if first == nil {
+				first = &r.Checks[i]
+			}
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("Your data: %s: %s; `slipway doctor data` says what to do", first.Check, first.Finding)
+	}
+	return fmt.Sprintf("Your data: %s: %s; and %d more do not work: `slipway doctor data` says what to do", first.Check, first.Finding, n-1)
+}
+
+// Report is server.DataDoctor's.
+func (d *dataDoctor) Report(ctx context.Context, id spawner.ID) (r hubapi.DataReport, err error) {
+	err = d.service.store.Get(ctx, bucketReports, string(id), &r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	running := time.Since(d.asked[id]) < lookTime
+	if errs.Is(err, errs.NotFound) {
+		if !running {
+			return r, errs.New(errs.NotFound, "nothing has looked at the data of %s", id).With("`slipway doctor data` does, inside the session")
+		}
+		err, r.Checks = nil, []hubapi.DataCheck{}
+	}
+	r.Running = running
+	return r, err
+}
+
+// Again is server.DataDoctor's.
+func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, redial)
+	defer cancel()
+	if err := (agents{d.service.links}).client(id).Doctor(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked[id] = time.Now()
+	return nil
+}
+
+// looking has the apps of sessions be launched with the program that looks at their data, where there is something to look at.
+func (s *service) looking(to spawner.Agents) spawner.Agents {
+	d := s.cfg.Data
+	if len(d.CVMFS.Repositories) == 0 && len(d.Storage) == 0 && len(s.cfg.Credentials.Issuers) == 0 && s.cfg.Credentials.X509.Trust == "" {
+		return to
+	}
+	return lookers{to}
+}
+
+type lookers struct{ spawner.Agents }
+
+// Agent gives the client of a workload's agent.
+func (l lookers) Agent(id spawner.ID) spawner.Agent {
+	if id.OfJob() {
+		return l.Agents.Agent(id)
+	}
+	return looker{l.Agents.Agent(id)}
+}
+
+type looker struct{ spawner.Agent }
+
+// Launch starts the app.
+func (l looker) Launch(ctx context.Context, app control.App) error {
+	app.Doctor = []string{control.Program, "doctor", "data", "--quiet"}
+	return l.Agent.Launch(ctx, app)
+}

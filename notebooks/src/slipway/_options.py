@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._errors import InvalidError
+from ._grid_file import read_points
 from ._points import parse_scan
 
 _HELP = """\
@@ -114,9 +115,18 @@ def _options(given: argparse.Namespace) -> Options:
         raise InvalidError(
             "--preemptible without --gpu", field="preemptible", remedy="say which slice, as --gpu 1g.18gb"
         )
-    inputs, points = tuple(_names(given.inputs)), tuple(parse_scan(given.scan))
+    if given.scan and given.grid_file:
+        raise InvalidError(
+            "--scan and --grid-file", field="scan", remedy="give one of them: the file can have all points"
+        )
+    inputs = tuple(_names(given.inputs))
+    points = tuple(read_points(given.grid_file) if given.grid_file else parse_scan(given.scan))
     if both := sorted(set(inputs) & {name for point in points[:1] for name in point}):
-        raise InvalidError(f"{both[0]} is in --in and in --scan", field="scan", remedy="leave it out of one of them")
+        raise InvalidError(
+            f"{both[0]} is in --in and in {'--grid-file' if given.grid_file else '--scan'}",
+            field="scan",
+            remedy="leave it out of one of them",
+        )
     return Options(
         name=given.name,
         cpus=_cpus(given.cpus),
@@ -169,7 +179,14 @@ def _parser() -> _Parser:
         action="append",
         default=[],
         metavar="k=1,2,3",
-        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination",
+        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination. "
+        "Also 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in it. "
+        "A value in quotes is text: --scan \"mode='a,b','7'\"",
+    )
+    add(
+        "--grid-file",
+        metavar="points.csv",
+        help="run the cell once for each line of a table, whose first line names the columns; or points.json",
     )
     add("--to", metavar="BACKEND", help="where to run it: local, htcondor, ... (the site's choice)")
     add("--quiet", action="store_true", help="show the cell's output only")

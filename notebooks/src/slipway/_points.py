@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import keyword
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from ._errors import InvalidError
 
@@ -15,58 +17,174 @@ MOST = 10_000
 """How many points a scan may have."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_RANGE = re.compile(r"[A-Za-z_]+\(.*\)")
+_RANGE = re.compile(r"([A-Za-z_]+)\((.*)\)")
+_QUOTED = re.compile(r""" *(["'])((?:(?!\1).)*)\1 *(,|$)""")
+_SPREADS = {"log": (3, 3), "linear": (3, 3), "range": (1, 3)}
+_SPREAD_REMEDY = (
+    "write it as log(first,last,count), linear(first,last,count) or range(first,end,step), or list the values"
+)
 _TAKEN = re.compile(r"(SLIPWAY_|LD_|PYTHON).*|PATH|HOME|USER|SHELL|TMPDIR|LANG")
 _VALUE_BYTES = 4096
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """The values of one name, counted and not made yet."""
+
+    text: str
+    name: str
+    count: int
+    values: Callable[[], Iterable[str]]
+
+
 def parse_scan(given: Sequence[str]) -> list[dict[str, str]]:
     """Give a point for each combination of the values, those of the last name changing fastest."""
-    count = math.prod(text.count(",") + 1 for text in given)
+    axes = [_axis(text) for text in given]
+    count = math.prod(axis.count for axis in axes)
     if count > MOST:
         raise _refusal(f"{count:,} points are too many", f"at most {MOST:,} points")
-    axes: dict[str, list[str]] = {}
-    for text in given:
-        name, values = _axis(text)
-        if name in axes:
-            raise _refusal(f"{text}: {name} is there twice", "give all its values in one list")
-        axes[name] = values
-    return [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())] if axes else []
+    values: dict[str, list[str]] = {}
+    for axis in axes:
+        if axis.name in values:
+            raise _refusal(f"{axis.text}: {axis.name} is there twice", "give all its values in one list")
+        values[axis.name] = _distinct(axis.text, axis.values())
+    return [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())] if axes else []
 
 
 def usable(name: str) -> bool:
     """Say whether a parameter may have this name."""
-    return bool(_NAME.fullmatch(name)) and not keyword.iskeyword(name) and not _TAKEN.fullmatch(name)
+    return wrong_name(name) is None
 
 
-def _axis(text: str) -> tuple[str, list[str]]:
+def plain_text(text: str) -> str:
+    """Write text so that the job reads it as text, also where it looks like a number."""
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return repr(text)
+
+
+def wrong_name(name: str) -> tuple[str, str] | None:
+    """Say what is wrong with a parameter's name, and what to do."""
+    if keyword.iskeyword(name):
+        return f"{name} is a word of Python's own", "choose another name"
+    if not _NAME.fullmatch(name):
+        return f"{name} is not a name", "a name of letters, digits and _, as variables have"
+    if _TAKEN.fullmatch(name):
+        return f"{name} has a meaning of its own", "choose another name"
+    return None
+
+
+def wrong_value(value: str) -> tuple[str, str] | None:
+    """Say what is wrong with a parameter's value, and what to do."""
+    if len(value.encode()) > _VALUE_BYTES:
+        return "a value is too long", f"at most {_VALUE_BYTES} bytes: put more into a file"
+    if any(char < " " or char == "\x7f" for char in value):
+        return "a value with control characters", "write it without them"
+    return None
+
+
+def _axis(text: str) -> _Axis:
     name, _, rest = (part.strip(" ") for part in text.partition("="))
     if not name or not rest:
         raise _refusal(f"{text or repr(text)}: not understood", "write it as name=value,value")
-    if _RANGE.fullmatch(rest):
-        raise _refusal(f"{text}: a range is not understood", f"write its values, as {name}=1,2,3")
-    if keyword.iskeyword(name):
-        raise _refusal(f"{text}: {name} is a word of Python's own", "choose another name")
-    if not _NAME.fullmatch(name):
-        raise _refusal(f"{text}: {name} is not a name", "a name of letters, digits and _, as variables have")
-    if _TAKEN.fullmatch(name):
-        raise _refusal(f"{text}: {name} has a meaning of its own", "choose another name")
-    values = [value.strip(" ") for value in rest.split(",")]
-    for value in values:
-        _check(text, value)
-    most, times = Counter(values).most_common(1)[0]
+    if wrong := wrong_name(name):
+        raise _refusal(f"{text}: {wrong[0]}", wrong[1])
+    if call := _RANGE.fullmatch(rest):
+        return _spread(text, name, call[1], [part.strip(" ") for part in call[2].split(",")])
+    values = _split(text, rest)
+    return _Axis(text, name, len(values), lambda: values)
+
+
+def _distinct(text: str, values: Iterable[str]) -> list[str]:
+    listed = list(values)
+    for value in listed:
+        if not value:
+            raise _refusal(f"{text}: a value is missing between two commas", "write it as name=value,value")
+        if wrong := wrong_value(value):
+            raise _refusal(f"{text[:40]!r}: {wrong[0]}", wrong[1])
+    most, times = Counter(listed).most_common(1)[0]
     if times > 1:
         raise _refusal(f"{text}: {most} is there twice", "give every value once")
-    return name, values
+    return listed
 
 
-def _check(text: str, value: str) -> None:
-    if not value:
-        raise _refusal(f"{text}: a value is missing between two commas", "write it as name=value,value")
-    if len(value.encode()) > _VALUE_BYTES:
-        raise _refusal(f"{text[:40]}...: a value is too long", f"at most {_VALUE_BYTES} bytes: put more into a file")
-    if any(char < " " or char == "\x7f" for char in value):
-        raise _refusal(f"{text!r}: a value with control characters", "write it without them")
+def _split(text: str, rest: str) -> list[str]:
+    """Split at the commas. A value in quotes is text, as it stands between them: commas, spaces and digits too."""
+    values, at = [], 0
+    while at <= len(rest):
+        if quoted := _QUOTED.match(rest, at):
+            values.append(plain_text(quoted[2]))
+            at = quoted.end() if quoted[3] else len(rest) + 1
+        elif rest[at:].lstrip(" ").startswith(("'", '"')):
+            raise _refusal(f"{text}: a quote is not closed, or not at a value's end", "write it as name='a,b','c'")
+        else:
+            end = rest.find(",", at)
+            end = len(rest) if end < 0 else end
+            values.append(rest[at:end].strip(" "))
+            at = end + 1
+    return values
+
+
+def _spread(text: str, name: str, kind: str, given: list[str]) -> _Axis:
+    """Read log(first,last,count), linear(first,last,count) and range(first,end,step)."""
+    if kind not in _SPREADS:
+        raise _refusal(f"{text}: a range is not understood", _SPREAD_REMEDY)
+    numbers = [_number(part) for part in given]
+    if None in numbers or not _SPREADS[kind][0] <= len(numbers) <= _SPREADS[kind][1]:
+        raise _refusal(f"{text}: these are not the numbers of a range", _SPREAD_REMEDY)
+    known = [number for number in numbers if number is not None]
+    if kind == "range":
+        return _stepped(text, name, known)
+    first, last, count = known
+    if count < 1 or count != int(count):
+        raise _refusal(f"{text}: the count is {given[2]}", f"write it as {kind}(first,last,count), count at least 1")
+    if kind == "log" and (first == 0 or last == 0 or (first < 0) != (last < 0)):
+        raise _refusal(f"{text}: a logarithmic range does not reach over 0", "begin and end on the same side of 0")
+    return _Axis(
+        text, name, int(count), lambda: [_between(kind, first, last, at, int(count)) for at in range(int(count))]
+    )
+
+
+def _between(kind: str, first: float, last: float, at: int, count: int) -> str:
+    if at in (0, count - 1):
+        value = float(first if at == 0 else last)
+    elif kind == "log":
+        value = first * (last / first) ** (at / (count - 1))
+    else:
+        value = first + (last - first) * at / (count - 1)
+    return repr(float(f"{value:.12g}"))
+
+
+def _stepped(text: str, name: str, given: list[float]) -> _Axis:
+    first, end, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    if step == 0:
+        raise _refusal(f"{text}: steps of 0 lead nowhere", "write it as range(first,end,step)")
+    # A hair less, so that range(0,1,0.1) has 10 values and not 11.
+    count = max(0, math.ceil((end - first) / step - 1e-9))
+    if not count:
+        raise _refusal(
+            f"{text}: there is no value in this range", "write it as range(first,end,step); end is not in it"
+        )
+    whole = all(isinstance(number, int) for number in (first, end, step))
+
+    def values() -> Iterable[str]:
+        return [str(first + at * step) if whole else repr(float(f"{first + at * step:.12g}")) for at in range(count)]
+
+    return _Axis(text, name, count, values)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _refusal(what: str, remedy: str) -> InvalidError:

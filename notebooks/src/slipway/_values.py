@@ -85,7 +85,7 @@ class Packer:
     @property
     def size(self) -> int:
         """How many bytes there are so far."""
-        return sum(size for _, size in self._parts)
+        return self._file.tell()
 
     @property
     def parts(self) -> int:

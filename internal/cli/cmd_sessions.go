@@ -110,6 +110,9 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	if s.Stops != nil {
 		pairs = append(pairs, [2]string{"is stopped", stopsAt(s.Stops)})
 	}
+	if s.Phase == "running" {
+		pairs = append(pairs, quotaPairs(ctx, client, s)...)
+	}
 	if report, err := client.DataReport(ctx, id); err == nil {
 		pairs = append(pairs, dataPairs(report)...)
 	}

@@ -74,6 +74,7 @@ type service struct {
 	htcondor *htcondor.Backend // nil: the site has no pool
 	pool     *htcondor.Pool    // nil likewise
 	cvmfs    cvmfs
+	housing  *housing
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	box      *secret.Box
@@ -115,7 +116,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeHousing, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -214,7 +215,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }})
 	s.freezer.life = ctx
 	c := spawner.Config{
-		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, Herald: s.herald,
+		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: s.programsEnv(),
@@ -258,11 +259,11 @@ func (s *service) makeServer(context.Context) error {
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal,
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(),
+			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics,
 		}), Logger: s.log,
 	})
 	return nil
@@ -279,6 +280,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	s.places.run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)
+	g.Go(func() error { return s.watchHomes(ctx) })
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)

@@ -15,10 +15,11 @@ type Home struct {
 	Create bool     `yaml:"create"` // one that is missing is made
 	Warn   []int    `yaml:"warn"`   // percent
 	Look   Duration `yaml:"look"`   // how long one may take to answer
+	Every  Duration `yaml:"every"`  // how often those of users with sessions are looked at
 }
 
 func defaultHome() Home {
-	return Home{Create: true, Warn: []int{80, 95}, Look: Duration(5 * time.Second)}
+	return Home{Create: true, Warn: []int{80, 95}, Look: Duration(5 * time.Second), Every: Duration(5 * time.Minute)}
 }
 
 // Area is a shared area.
@@ -67,6 +68,9 @@ func (c Config) checkHomes(p *problems) {
 	}
 	if h.Look < Duration(100*time.Millisecond) || h.Look > Duration(time.Minute) {
 		p.add("users.home.look", time.Duration(h.Look), "from 100ms to 1m")
+	}
+	if h.Every < Duration(time.Second) {
+		p.add("users.home.every", time.Duration(h.Every), "1s or more")
 	}
 }
 

@@ -32,6 +32,7 @@ type Want struct {
 	Groups   []int // whose quotas may bound her
 	Create   bool  // make it when it is missing
 	Hers     bool  // refuse one that is another's
+	Guarded  bool  // refuse a root that others can write to, where nothing is looked for below it
 	Mounted  bool  // refuse where nothing is mounted at the template's root
 }
 
@@ -51,7 +52,7 @@ func (h *Homes) Find(ctx context.Context, w Want) (Found, error) {
 	}
 	q := question{
 		Root: w.Template.root, Rest: rest, UID: w.Who.UID, GID: w.Who.GID, Groups: w.Groups,
-		Create: w.Create, Hers: w.Hers && len(rest) > 0, Mounted: w.Mounted, Limits: true,
+		Create: w.Create, Hers: w.Hers && len(rest) > 0, Guarded: w.Guarded, Mounted: w.Mounted, Limits: true,
 	}
 	text, err := json.Marshal(q)
 	if err != nil {

@@ -248,3 +248,21 @@ func TestQuotaOfTheKernel(t *testing.T) {
 		t.Errorf("limits %+v", got.Limits)
 	}
 }
+
+// TestTheDirectoryOfTheHomes is made so that others pass through it under any umask, and refused where they can write to it.
+func TestTheDirectoryOfTheHomes(t *testing.T) {
+	h := newHomes(t)
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := filepath.Join(t.TempDir(), "deep", "homes")
+	w := Want{Template: Below(dir), Create: true, Guarded: true}
+	if _, err := h.Find(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o711 {
+		t.Errorf("%v, %v: want mode 0711 under any umask", info, err)
+	}
+	must(t, os.Chmod(dir, 0o777))
+	if _, err := h.Find(t.Context(), w); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "chmod go-w "+dir) {
+		t.Errorf("writable for all: %v, want a refusal with the command", err)
+	}
+}

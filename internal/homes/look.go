@@ -23,6 +23,7 @@ type question struct {
 	Groups  []int    `json:"groups,omitempty"`
 	Create  bool     `json:"create,omitempty"`  // make what is missing
 	Hers    bool     `json:"hers,omitempty"`    // it must be hers
+	Guarded bool     `json:"guarded,omitempty"` // nobody but the site may write to it
 	Mounted bool     `json:"mounted,omitempty"` // it must lie on another file system than the root
 	Limits  bool     `json:"limits,omitempty"`  // say what limits her there
 }
@@ -95,6 +96,11 @@ func open(q question) (int, string, error) {
 	}
 	if q.Mounted && sameDevice(fd, "/") {
 		return -1, "", errors.Join(errs.New(errs.Unavailable, "nothing is mounted at %s", root).With("the administrator mounts it, or sets mounted: false"), unix.Close(fd))
+	}
+	if q.Guarded {
+		if err := guarded(fd, root, -1); err != nil {
+			return -1, "", errors.Join(err, unix.Close(fd))
+		}
 	}
 	path := root
 	for i, name := range q.Rest {

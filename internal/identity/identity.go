@@ -1,11 +1,11 @@
-// Package identity says who users are: it gives every user an account on this host, a numeric user id of her own, kept for ever, and a home;
+// Package identity says who users are: it gives every user an account on this host, a numeric user id of her own, kept for ever, and a place for a home;
 // and it says by the site's rules whose the subject of a token, the holder of a certificate or an account of the host is. Users are told
 // apart by their realm and their name: hubs whose users of one name are the same people share a realm.
 //
 // Promises: an id is one user's alone, wherever it comes from, and is never another's while the store has hers; what is not known just now
-// is an error of kind Unavailable, and never another number; a rule fits the whole of what it is asked for, or not at all; two users that differ in anything, case included, have two homes,
-// also on a file system that ignores case; a home is made once, private to its user, and nothing that lies in its place is
-// followed or changed.
+// is an error of kind Unavailable, and never another number; a rule fits the whole of what it is asked for, or not at all; two users
+// that differ in anything, case included, have two homes, also on a file system that ignores case. Homes themselves are package homes's:
+// nothing here touches a user's file system.
 package identity
 
 import (
@@ -14,13 +14,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,7 +46,6 @@ type Config struct {
 // Accounts gives out accounts. It is safe for concurrent use.
 type Accounts struct {
 	cfg Config
-	mu  sync.Mutex // one home is made at a time
 
 	ids    sync.Mutex     // guards the fields below; one question at a time to the store, which has one connection
 	known  map[string]int // all ids that the store has, by principal; nil: not read yet
@@ -61,37 +57,16 @@ type Account struct {
 	UID, GID int
 	Groups   []Group // beside the first
 	Login    string  // fit for a line of /etc/passwd
-	HomeDir  string  // on this host
+	HomeDir  string  // on this host, where the site has no other place for homes; whether it is there is not known here
 	Home     string  // inside workloads
 }
 
-// New makes Accounts. The directory of the homes is made when it is missing; others can pass through it and not list it.
+// New makes Accounts.
 func New(cfg Config) (*Accounts, error) {
 	if cfg.First < 1000 || cfg.Last < cfg.First {
 		return nil, errs.Bad("users.uids", fmt.Sprintf("%d-%d", cfg.First, cfg.Last), "a range of ids from 1000 on that no other account of the host has")
 	}
-	if err := makeHomes(cfg.Homes); err != nil {
-		return nil, err
-	}
 	return &Accounts{cfg: cfg}, nil
-}
-
-// makeHomes makes the directory of the homes whatever the umask is, and refuses one in which others could plant something.
-func makeHomes(dir string) error {
-	info, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("make the directory of the homes: %w", err)
-		}
-		return os.Chmod(dir, 0o711)
-	}
-	if err != nil {
-		return fmt.Errorf("look at the directory of the homes: %w", err)
-	}
-	if mode := info.Mode().Perm(); !info.IsDir() || mode&0o022 != 0 {
-		return errs.New(errs.Conflict, "users.homes: %s has mode %s: others can write there", dir, info.Mode()).With("run: chmod go-w " + dir)
-	}
-	return nil
 }
 
 // Site is the realm whose users go by their names alone, and whose homes lie directly in the directory of the homes.
@@ -139,7 +114,7 @@ func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, er
 	}
 	login := loginName(n.Login, n.UID)
 	account := Account{UID: n.UID, GID: n.GID, Groups: n.Groups, Login: login, Home: "/home/" + login, HomeDir: home}
-	return account, a.makeHome(account)
+	return account, nil
 }
 
 // numbers gives those of a user: of where the site has them, or new ones that stay hers.
@@ -170,7 +145,7 @@ func (a *Accounts) homesOf(realm string) (string, error) {
 		return "", errs.Bad("realm", realm, "a word of lower-case letters, digits, '-', '_' and '.'")
 	}
 	homes := filepath.Join(a.cfg.Homes, "@"+realm)
-	return homes, makeHomes(homes)
+	return homes, nil
 }
 
 func check(user string) error {
@@ -257,38 +232,4 @@ func DirName(user string) string {
 	}
 	sum := sha256.Sum256([]byte(user))
 	return b.String()[:48] + "=-" + hex.EncodeToString(sum[:]) // "=-" is no escape, so no short name ends like this
-}
-
-// makeHome makes the home when it is missing, and refuses what is not a directory of that user.
-func (a *Accounts) makeHome(acc Account) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	info, err := os.Lstat(acc.HomeDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return newHome(acc)
-	}
-	if err != nil {
-		return fmt.Errorf("look at the home %s: %w", acc.HomeDir, err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(stat.Uid) != acc.UID {
-		return errs.New(errs.Conflict, "the home %s is not a directory of user id %d", acc.HomeDir, acc.UID).With("the administrator moves it away, or gives it to that id")
-	}
-	return nil
-}
-
-// newHome makes a home under another name first, so that it is never seen with the wrong owner.
-func newHome(acc Account) error {
-	temp, err := os.MkdirTemp(filepath.Dir(acc.HomeDir), ".new-*")
-	if err != nil {
-		return fmt.Errorf("make a home: %w", err)
-	}
-	err = errors.Join(os.Chmod(temp, 0o700), os.Chown(temp, acc.UID, acc.GID))
-	if err == nil {
-		err = os.Rename(temp, acc.HomeDir)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("make the home %s: %w", acc.HomeDir, err), os.Remove(temp))
-	}
-	return nil
 }

@@ -55,36 +55,14 @@ func TestEveryUserHasAnAccountOfHerOwn(t *testing.T) {
 	}
 }
 
-func TestHomeIsPrivate(t *testing.T) {
+func TestTheAccount(t *testing.T) {
 	a := newAccounts(t, 20999)
 	acc, err := a.Account(t.Context(), Site, "alice")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || acc.Login != "alice" || acc.Home != "/home/alice" || acc.UID != 20000 || acc.GID != 100 {
+		t.Errorf("account %+v, %v", acc, err)
 	}
-	info, err := os.Lstat(acc.HomeDir)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if acc.Login != "alice" || acc.Home != "/home/alice" || acc.UID != 20000 || acc.GID != 100 {
-		t.Errorf("account %+v", acc)
-	}
-}
-
-func TestPlantedHomeIsRefused(t *testing.T) {
-	a := newAccounts(t, 20999)
-	if err := os.Symlink("/etc", filepath.Join(a.cfg.Homes, "mallory")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(a.cfg.Homes, "bob"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range []string{"mallory", "bob"} {
-		if _, err := a.Account(t.Context(), Site, user); !errs.Is(err, errs.Conflict) {
-			t.Errorf("%s: %v", user, err)
-		}
-	}
-	if info, _ := os.Stat("/etc"); info.Mode().Perm() == 0o700 {
-		t.Error("the link was followed")
+	if _, err := os.Lstat(acc.HomeDir); err == nil {
+		t.Error("it has made a home, which may be where nothing answers")
 	}
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	// Credentials are users' tokens and proxies; nil: the service keeps none.
 	Credentials func() Credentials
 	CVMFS       func() CVMFS // nil: the site has none
+	Homes       func() Homes // nil: nobody looks at them
 }
 
 // Metrics collects the service's numbers. A nil one does nothing.
@@ -66,6 +67,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.SSH != nil {
 		m.registry.MustRegister(newGateway(cfg.SSH))
+	}
+	if cfg.Homes != nil {
+		m.registry.MustRegister(newHoused(cfg.Homes))
 	}
 	if cfg.CVMFS != nil {
 		m.registry.MustRegister(newRepositories(cfg.CVMFS))

@@ -1,0 +1,20 @@
+package server
+
+import (
+	"net/http"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+)
+
+// quota tells how full the directories of whoever asks are.
+func (s *Server) quota(r *http.Request, _ none) (hubapi.Quotas, error) {
+	c := callerOf(r.Context())
+	switch {
+	case s.cfg.Quota == nil:
+		return hubapi.Quotas{}, errs.New(errs.Missing, "this service does not know how full homes are")
+	case c.User == "":
+		return hubapi.Quotas{}, errs.New(errs.Forbidden, "only users have a home").With("ask with a user's token")
+	}
+	return s.cfg.Quota(r.Context(), c)
+}

@@ -101,7 +101,7 @@ echo "4f1a: end"
 // that the script has started, with websockets in them; a second connection; a socket instead of the port; and the first one is cut.
 func vsCode(l *laptop) {
 	socks := l.freePort()
-	first := l.start(l.sshArgs("-v", "-T", "-D", socks, "-o", "ConnectTimeout=15", "sh")...)
+	first := l.start(l.sshArgs("-v", "-T", "-D", socks, "-o", "ConnectTimeout=60", "sh")...)
 	if _, err := io.WriteString(first.stdin, vsCodeScript); err != nil {
 		l.t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ type ended struct {
 
 // command prepares a program on the laptop, which is killed when the test has lasted far too long.
 func (l *laptop) command(argv ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(l.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 3*time.Minute)
 	l.t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = l.dir

@@ -12,7 +12,8 @@ host, port, user, key, known = sys.argv[1:]
 client = paramiko.SSHClient()
 client.load_host_keys(known)
 client.set_missing_host_key_policy(paramiko.RejectPolicy())
-client.connect(host, int(port), username=user, key_filename=key, allow_agent=False, look_for_keys=False, timeout=45)
+patience = {"timeout": 45, "banner_timeout": 45, "auth_timeout": 45}
+client.connect(host, int(port), username=user, key_filename=key, allow_agent=False, look_for_keys=False, **patience)
 
 stdin, stdout, stderr = client.exec_command("cat; echo err >&2; exit 5")
 stdin.write(bytes(range(256)))
@@ -68,7 +69,7 @@ assert client.exec_command("echo after")[1].read() == b"after\n", "after the key
 client.close()
 
 try:
-    client.connect(host, int(port), username=user, pkey=paramiko.ECDSAKey.generate(), allow_agent=False, look_for_keys=False, timeout=45)
+    client.connect(host, int(port), username=user, pkey=paramiko.ECDSAKey.generate(), allow_agent=False, look_for_keys=False, **patience)
     raise AssertionError("a key that nobody has registered is good for a login")
 except (paramiko.AuthenticationException, paramiko.SSHException, socket.error):
     time.sleep(0)

@@ -72,12 +72,12 @@ type Agents interface {
 	Agent(id ID) Agent
 }
 
-// Storage shows sessions of this host their users' storage as directories.
+// Storage shows workloads of this host their users' storage as directories.
 type Storage interface {
-	// Open gives the directory that a session is to see as /storage, and mounts into it what its user has, without having the start wait for
-	// that. What is amiss it tells. Opening twice is harmless.
+	// Open gives the directory that a workload is to see as /storage, and mounts into it what its user has. The start of a session does not
+	// wait for that, that of a job for a while: nobody is there to try again. What is amiss it tells. Opening twice is harmless.
 	Open(w Workload, tell func(message string)) (dir string, err error)
-	// Close unmounts what a session had that was seen gone. Closing twice is harmless.
+	// Close unmounts what a workload had that was seen gone. Closing twice is harmless.
 	Close(id ID)
 	// Forget removes the directory too.
 	Forget(id ID) error
@@ -130,7 +130,7 @@ type Config struct {
 	// Env is what every program finds in its environment unless its start names it otherwise.
 	Env  map[string]string
 	GPUs GPUs // nil: this host has none
-	// Storage shows sessions of this host their users' storage. Nil: they see none.
+	// Storage shows workloads of this host their users' storage. Nil: they see none.
 	Storage Storage
 	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one. What it cannot have
 	// otherwise is told. Nil: the account's HomeDir is there, and there are no areas.

@@ -195,7 +195,7 @@ type Launch struct {
 	// Areas are what it sees of this host beside its home. HomeFollows: what is mounted in the home later is to be seen inside.
 	Areas       []Area
 	HomeFollows bool
-	// Storage is the directory on this host that a session sees as /storage, with what is mounted below it later; empty: it has none.
+	// Storage is the directory on this host that a workload sees as /storage, with what is mounted below it later; empty: it has none.
 	Storage string
 	// Uplink and App are for a Remote alone: how the agent reaches the service from another host, and what a job's agent starts by
 	// itself, whether it reaches the service or not. App is nil for sessions, whose secrets travel over the link.

@@ -149,7 +149,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	if err := makeDirs(l); err != nil {
 		return Launch{}, err
 	}
-	if e.Kind != Job && m.cfg.Storage != nil {
+	if m.cfg.Storage != nil {
 		if l.Storage, err = m.cfg.Storage.Open(e.Workload, func(message string) { m.relay(e.ID, message, 0) }); err != nil {
 			return Launch{}, err
 		}

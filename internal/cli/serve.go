@@ -199,6 +199,7 @@ func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend
 		Scratch: filepath.Join(cfg.DataDir, "engine"),
 	}
 	seen.forDocker(&c)
+	trustForDocker(cfg, &c)
 	return docker.New(c)
 }
 
@@ -208,6 +209,7 @@ func newLocal(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*lo
 		Instance: cfg.Docker.Instance, Logger: log,
 	}
 	seen.forJobs(&c)
+	trustForJobs(cfg, &c)
 	return local.New(c)
 }
 
@@ -218,7 +220,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
-		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: s.programsEnv(),
+		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
 		Stacks: s.stacks(), Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	c.Storage = s.engineStorage()

@@ -4,11 +4,17 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
 	"slipway/internal/config"
+	"slipway/internal/mounts"
 	"slipway/internal/secret"
 	"slipway/internal/wallet"
 	"slipway/internal/xrd/mount"
@@ -18,14 +24,19 @@ import (
 // storageRunDir holds the credentials of mounts. It is no disk.
 const storageRunDir = "/run/slipway/storage"
 
-// makeMounter makes what mounts storage for sessions; nil where nothing is to be mounted.
-func (s *service) makeMounter(context.Context) error {
+// makeMounter makes what mounts storage for workloads; nil where nothing is to be mounted.
+func (s *service) makeMounter(ctx context.Context) error {
 	if !slices.ContainsFunc(s.cfg.Data.Storage, func(e config.StorageElement) bool { return e.Mount }) {
 		return nil
 	}
-	var err error
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	s.storage.looker = mounts.NewLooker([]string{self, lookPathsCommand})
 	s.storage.mounter, err = mount.New(mount.Config{
-		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Logger: s.log,
+		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
+		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) }, Logger: s.log,
 	})
 	return err
 }
@@ -57,6 +68,9 @@ func papersFor(element string, storage []config.StorageElement, files []wallet.F
 	return p
 }
 
+// jobPatience is how long a job's start waits for its storage, which is told to be missing then.
+const jobPatience = 20 * time.Second
+
 // storageMounts is the engine's spawner.Storage.
 type storageMounts struct {
 	mounter   *mount.Mounter
@@ -65,7 +79,11 @@ type storageMounts struct {
 
 // Open is spawner.Storage's.
 func (m storageMounts) Open(w spawner.Workload, tell func(string)) (string, error) {
-	return m.mounter.Open(m.session(w), tell)
+	dir, err := m.mounter.Open(m.session(w), tell)
+	if err == nil && w.Kind == spawner.Job {
+		m.mounter.Await(string(w.ID), jobPatience)
+	}
+	return dir, err
 }
 
 // Close is spawner.Storage's.
@@ -86,19 +104,20 @@ func (s *service) engineStorage() spawner.Storage {
 	return storageMounts{s.storage.mounter, s.principal}
 }
 
-// runMounter keeps the mounts of sessions that may be running on this host.
+// runMounter keeps the mounts of workloads that may be running on this host.
 func (s *service) runMounter(ctx context.Context, begin func(func() error)) {
 	if s.storage.mounter == nil {
 		return
 	}
-	mounts := storageMounts{s.storage.mounter, s.principal}
+	own := storageMounts{s.storage.mounter, s.principal}
 	begin(func() error {
+		defer s.storage.looker.Close()
 		return s.storage.mounter.Run(ctx, func() []mount.Session {
 			all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
 			var live []mount.Session
 			for _, w := range all {
-				if w.Kind != spawner.Job && !w.Remote && w.Phase.Active() && w.Phase != spawner.Pending && w.Phase != spawner.Leased {
-					live = append(live, mounts.session(w))
+				if !w.Remote && w.Phase.Active() && w.Phase != spawner.Pending && w.Phase != spawner.Leased {
+					live = append(live, own.session(w))
 				}
 			}
 			return live
@@ -106,10 +125,10 @@ func (s *service) runMounter(ctx context.Context, begin func(func() error)) {
 	})
 }
 
-// mountsOf tells where the session that asks has an element as a directory.
+// mountsOf tells where the workload that asks has an element as a directory.
 func (s *storage) mountsOf(c spawner.Caller, element string) []hubapi.DataMount {
 	out := []hubapi.DataMount{}
-	if s.mounter == nil || c.Workload == "" || c.Workload.OfJob() || s.remote(c.Workload) {
+	if s.mounter == nil || c.Workload == "" || s.remote(c.Workload) {
 		return out
 	}
 	for _, m := range s.mounter.Status(string(c.Workload)) {
@@ -123,4 +142,14 @@ func (s *storage) mountsOf(c spawner.Caller, element string) []hubapi.DataMount 
 func (s *service) runsAfar(id spawner.ID) bool {
 	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, id)
 	return err != nil || w.Remote
+}
+
+const lookPathsCommand = "look-at-paths"
+
+// lookAtPathsCommand is how mounts are looked at that may never answer.
+func lookAtPathsCommand(env Env) *cobra.Command {
+	return &cobra.Command{
+		Use: lookPathsCommand, Short: "Look at paths that are read from standard input (started by the service)", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return mounts.Look(c.Context(), env.Stdin, env.Stdout) },
+	}
 }

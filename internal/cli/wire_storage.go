@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/config"
+	"slipway/internal/mounts"
 	"slipway/internal/xrd"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
@@ -17,6 +18,7 @@ import (
 type storage struct {
 	elements *xrd.Storage
 	mounter  *mount.Mounter           // nil: nothing is mounted
+	looker   *mounts.Looker           // its mounts'
 	remote   func(id spawner.ID) bool // whether a workload runs on another host
 }
 

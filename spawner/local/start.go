@@ -90,6 +90,9 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
 		Mounts: b.cfg.Mounts,
 	}
+	if l.Storage != "" {
+		p.Mounts = append(slices.Clip(p.Mounts), Mount{Source: l.Storage, Target: "/storage"})
+	}
 	for _, a := range l.Areas {
 		p.Mounts = append(slices.Clip(p.Mounts), Mount{Source: a.Source, Target: a.Target, Write: a.Write, Plain: true})
 	}

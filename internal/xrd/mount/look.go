@@ -5,7 +5,7 @@ import (
 )
 
 // looksAtOnce bounds the looks at one view of an element, of all sessions. A look at a mount whose storage is silent comes back only when
-// xrootdfs gives up or is ended, and holds a thread of this process until then.
+// xrootdfs gives up or is ended, and holds a thread of whoever looks until then.
 const looksAtOnce = 8
 
 // looks knows which looks are under way.
@@ -39,7 +39,7 @@ func (m *Mounter) answers(ctx context.Context, v view, point, name string) error
 	}
 	said := make(chan error, 1)
 	go func() {
-		err := m.stat(point)
+		err := m.cfg.Look(point)
 		<-free
 		m.asked(which)
 		said <- err

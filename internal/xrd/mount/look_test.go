@@ -24,7 +24,7 @@ func silent(t *testing.T, all ...view) (m *Mounter, stuck *atomic.Int32) {
 	var back sync.WaitGroup
 	t.Cleanup(func() { close(end); back.Wait() })
 	m = &Mounter{cfg: Config{Patience: 50 * time.Millisecond}, looks: newLooks(all)}
-	m.stat = func(point string) error {
+	m.cfg.Look = func(point string) error {
 		if filepath.Base(point) != "old" {
 			return nil
 		}
@@ -38,6 +38,7 @@ func silent(t *testing.T, all ...view) (m *Mounter, stuck *atomic.Int32) {
 }
 
 func TestSilentStorageHoldsFewThreads(t *testing.T) {
+	t.Parallel()
 	eos, other := view{Element: xrd.Element{Name: "eos"}}, view{Element: xrd.Element{Name: "other"}}
 	m, stuck := silent(t, eos, other)
 	var asking sync.WaitGroup
@@ -59,6 +60,7 @@ func TestSilentStorageHoldsFewThreads(t *testing.T) {
 }
 
 func TestLookAtOldMountDoesNotHinderNewOne(t *testing.T) {
+	t.Parallel()
 	eos := view{Element: xrd.Element{Name: "eos"}}
 	m, stuck := silent(t, eos)
 	for range 2 {
@@ -69,13 +71,14 @@ func TestLookAtOldMountDoesNotHinderNewOne(t *testing.T) {
 	if n := stuck.Load(); n != 1 {
 		t.Errorf("%d looks at one mount", n)
 	}
-	m.stat, m.cfg.Patience = func(string) error { return nil }, time.Minute
+	m.cfg.Look, m.cfg.Patience = func(string) error { return nil }, time.Minute
 	if err := m.answers(t.Context(), eos, "/s-1/old", "b"); err != nil {
 		t.Errorf("what is mounted there now: %v", err)
 	}
 }
 
 func TestRoundReadsMountsOnce(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true}, xrd.Element{Name: "other", Origin: origin.URL, Path: "/", Mount: true})
 	var all []Session
@@ -97,6 +100,7 @@ func TestRoundReadsMountsOnce(t *testing.T) {
 
 // TestRenewalShowsNoEmptyDirectory: who reads while mounts are exchanged, on the host and as a container sees them, misses nothing.
 func TestRenewalShowsNoEmptyDirectory(t *testing.T) {
+	t.Parallel()
 	if beneath := unix.MoveMount(-1, "", -1, "", moveMountBeneath); errors.Is(beneath, unix.EINVAL) {
 		t.Skip("this kernel is older than Linux 6.5")
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 	"slipway/internal/secret"
 	"slipway/internal/xrd"
 )
@@ -45,7 +46,11 @@ type Config struct {
 	Trust    string        // directory of trust anchors; empty: the program's own
 	Patience time.Duration // for a mount to be made, and to answer. Zero: 15 s
 	Every    time.Duration // all mounts are looked at. Zero: 10 s
-	Logger   *slog.Logger
+	// Look looks at a mount, which may never answer: better in a process of its own. Nil: in this one.
+	Look func(point string) error
+	// Tell tells a session's user what she must know of her storage. Nil: nobody is told.
+	Tell   func(session, text string)
+	Logger *slog.Logger
 }
 
 // Mounter mounts storage for sessions.
@@ -62,13 +67,15 @@ type Mounter struct {
 	looks    looks
 	opens    int // counts
 
-	info func() ([]byte, error)   // what the kernel tells of mounts
-	stat func(point string) error // a look at a mount
+	info func() ([]byte, error) // what the kernel tells of mounts
 }
 
 // own is what is known of a session. Its lock is held while its mounts are changed.
 type own struct {
 	sync.Mutex
+	once  sync.Once
+	begun chan struct{}    // closed once it was opened and looked at
+	read  map[string]int64 // by name of the view: how far its log was read; guarded by the lock
 
 	// Guarded by the Mounter's lock.
 	opened  int                // when it was, by the Mounter's count
@@ -87,6 +94,12 @@ func New(cfg Config) (*Mounter, error) {
 	if cfg.Every == 0 {
 		cfg.Every = 10 * time.Second
 	}
+	if cfg.Look == nil {
+		cfg.Look = mounts.LookAt
+	}
+	if cfg.Tell == nil {
+		cfg.Tell = func(string, string) {}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -97,7 +110,6 @@ func New(cfg Config) (*Mounter, error) {
 	}
 	m := &Mounter{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), sessions: map[string]*own{}}
 	m.info = func() ([]byte, error) { return os.ReadFile(mountInfo) }
-	m.stat = func(point string) error { _, err := os.Stat(point); return err }
 	m.looks = newLooks(m.views())
 	m.life, m.end = context.WithCancel(context.Background())
 	if err := share(cfg.Dir); err != nil {
@@ -126,7 +138,7 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if !validID.MatchString(s.ID) {
 		return "", errs.Bad("session", s.ID, "an ID of lower-case letters and digits")
 	}
-	m.noteOpen(s.ID)
+	o := m.noteOpen(s.ID)
 	dir := m.dir(s.ID)
 	if err := m.makeDirs(dir); err != nil {
 		return "", fmt.Errorf("make the storage directories of %s: %w", s.ID, err)
@@ -137,8 +149,20 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	m.busy.Go(func() { m.begin(s, tell) })
+	m.busy.Go(func() {
+		defer o.once.Do(func() { close(o.begun) })
+		m.begin(s, tell)
+	})
 	return dir, nil
+}
+
+// Await waits until what was opened has its storage, or was told why not; at most for so long.
+func (m *Mounter) Await(id string, patience time.Duration) {
+	select {
+	case <-m.own(id).begun:
+	case <-m.life.Done():
+	case <-time.After(patience):
+	}
 }
 
 // makeDirs makes what a session's storage is mounted on. Something may be mounted there still, and must not be looked at: it may be silent.
@@ -155,12 +179,13 @@ func (m *Mounter) makeDirs(dir string) error {
 }
 
 // noteOpen notes that a session is opened: who was asked before which sessions live does not know of it.
-func (m *Mounter) noteOpen(id string) {
+func (m *Mounter) noteOpen(id string) *own {
 	o := m.own(id)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.opens++
 	o.opened = m.opens
+	return o
 }
 
 // begin mounts what a session is to have, and tells what is not there.
@@ -297,7 +322,7 @@ func (m *Mounter) own(id string) *own {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sessions[id] == nil {
-		m.sessions[id] = &own{trouble: map[string]string{}}
+		m.sessions[id] = &own{begun: make(chan struct{}), read: map[string]int64{}, trouble: map[string]string{}}
 	}
 	return m.sessions[id]
 }

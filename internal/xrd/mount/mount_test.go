@@ -28,6 +28,7 @@ type bench struct {
 
 	mu     sync.Mutex
 	papers map[string]Papers
+	told   []string
 }
 
 func (b *bench) give(user, token string) {
@@ -63,6 +64,11 @@ func newBench(t *testing.T, trust string, elements ...xrd.Element) *bench {
 			defer b.mu.Unlock()
 			return b.papers[user], nil
 		},
+	}
+	b.cfg.Tell = func(_, text string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.told = append(b.told, text)
 	}
 	b.Mounter = b.restart(t)
 	t.Cleanup(func() {
@@ -153,6 +159,7 @@ func reads(file, want string) func() error {
 }
 
 func TestStorageIsWrittenDirectlyAndReadThroughCache(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	cache := xrdtest.Cache(t, origin)
 	origin.Put("a", "content")
@@ -182,6 +189,7 @@ func TestStorageIsWrittenDirectlyAndReadThroughCache(t *testing.T) {
 }
 
 func TestCachedPathReadsFromOriginWhenCacheIsDown(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	cache := xrdtest.Cache(t, origin)
 	origin.Put("a", "content")
@@ -209,7 +217,7 @@ func (b *bench) murder(t *testing.T, dir string) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	xrdtest.Eventually(t, "the mount is dead", func() error {
-		if _, err := os.Stat(filepath.Join(dir, "eos")); !dead(err) {
+		if _, err := os.ReadDir(filepath.Join(dir, "eos")); !dead(err) {
 			return fmt.Errorf("it is not: %w", err)
 		}
 		return nil
@@ -217,6 +225,7 @@ func (b *bench) murder(t *testing.T, dir string) {
 }
 
 func TestDeadMountIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
@@ -230,6 +239,7 @@ func TestDeadMountIsMadeAnew(t *testing.T) {
 }
 
 func TestServiceThatStartsAnewKeepsMounts(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
@@ -266,6 +276,7 @@ func TestServiceThatStartsAnewKeepsMounts(t *testing.T) {
 }
 
 func TestSessionThatStartsMeanwhileKeepsMounts(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
 	var before []int
@@ -284,6 +295,7 @@ func TestSessionThatStartsMeanwhileKeepsMounts(t *testing.T) {
 }
 
 func TestStartTakesNoNoticeOfDeadMount(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
@@ -296,6 +308,7 @@ func TestStartTakesNoNoticeOfDeadMount(t *testing.T) {
 }
 
 func TestBusyMountGoesWithItsSession(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
@@ -320,6 +333,7 @@ func TestBusyMountGoesWithItsSession(t *testing.T) {
 }
 
 func TestNothingHidesInSessionIDs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "")
 	for _, id := range []string{"", "..", "../x", "a/b", "A", "s-1\n"} {
 		if _, err := b.Open(Session{id, "alice"}, func(string) {}); err == nil {

@@ -22,6 +22,7 @@ func shared(t *testing.T) bool {
 	if os.Getenv(mark) != "" {
 		return true
 	}
+	t.Parallel()
 	testenv.Need(t, testenv.Root, testenv.XRootDFS)
 	const script = `mount --make-rshared / && exec "$0" -test.v -test.run="$1"`
 	c := exec.Command("unshare", "--mount", "sh", "-c", script, os.Args[0], "^"+t.Name()+"$")
@@ -83,6 +84,7 @@ func mountsBelow(dir string) string {
 }
 
 func TestDataDirectoryMayBeLink(t *testing.T) {
+	t.Parallel()
 	origin := xrdtest.Origin(t)
 	origin.Put("a", "content")
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})

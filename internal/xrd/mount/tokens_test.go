@@ -21,6 +21,7 @@ func scopesOf(user string) string {
 }
 
 func TestEachUserHasHerOwnRights(t *testing.T) {
+	t.Parallel()
 	trust := xrdtest.NewTrust(t)
 	origin := trust.TokenOrigin()
 	cache := trust.TokenCache(origin)
@@ -59,6 +60,7 @@ func TestEachUserHasHerOwnRights(t *testing.T) {
 }
 
 func TestTokensAreRenewedUnderMounts(t *testing.T) {
+	t.Parallel()
 	trust := xrdtest.NewTrust(t)
 	origin := trust.TokenOrigin()
 	origin.Put("alice/a", strings.Repeat("content ", 1<<18))

@@ -32,17 +32,22 @@ type Trust struct {
 
 	t         testing.TB
 	home      string
+	names     []string // of the certificate
 	cert, key string
 	bundle    string // what the host trusts, and the authority
 	scitokens string
 	signer    *ecdsa.PrivateKey
 }
 
-// NewTrust makes one, and starts the issuer.
-func NewTrust(t testing.TB) *Trust {
+// NewTrust makes one, and starts the issuer. The servers' certificate has more names than localhost, if there are none: the one by which
+// xrootdfs calls a server that has told it its address.
+func NewTrust(t testing.TB, names ...string) *Trust {
 	t.Helper()
 	home := directory(t)
-	tr := &Trust{t: t, home: home, Dir: filepath.Join(home, "certs"), Audience: "https://origin.test"}
+	if len(names) == 0 {
+		names = []string{"localhost", "[::ffff:127.0.0.1]"}
+	}
+	tr := &Trust{t: t, home: home, names: names, Dir: filepath.Join(home, "certs"), Audience: "https://origin.test"}
 	Make(t, tr.Dir)
 	tr.certify()
 	tr.serve()
@@ -120,8 +125,7 @@ func (tr *Trust) certify() {
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter, BasicConstraintsValid: true,
-		// The second is how xrootdfs calls a server that has told it its address, which it does by that of the connection.
-		DNSNames: []string{"localhost", "[::ffff:127.0.0.1]"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames: tr.names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	rootKey, leafKey := newKey(t), newKey(t)

@@ -19,6 +19,7 @@ from IPython.utils.capture import capture_output
 import slipway
 from fake import FakeService, Fault
 from slipway import GridError, InvalidError, MissingError, ResultError
+from slipway._submit import runner_files
 from slipway._watch import WatchInterrupted
 
 
@@ -84,7 +85,7 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert asked["argv"] == [sys.executable, "runner.py"]
     assert asked["environment"] == "sha256:" + "ab" * 32
     assert (asked["cpus"], asked["memory"], asked["time_limit"]) == (2, "1G", "1h")
-    assert sorted(asked["files"]) == ["cell.py", "runner.py", "slipway_values.py"]
+    assert sorted(asked["files"]) == ["cell.py", *sorted(runner_files())]
 
 
 def test_what_is_refused_is_not_frozen_for(notebook: Notebook, service: FakeService) -> None:
@@ -191,7 +192,7 @@ def test_output_comes_while_the_cell_runs(notebook: Notebook, monkeypatch: pytes
     seen: list[tuple[float, str]] = []
     monkeypatch.setattr("slipway._show.Screen.output", lambda self, text: seen.append((time.monotonic(), text)))
     # Unbuffered, print writes a line and its end apart: they may come in two pieces.
-    notebook.grid("", "import sys, time\nsys.stdout.write('one\\n')\ntime.sleep(0.7)\nsys.stdout.write('two\\n')")
+    notebook.grid("", "import sys, time\nsys.stdout.write('one\\n')\ntime.sleep(0.7)\nsys.stdout.write('two\\n');")
     at = {text: when for when, text in seen}
     assert at["two\n"] - at["one\n"] > 0.4
 
@@ -209,7 +210,7 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     assert "values of the notebook to take along" in out
     assert "your home directory is mounted in the job" in out
     assert "an empty home that goes with the job" in out
-    assert "the last expression is not displayed" in out
+    assert "The last expression, display(...) and matplotlib's figures are shown" in out
     assert "the site's default" in out
     assert "directories do not" in out
     for line in ("%grid", "%grid --help", "%grid -h"):
@@ -228,6 +229,13 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     [
         ("", "x = (", "was never closed"),
         ("", "!ls", "not in a job"),
+        ("", "x = 1\nfiles = !ls", "not in a job"),
+        ("", "%timeit 1", "not in a job"),
+        ("", "len?", "not in a job"),
+        ("", "print(get_ipython())", "uses get_ipython"),
+        ("", "class A:\n    a = b", "uses b"),
+        ("", "x = [y for y in z]", "uses z"),
+        ("", "print([(w := v) for v in [1]], w, q)", "uses q"),
         ("", "await x", "outside function"),
         ("", "# nothing", "the cell is empty"),
         ("", "print(y)", "uses y"),
@@ -273,6 +281,11 @@ def test_remedies_know_the_notebook(notebook: Notebook) -> None:
         "try:\n    pass\nexcept ValueError as e:\n    print(e)\nwith open('/dev/null') as h:\n    h.read()",
         "print(n := 3, n)\nfor i, (p, q) in []: print(i, p, q)\nlater = lambda: defined_below\ndefined_below = 1",
         "from math import *\nprint(sin(1))",
+        "print([(w := v) for v in [1]], w)\nif (n := 3) > 2: print(n)",
+        "try:\n    import no_such_module as m\nexcept ImportError:\n    m = None\nprint(m)",
+        "try:\n    unicode\nexcept (NameError, KeyError):\n    pass",
+        "class A:\n    a = 1\n    b = [n for n in (a,)] if a else a\n    def f(self): return display",
+        "import sys\ndel sys\nfor x in []: pass\nelse: x = 1\nprint(x)",
         "match [1]:\n    case [x, *r]: print(x, r)\nx: int = 1\nresult: list[int] = [x]",
         "async def f():\n    async for i in g(): yield i\nasync def g(): yield 1",
     ],

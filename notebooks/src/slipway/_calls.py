@@ -90,7 +90,7 @@ class Calls:
 
 def refuse_undefined(function: types.FunctionType) -> None:
     """Refuse a function that uses names which are defined nowhere."""
-    around = {**function.__globals__, **vars(sys.modules["builtins"])}
+    around = {*function.__globals__, *vars(sys.modules["builtins"]), "display"}
     if missing := sorted(name for name in global_names(function.__code__) if name not in around):
         raise InvalidError(
             f"{function.__name__} uses {', '.join(missing)}, which is defined nowhere",

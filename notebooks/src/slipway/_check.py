@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 import types
 from collections.abc import Collection, Iterator, Mapping
@@ -14,7 +15,8 @@ from ._culprit import refusal
 from ._errors import InvalidError
 from ._values import has_cloudpickle, pack
 
-_GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__"} - {"_"}
+_GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
+_MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\s*=\s*[%!]|[\w.]+\?)")
 
 
 class CellSyntaxError(InvalidError):
@@ -35,7 +37,7 @@ def parse(source: str, filename: str) -> ast.Module:
         tree = ast.parse(source, filename)
         compile(source, filename, "exec", dont_inherit=True)
     except SyntaxError as error:
-        if (error.text or "").lstrip().startswith(("%", "!")):
+        if _MAGIC.match(error.text or ""):
             error.msg = "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
         raise CellSyntaxError(error) from None
     return tree
@@ -44,9 +46,10 @@ def parse(source: str, filename: str) -> ast.Module:
 def missing_names(source: str, filename: str, given: Collection[str]) -> list[str]:
     """List the names that the cell uses and neither defines nor is given; empty after a star import."""
     table = symtable.symtable(source, filename, "exec")
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(ast.parse(source))):
+    tree = ast.parse(source)
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
         return []
-    defined, used = set(given) | _GIVEN, set()
+    defined, used = set(given) | _GIVEN | _guarded(tree), set()
     for scope in _scopes(table):
         for symbol in scope.get_symbols():
             at_module = scope is table or symbol.is_global()
@@ -55,6 +58,19 @@ def missing_names(source: str, filename: str, given: Collection[str]) -> list[st
             if at_module and symbol.is_referenced():
                 used.add(symbol.get_name())
     return sorted(name for name in used - defined if name.isidentifier() and not name.startswith("__"))
+
+
+def _guarded(tree: ast.Module) -> set[str]:
+    """Give the names that the cell itself tries: those used where a NameError is caught."""
+    names = set()
+    for node in ast.walk(tree):
+        caught = [handler.type for handler in node.handlers] if isinstance(node, ast.Try) else []
+        if any(
+            isinstance(part, ast.Name) and part.id == "NameError" for kind in caught if kind for part in ast.walk(kind)
+        ):
+            inside = [part for statement in getattr(node, "body", []) for part in ast.walk(statement)]
+            names |= {part.id for part in inside if isinstance(part, ast.Name)}
+    return names
 
 
 def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
+from ._gallery import Shown, display_shown, shown_by
 from ._models import Job, Outcome
 from ._patience import Patience
 from ._runner import OUTCOME, RESULT
@@ -21,7 +22,9 @@ from ._site import JobFile
 from ._values import Cargo, UnfitError
 from ._wire import amount
 
-_OWN = {OUTCOME, RESULT}
+
+def _own(name: str) -> bool:
+    return name in (OUTCOME, RESULT) or name.startswith("slipway-shown")
 
 
 class GridError(SlipwayError):
@@ -121,7 +124,17 @@ class JobHandle:
     @property
     def files(self) -> list[OutputFile]:
         """The files that the payload has left in its working directory."""
-        return [OutputFile(file.name, file.size, self) for file in self._listed() if file.name not in _OWN]
+        return [OutputFile(file.name, file.size, self) for file in self._listed() if not _own(file.name)]
+
+    @property
+    def shown(self) -> list[Shown]:
+        """What the payload has displayed, figures and tables, in their order."""
+        return shown_by(self)[0]
+
+    def show(self) -> None:
+        """Show here what the payload has displayed."""
+        if remark := display_shown(self):
+            print(remark)
 
     def log(self) -> str:
         """Give the output so far."""

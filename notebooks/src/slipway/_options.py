@@ -15,7 +15,8 @@ from ._points import parse_scan
 _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
 there too. It sees nothing of the notebook but the values given with --in. Set `result` in the cell and
-it is set here when the job is done; the last expression is not displayed. Files written directly into
+it is set here when the job is done. The last expression, display(...) and matplotlib's figures are shown
+here too. Files written directly into
 the working directory come back, in `_job.files`; directories do not: pack them into a file. On the
 site's own hosts your home directory is mounted in the job, though it is not the working directory; a job
 in a pool whose workers do not have it gets an empty home that goes with the job. Interrupting the cell

@@ -1,4 +1,4 @@
-"""Run a notebook's cell or function inside a job. This file is shipped with the job, as slipway_values is.
+"""Run a notebook's cell or function inside a job. This file is shipped with the job.
 
 It reads ``cell.py`` and, when there is one, ``slipway-inputs.pkl`` from the working directory, and executes the cell
 as ``__main__``, with the parameters of a scan's point as variables. Where there is no cell, the inputs are a function
@@ -20,12 +20,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
-    from . import _values
+    from . import _shown, _values
 else:
     try:
-        from . import _values
+        from . import _shown, _values
     except ImportError:  # in the job, whose directory is the user's
         sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+        import slipway_shown as _shown
         import slipway_values as _values
 
         sys.dont_write_bytecode = before
@@ -37,15 +38,17 @@ def main() -> int:
     """Do in the working directory what there is to do and give the exit code."""
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # values that the cell defines are pickled as a notebook's are
-    work = _cell if os.path.exists(CELL) else _call
-    code, outcome = work(module.__dict__)
+    recorder = _shown.Recorder()
+    recorder.install()
+    code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
+    outcome.update(recorder.finish())
     if code == 0:
         code = _keep_result(module.__dict__, outcome)
     _write_outcome({"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome})
     return code
 
 
-def _cell(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def _cell(names: dict[str, Any], recorder: _shown.Recorder) -> tuple[int, dict[str, Any]]:
     filename = f"<grid cell {os.environ.get('SLIPWAY_CELL_NAME') or 'cell'}>"
     with open(CELL, encoding="utf-8") as file:
         source = file.read()
@@ -55,7 +58,20 @@ def _cell(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         names.update(_parameters())
     except BaseException as error:  # noqa: BLE001 - reported, whatever it is
         return _unreadable("the values given with --in", error)
-    return _execute(lambda: exec(compile(source, filename, "exec"), names), "the cell")
+    return _execute(lambda: _run(source, filename, names, recorder), "the cell")
+
+
+def _run(source: str, filename: str, names: dict[str, Any], recorder: _shown.Recorder) -> None:
+    """Execute a cell and show its last expression, as notebooks do; a semicolon behind it keeps it quiet."""
+    tree, last = ast.parse(source, filename), None
+    end = tree.body[-1] if tree.body else None
+    if isinstance(end, ast.Expr) and not source.rstrip().endswith(";"):
+        tree.body.pop()
+        last = compile(ast.Expression(end.value), filename, "eval")
+    exec(compile(tree, filename, "exec"), names)
+    value = None if last is None else eval(last, names)
+    if value is not None:
+        recorder.show(value)
 
 
 def _call(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:

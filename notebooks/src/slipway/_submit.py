@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
 from ._client import Client
-from ._errors import InvalidError
+from ._errors import InvalidError, SlipwayError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
 from ._jobs import JobRequest
@@ -19,10 +19,7 @@ from ._show import Screen
 from ._site import Environment
 from ._wire import amount
 
-LARGE = 10_000_000
-"""From how many bytes on it is told what a value weighs: every job gets a copy of it."""
-
-_SHIPPED = {"runner.py": "_runner.py", "slipway_values.py": "_values.py"}
+_SHIPPED = {"runner.py": "_runner.py", "slipway_shown.py": "_shown.py", "slipway_values.py": "_values.py"}
 
 
 def runner_files() -> dict[str, bytes]:
@@ -59,14 +56,16 @@ def submit(
         )
         client.check_job(**request)  # before a freeze that would be for nothing
         request["environment"] = choose_environment(client, options, screen, magic).digest
+        free = _free(client, options)
         jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
-    screen.line(_told(options, jobs, sum(map(len, files.values()))))
+    size = amount(sum(map(len, files.values()))) + " sent"
+    screen.line(", ".join(filter(None, [_told(options, jobs), size, free, _turn(jobs[0])])))
     connection = connect()
     return JobHandle(connection, jobs[0]) if points is None else ScanHandle(connection, connection.scan(jobs[0].scan))
 
 
-def _told(options: Options, jobs: Sequence[Job], size: int) -> str:
-    """Say in a line what was submitted, what it asks for and when its turn may come."""
+def _told(options: Options, jobs: Sequence[Job]) -> str:
+    """Say what was submitted, and what it asks for."""
     record = jobs[0]
     cpus = f"{record.cpus:g} CPU" if record.cpus else ""
     gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
@@ -75,7 +74,27 @@ def _told(options: Options, jobs: Sequence[Job], size: int) -> str:
     if record.scan:
         what = f"scan {options.name} {record.scan}, {len(jobs):,} point{'s' * (len(jobs) != 1)},"
     to = f" to {record.backend}" if options.backend else ""
-    return f"{what} submitted{to}: {', '.join([*asked, amount(size) + ' sent'])}"
+    return f"{what} submitted{to}: {', '.join(asked)}".removesuffix(" ") if asked else f"{what} submitted{to}"
+
+
+def _free(client: Client, options: Options) -> str:
+    """Say how many of the slices that are asked for are free, where the site counts them."""
+    if options.gpu in (None, "none"):
+        return ""
+    try:
+        offers = [offer for offer in client.gpus().offers if offer.name.lower() == str(options.gpu).lower()]
+    except SlipwayError:  # it is a remark, and no reason not to submit
+        return ""
+    return f"{offers[0].free:,} of {offers[0].most:,} such slices free" if offers else ""
+
+
+def _turn(record: Job) -> str:
+    """Say where a job stands in line."""
+    if record.queue is None or not record.queue.place:
+        return ""
+    seconds = record.queue.estimate
+    until = f", in about {seconds / 60:.0f} min" if seconds >= 60 else ", in about a minute" if seconds >= 0 else ""
+    return f"place {record.queue.place:,} in line{until}"
 
 
 def choose_environment(client: Client, options: Options, screen: Screen, magic: str) -> Environment:

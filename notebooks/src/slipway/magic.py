@@ -5,7 +5,7 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -14,6 +14,7 @@ from . import _check
 from ._client import Client
 from ._errors import InvalidError
 from ._freezing import warn_of_home
+from ._gallery import display_shown
 from ._job import GridError, JobHandle
 from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
@@ -24,6 +25,8 @@ from ._watch import WatchInterrupted, watch, watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
+_SHOWN = 30
+"""Of up to how many points it is looked what they have displayed; of more, each has ``show()``."""
 
 
 @magics_class
@@ -68,6 +71,7 @@ class GridMagics(Magics):
 
     def _follow(self, job: JobHandle, screen: Screen, names: dict[str, Any]) -> None:
         whole = watch(job, screen, connect=self._connect)
+        _show([job], screen)
         try:
             value = job.result()
         except GridError as error:
@@ -81,6 +85,8 @@ class GridMagics(Magics):
     def _follow_scan(self, scan: ScanHandle, screen: Screen, names: dict[str, Any]) -> None:
         watch_scan(scan, screen)
         line, count = screen.live(), scan.record.points
+        if count <= _SHOWN:
+            _show(scan.points, screen)
 
         def tell(done: int) -> None:
             if count > _MANY:
@@ -91,6 +97,18 @@ class GridMagics(Magics):
         except GridError as error:
             error.stale = "result" in names
             raise
+
+
+def _show(jobs: Iterable[JobHandle], screen: Screen) -> None:
+    """Show what jobs have displayed, each point under its parameters."""
+    for job in jobs:
+        if not job.report().get("shown"):
+            continue
+        if job.record.scan:
+            given = ", ".join(f"{name}={value}" for name, value in job.arguments.items())
+            screen.line(f"point {job.record.point} ({given}) has displayed:")
+        if remark := display_shown(job):
+            screen.line(remark)
 
 
 def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:

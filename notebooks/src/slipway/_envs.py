@@ -31,9 +31,15 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in self.head)
         head = f"<thead><tr>{head}</tr></thead>" if any(self.head) else ""
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
+        body = "".join("<tr>" + "".join(self._cells(row)) + "</tr>" for row in self.rows)
         table = f"<table>{head}<tbody>{body}</tbody></table>" if self.rows else ""
         return table + "".join(f"<p>{html.escape(remark)}</p>" for remark in self.remarks)
+
+    def _cells(self, row: Sequence[str]) -> Iterator[str]:
+        """Write a row; where no head names the columns, its first cell names the row."""
+        for at, cell in enumerate(row):
+            text = html.escape(cell)
+            yield f'<th scope="row">{text}</th>' if at == 0 and not any(self.head) else f"<td>{text}</td>"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import html
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ._board import advice, error_card, job_card
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
 from ._gallery import Shown, display_shown, shown_by
@@ -50,6 +50,9 @@ class GridError(SlipwayError):
         above = [] if self.shown else self.traceback.rstrip().splitlines()
         stale = " (result is still the value from before)" if self.stale else ""
         return [*above, f"GridError: {self.message}{stale}", *self._advice()]
+
+    def _repr_html_(self) -> str:
+        return error_card(self)
 
 
 class ResultError(SlipwayError):
@@ -213,8 +216,17 @@ class JobHandle:
             f"job {self.name or self.id} ({', '.join([self.id, *given])}) {_ending(record.state, outcome, report)}",
             job=self,
             traceback=str(report.get("traceback") or ""),
-            remedy=outcome.remedy,
+            remedy=advice(record, outcome, report),
         )
+
+    @property
+    def error(self) -> GridError | None:
+        """What a job that failed would raise; None of one that has not."""
+        try:
+            self.check()
+        except GridError as error:
+            return error
+        return None
 
     def report(self) -> dict[str, Any]:
         """Give what the runner has noted of the end; empty when it could not, as after a kill."""
@@ -244,7 +256,7 @@ class JobHandle:
         return f"<{self._line()}>"
 
     def _repr_html_(self) -> str:
-        return f"<code>{html.escape(self._line())}</code>"
+        return job_card(self._record)._repr_html_()
 
 
 def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:

@@ -126,10 +126,11 @@ def _open(file: BinaryIO) -> _values.Cargo:
 def _parameters() -> dict[str, Any]:
     """Give the parameters of a scan's point: numbers and other literals as such, everything else as text."""
     given = json.loads(os.environ.get("SLIPWAY_PARAMETERS") or "{}")
-    return {name: _literal(value) for name, value in given.items()}
+    return {name: literal(value) for name, value in given.items()}
 
 
-def _literal(value: str) -> Any:
+def literal(value: str) -> Any:
+    """Read a parameter's value: a number or another literal as such, everything else as text."""
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from ._board import bar, point_row
 from ._client import Client
 from ._envs import Table
 from ._job import GridError, JobHandle
 from ._models import Job
 from ._patience import Patience
+from ._results import Results
 from ._scans import Explanation, Scan, ScanChange
 
 _SHOWN = 50
 """How many points a table shows."""
-_LISTED = 2000
+LISTED = 2000
 """How many points are listed in a second at most."""
 
 
@@ -51,7 +52,7 @@ class Points(Sequence[JobHandle]):
     def table(self) -> Table:
         """Give them as a table, with a column for each parameter."""
         names = sorted({name for job in self._jobs for name in job.parameters or {}})
-        rows = [_row(job, names) for job in self._jobs[:_SHOWN]]
+        rows = [point_row(job, names) for job in self._jobs[:_SHOWN]]
         more = len(self._jobs) - len(rows)
         remarks = [f"and {more:,} more" for _ in [more] if more] + ["no points are left" for _ in [rows] if not rows]
         return Table(("point", *names, "state", "exit", "host", "job", "remark"), rows, remarks)
@@ -62,14 +63,6 @@ class Points(Sequence[JobHandle]):
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
-
-
-def _row(job: Job, names: Sequence[str]) -> tuple[str, ...]:
-    outcome, parameters = job.outcome, job.parameters or {}
-    code = "" if outcome is None or outcome.exit_code is None else str(outcome.exit_code)
-    state = "held" if job.held and job.state == "pending" else job.state
-    remark = job.waiting if not job.ended else outcome.reason if outcome else ""
-    return (str(job.point), *(parameters.get(name, "") for name in names), state, code, job.host, job.id, remark)
 
 
 def _others(scan: Scan) -> str:
@@ -136,7 +129,7 @@ class ScanHandle:
             record = self.record
             running = record.states.get("pending", 0) + record.states.get("running", 0)
             # A list of 10,000 points is some megabytes: the more there are, the more seldom it is asked for.
-            if record.points - running > len(given) and time.monotonic() - listed >= record.points / _LISTED:
+            if record.points - running > len(given) and time.monotonic() - listed >= record.points / LISTED:
                 new = [job for job in self.client.points(self.id) if job.ended and job.id not in given]
                 listed = time.monotonic()
                 for job in new:
@@ -189,17 +182,18 @@ class ScanHandle:
         """Remove the records and files of the points that have ended."""
         return self._changed(self.client.delete_scan(self.id))
 
-    def results(self, timeout: float | None = None, *, each: Callable[[int], None] = lambda done: None) -> list[Any]:
+    def results(self, timeout: float | None = None, *, each: Callable[[int], None] = lambda done: None) -> Results:
         """Wait for the end and give the values of ``result`` in the order of the points; None where one has set none.
 
-        When points have failed it raises GridError of the first; ``scan.points.where("done")`` has the others.
+        Shown, it is a table with the points' parameters, and ``.table()`` gives that. When points have failed it
+        raises GridError of the first; ``scan.points.where("done")`` has the others.
         """
         self.wait(timeout).check()
-        values = []
-        for job in self.points:
+        values, points = list[Any](), self.points
+        for job in points:
             values.append(job.result())
             each(len(values))
-        return values
+        return Results(values, (job.arguments for job in points))
 
     def check(self) -> None:
         """Raise GridError when points have failed or were cancelled: that of the first such, with its traceback."""
@@ -233,4 +227,4 @@ class ScanHandle:
         return f"<{self._line()}>"
 
     def _repr_html_(self) -> str:
-        return f"<code>{html.escape(self._line())}</code>"
+        return bar(self._record)

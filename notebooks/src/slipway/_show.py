@@ -82,28 +82,33 @@ class LiveLine:
         self._last = 0.0
         self._stage = ""
 
-    def update(self, stage: str, text: str) -> None:
-        """Show how far it is; updates that come too fast are left out."""
+    @property
+    def in_place(self) -> bool:
+        """Whether it changes on the page, so that more than a line is seen."""
+        return self._in_place
+
+    def update(self, stage: str, text: str, page: str = "") -> None:
+        """Show how far it is, on a page as HTML where it is given; updates that come too fast are left out."""
         now = time.monotonic()
         if self._in_place:
             if now - self._last >= _RATE or stage != self._stage:
-                self._put(text)
+                self._put(text, page)
                 self._last = now
         elif stage != self._stage:
             self._screen.line(text)
         self._stage = stage
 
-    def done(self, text: str) -> None:
+    def done(self, text: str, page: str = "") -> None:
         """Replace the line by how it ended."""
         if self._in_place:
-            self._put(text)
+            self._put(text, page)
         else:
             self._screen.line(text)
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: str, page: str) -> None:
         from IPython.display import display
 
-        bundle = {"text/plain": f"▸ {text}"}
+        bundle = {"text/plain": f"▸ {text}", **({"text/html": page} if page else {})}
         if self._handle is None:
             self._handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:

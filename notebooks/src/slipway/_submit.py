@@ -58,14 +58,14 @@ def submit(
         request["environment"] = choose_environment(client, options, screen, magic).digest
         free = _free(client, options)
         jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
-    size = amount(sum(map(len, files.values()))) + " sent"
-    screen.line(", ".join(filter(None, [_told(options, jobs), size, free, _turn(jobs[0])])))
+    told = [amount(sum(map(len, files.values()))) + " sent", free, _turn(jobs[0])]
+    screen.line(_told(options, jobs, [text for text in told if text]))
     connection = connect()
     return JobHandle(connection, jobs[0]) if points is None else ScanHandle(connection, connection.scan(jobs[0].scan))
 
 
-def _told(options: Options, jobs: Sequence[Job]) -> str:
-    """Say what was submitted, and what it asks for."""
+def _told(options: Options, jobs: Sequence[Job], more: Sequence[str]) -> str:
+    """Say in a line what was submitted, and what it asks for."""
     record = jobs[0]
     cpus = f"{record.cpus:g} CPU" if record.cpus else ""
     gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
@@ -74,7 +74,7 @@ def _told(options: Options, jobs: Sequence[Job]) -> str:
     if record.scan:
         what = f"scan {options.name} {record.scan}, {len(jobs):,} point{'s' * (len(jobs) != 1)},"
     to = f" to {record.backend}" if options.backend else ""
-    return f"{what} submitted{to}: {', '.join(asked)}".removesuffix(" ") if asked else f"{what} submitted{to}"
+    return f"{what} submitted{to}: {', '.join([*asked, *more])}"
 
 
 def _free(client: Client, options: Options) -> str:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from ._board import bar, points_table
 from ._client import Client
 from ._errors import SlipwayError
 from ._job import JobHandle
-from ._scan import ScanHandle
+from ._scan import LISTED, ScanHandle
 from ._scans import Scan
 from ._show import Screen
 
@@ -57,11 +58,16 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
 def watch_scan(scan: ScanHandle, screen: Screen) -> None:
     """Show how many points of a scan are in which state until all have ended. An interrupt stops only the watching."""
     begun, line = time.monotonic(), screen.live()
+    board = _Board(scan)
 
     def tell(record: Scan) -> None:
         ended = record.points - record.states.get("pending", 0) - record.states.get("running", 0)
         waits = f": {record.waiting}" if record.waiting and not record.states.get("running", 0) else ""
-        line.update(f"{10 * ended // max(record.points, 1)}", f"{record.words()}{waits}")
+        line.update(
+            f"{10 * ended // max(record.points, 1)}",
+            f"{record.words()}{waits}",
+            board.page(record) if line.in_place else "",
+        )
 
     try:
         scan.wait(each=tell)
@@ -70,7 +76,24 @@ def watch_scan(scan: ScanHandle, screen: Screen) -> None:
             f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
             f"stop it with slipway.scan({scan.id!r}).cancel()"
         ) from None
-    line.done(f"{scan.name or scan.id}: {scan.record.words()}, {time.monotonic() - begun:.1f} s")
+    text = f"{scan.name or scan.id}: {scan.record.words()}, {time.monotonic() - begun:.1f} s"
+    line.done(text, board.page(scan.record) if line.in_place else "")
+
+
+class _Board:
+    """A scan on the page: a bar, and a table of the points that are worth a look, in bounded size."""
+
+    def __init__(self, scan: ScanHandle) -> None:
+        self._scan = scan
+        self._table, self._listed, self._of = "", 0.0, ""
+
+    def page(self, record: Scan) -> str:
+        """Draw it. The points are listed anew when something has changed, the more there are the more seldom."""
+        pause = max(1.0, record.points / LISTED)
+        if record.words() != self._of and (record.ended or time.monotonic() - self._listed > pause):
+            self._table = points_table(self._scan.client.points(self._scan.id))._repr_html_()
+            self._listed, self._of = time.monotonic(), record.words()
+        return bar(record) + self._table
 
 
 class _Output:

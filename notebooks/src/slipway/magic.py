@@ -93,7 +93,7 @@ class GridMagics(Magics):
                 line.update("results", f"results {done:,} of {count:,}")
 
         try:
-            names["result"] = scan.results(each=tell)
+            names["result"] = list(scan.results(each=tell))
         except GridError as error:
             error.stale = "result" in names
             raise

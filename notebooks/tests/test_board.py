@@ -1,0 +1,138 @@
+"""How jobs, scans, errors and results look: bounded, readable without colours, with markup that says what it is."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from fake import FakeService
+from slipway import Client, GridError, Job, JobHandle, Outcome, Scan, ScanHandle
+from slipway._board import advice, points_table
+from slipway._results import Results
+from test_magic import Notebook, notebook
+
+__all__ = ["notebook"]
+
+
+def many(count: int) -> list[Job]:
+    states = ["done", "pending", "running", "failed"]
+    return [
+        Job.from_json({"id": f"j-{n}", "point": n, "state": states[min(n % 97, 3)], "parameters": {"k": "<" * 500}})
+        for n in range(count)
+    ]
+
+
+def test_ten_thousand_points_are_a_few_rows() -> None:
+    table = points_table(many(10_000))
+    assert len(table.rows) == 12
+    assert {row[2] for row in table.rows} == {"failed"}
+    page = table._repr_html_()
+    assert len(page) < 20_000
+    assert "<script" not in page
+    assert "&lt;&lt;" in page
+    assert 'scope="col"' in page
+    assert "and 9,988 more" in page
+    assert [row[2] for row in points_table(many(4)).rows] == ["failed", "running", "pending", "done"]
+
+
+def test_a_scan_is_a_bar(client: Client) -> None:
+    scan = ScanHandle(client, Scan("scan-1", name="<t>", points=4, states={"done": 2, "failed": 1, "running": 1}))
+    page = scan._repr_html_()
+    assert '<progress max="4" value="3" aria-label="3 of 4 points have ended"' in page
+    assert "&lt;t&gt; scan-1: 1 running, 2 done, 1 failed" in page
+    assert "color" not in page
+
+
+def test_a_job_is_a_table(client: Client) -> None:
+    outcome = {"exit_code": 1, "reason": "<killed>", "remedy": "wait", "max_rss": 2_000_000_000, "cpu": 3.5}
+    doc = {"id": "j-1", "name": "fit", "state": "failed", "outcome": outcome, "cpus": 2, "memory": "1G", "gpu": "none"}
+    page = JobHandle(client, Job.from_json({**doc, "parameters": {"k": "7"}}))._repr_html_()
+    cells = re.findall("<t[dh].*?>(.*?)</t", page)
+    assert cells == [
+        "job", "fit j-1", "state", "failed, exit code 1", "asked for", "2 CPU, 1G", "has used",
+        "2 GB of memory, 3.5 s of CPU", "reason", "&lt;killed&gt;", "what to do", "wait", "k", "7",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("record", "outcome", "report", "words"),
+    [
+        ({}, Outcome(remedy="at most 8G"), {"missing": "uproot"}, "at most 8G"),
+        ({}, Outcome(), {"missing": "uproot"}, "the environment is frozen anew"),
+        (
+            {"gpu": "1g.18gb"},
+            Outcome(),
+            {"type": "OutOfMemoryError", "message": "CUDA out of memory"},
+            "a larger slice",
+        ),
+        ({"memory": "2G"}, Outcome(max_rss=2_100_000_000), {"type": "MemoryError"}, "it had 2.1 GB when it ended: ask"),
+        ({}, Outcome(reason="out of memory"), {}, "more than the default with --mem"),
+        ({}, Outcome(), {}, ""),
+    ],
+)
+def test_advice(record: dict[str, Any], outcome: Outcome, report: dict[str, Any], words: str) -> None:
+    told = advice(Job.from_json({"id": "j-1", **record}), outcome, report)
+    assert words in told
+    assert bool(words) == bool(told)
+
+
+def test_an_error_is_a_card(notebook: Notebook) -> None:
+    notebook.grid("--detach", "import no_such_module_at_all")
+    job = notebook.value.wait(60)
+    error = job.error
+    assert isinstance(error, GridError)
+    assert "no_such_module_at_all in the session, and submit again" in error.remedy
+    page = error._repr_html_()
+    assert page.startswith('<section role="alert"><p><strong>job cell (j-1) failed with exit code 1')
+    assert "<summary>Traceback of the job</summary><pre>Traceback (most recent call last)" in page
+    assert error._render_traceback_()[-1].startswith("  -> %pip install")
+    notebook.grid("", "pass")
+    assert notebook.names["_job"].error is None
+
+
+def test_results_are_a_table() -> None:
+    results = Results([1, {"a": 2}], [{"k": "1"}, {"k": "'x'"}])
+    assert results == [1, {"a": 2}]
+    assert repr(results._table()).splitlines() == ["point  k    result", "0      1    1", "1      'x'  {'a': 2}"]
+    assert "<td>{&#x27;a&#x27;: 2}</td>" in results._repr_html_()
+    assert type(pickle.loads(pickle.dumps(results))) is list
+    assert Results(range(60), [{}] * 60)._table().remarks == ("and 10 more",)
+
+
+def test_results_are_a_frame_where_there_is_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = Results([{"loss": 0.5}, {"loss": 0.25}], [{"lr": "0.1"}, {"lr": "0.2"}]).table()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.to_dict("list") == {"lr": [0.1, 0.2], "loss": [0.5, 0.25]}
+
+
+def test_in_a_kernel_a_scan_is_one_display(
+    notebook: Notebook, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, str]] = []
+    updates: list[dict[str, str]] = []
+
+    class Handle:
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def update(self, bundle: dict[str, str], raw: bool) -> None:
+            shown[self.at] = bundle
+            updates.append(bundle)
+
+    def display(bundle: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        shown.append(bundle)
+        return Handle(len(shown) - 1)
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
+    notebook.refused("--scan k=1,0", "1 / k")
+    assert len(shown) == 2  # the environment and the scan
+    last = shown[-1]
+    assert last["text/plain"].startswith("▸ cell: 1 done, 1 failed, ")
+    assert 'value="2" aria-label="2 of 2 points have ended"' in last["text/html"]
+    assert last["text/html"].index("<td>failed</td>") < last["text/html"].index("<td>done</td>")
+    assert len(updates) < 50

@@ -136,6 +136,17 @@ func (c *Channel) Read(p []byte) (int, error) { return c.data.Read(p) }
 // WriteTo writes all data to w, until the other side's last.
 func (c *Channel) WriteTo(w io.Writer) (int64, error) { return c.data.WriteTo(w) }
 
+// Eager is a writer that can be tried.
+type Eager interface {
+	io.Writer
+	// Try writes what can be written without waiting, and gives how much that was. What is wrong the next Write tells.
+	Try(p []byte) int
+}
+
+// Feed writes all data to w, until the other side's last. What w takes at once who takes the stream writes, and nobody is woken for it; what
+// comes behind the rest does not wait for that.
+func (c *Channel) Feed(w Eager) error { return c.data.feed(w) }
+
 // Pass writes all data to w, and what is for stderr to stderr, until the other side's last. It is for who need not hear of what comes behind
 // data before that is written: who takes the stream writes, and nobody is woken for it. Both must be writable at once.
 func (c *Channel) Pass(w, stderr io.Writer) error {

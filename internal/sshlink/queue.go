@@ -16,13 +16,15 @@ type chunk struct {
 }
 
 // queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it. Once it has a sink it holds
-// nothing: who takes the stream writes the data there.
+// nothing: who takes the stream writes the data there. Who can be tried is, before anything is held for it.
 type queue struct {
 	mu     sync.Mutex
 	change sync.Cond
 	chunks []chunk
 	err    error // what comes behind the data; nil: more may
 	unread bool  // nobody reads any more
+	taken  bool  // a chunk is with who reads
+	eager  Eager // who reads; nil: it cannot be tried
 	sink   io.Writer
 	failed error // of the sink
 }
@@ -73,6 +75,13 @@ func (q *queue) add(c chunk) (sink io.Writer) {
 	}
 	if q.sink != nil {
 		return q.sink
+	}
+	if q.eager != nil && !q.taken && len(q.chunks) == 0 {
+		c.rest = c.rest[q.eager.Try(c.rest):]
+	}
+	if len(c.rest) == 0 {
+		buffers.put(c.buf)
+		return nil
 	}
 	if q.fits(c) {
 		last := &q.chunks[len(q.chunks)-1]
@@ -167,6 +176,7 @@ func (q *queue) drop() {
 func (q *queue) take() (chunk, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.taken = false
 	for len(q.chunks) == 0 && q.err == nil && !q.unread {
 		q.change.Wait()
 	}
@@ -179,6 +189,7 @@ func (q *queue) take() (chunk, error) {
 	c := q.chunks[0]
 	q.chunks[0] = chunk{}
 	q.chunks = q.chunks[1:]
+	q.taken = true
 	q.change.Broadcast()
 	return c, nil
 }
@@ -228,4 +239,18 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 			return total, err
 		}
 	}
+}
+
+// feed is WriteTo for who can be tried.
+func (q *queue) feed(w Eager) error {
+	q.try(w)
+	defer q.try(nil)
+	_, err := q.WriteTo(w)
+	return err
+}
+
+func (q *queue) try(w Eager) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.eager = w
 }

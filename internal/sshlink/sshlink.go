@@ -65,7 +65,8 @@ const (
 
 const (
 	headerSize = 5
-	frameSize  = 64 << 10  // bytes of data in one frame, with its header
+	dataSize   = 64 << 10 // most bytes of data in one frame
+	frameSize  = headerSize + dataSize
 	frameLimit = 256 << 10 // most bytes of a frame's rest that are taken
 
 	closeTime = 15 * time.Second // for what is on its way when a channel is closed: workers may be far, and their link slow

@@ -231,7 +231,7 @@ func (s *session) startOnTerminal(argv []string, attr *syscall.ProcAttr) (*proce
 	p, err := s.server.start(s.around.shell, argv, attr)
 	return p, func() {
 		s.send(s.channel, s.terminal)
-		s.pumps.Go(func() { s.receive(s.terminal, nil) }) // the client's end of input hangs nobody up
+		s.pumps.Go(func() { s.receive(&input{File: s.terminal.master, moved: s.moved}, nil) }) // the client's end of input hangs nobody up
 	}, err
 }
 
@@ -261,7 +261,7 @@ func (s *session) startPiped(argv []string, attr *syscall.ProcAttr) (*process, f
 	return p, func() {
 		s.send(s.channel, ours[1])
 		s.send(s.channel.Stderr(), ours[2])
-		s.pumps.Go(func() { s.receive(ours[0], ours[0]) })
+		s.pumps.Go(func() { s.receive(&input{File: ours[0], moved: s.moved}, ours[0]) })
 	}, err
 }
 
@@ -278,8 +278,8 @@ func (s *session) send(to io.Writer, from io.ReadCloser) {
 
 // receive gives the program what the client types, and at its end closes end. What the program does not take any more is thrown away, so
 // that requests behind it arrive.
-func (s *session) receive(to io.Writer, end io.Closer) {
-	_, err := io.Copy(felt{Writer: to, moved: s.moved}, s.channel)
+func (s *session) receive(to *input, end io.Closer) {
+	err := s.channel.Feed(to)
 	if end != nil {
 		_ = end.Close()
 	}

@@ -1,19 +1,58 @@
 package server
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/spawner"
 )
 
-// audit logs what somebody has done that others must be able to find out later: who, what, and on what.
-func (s *Server) audit(r *http.Request, what string, which ...any) {
-	c := callerOf(r.Context())
-	who := []any{"by", callerName(c), "user", c.User, "hub", c.Hub, "request", traceOf(r.Context()).id}
-	s.log.Info(what, append(which, who...)...)
+// Whoever changes something here leaves one line in the log, whatever comes of it: who, by which door, what, and on what. It is written when
+// the request is over, by watch, so that no handler can forget it; a handler adds what it knows better (audit), and the words for the others
+// are in deedWords. A test walks the routes.
+
+// deed is what a request does that others must be able to find out later.
+type deed struct {
+	caller spawner.Caller
+	door   string
+	what   string // in words, once it is done
+	which  []any
+	owner  string // of what it is done to, where that is not the caller
+	wrong  string // why it was not done
 }
 
-// audited is do, logged when it has succeeded. say gives the words, and none where nothing was changed.
+// The doors by which callers come.
+const (
+	doorToken   = "token"   // a user's, of her Hub
+	doorSpawner = "spawner" // the Hub's SlipwaySpawner
+	doorOutpost = "outpost" // the Hub's OutpostSpawner
+	doorSocket  = "socket"  // of a session's or job's agent
+	doorPage    = "page"
+	doorSSHKey  = "ssh key"
+)
+
+// audit says what a request has done, in better words than its route has.
+func (s *Server) audit(r *http.Request, what string, which ...any) {
+	d := &traceOf(r.Context()).deed
+	if c := callerOf(r.Context()); c != (spawner.Caller{}) {
+		d.caller = c
+	}
+	d.what, d.which = what, which
+}
+
+// onBehalf notes whose something is that a request is about.
+func onBehalf(ctx context.Context, owner spawner.User) {
+	if d := &traceOf(ctx).deed; owner != d.caller.User {
+		d.owner = string(owner)
+	}
+}
+
+// audited is do, told in words when it has succeeded. say gives the words, and none where nothing was changed.
 func audited[In, Out any](
 	s *Server, do func(*http.Request, In) (Out, error), say func(r *http.Request, in In, out Out) (what string, which []any),
 ) func(*http.Request, In) (Out, error) {
@@ -27,6 +66,96 @@ func audited[In, Out any](
 		}
 		return out, nil
 	}
+}
+
+// changes reports whether a request of a route of the service's own is there to change something.
+func changes(method, route string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return !changesNothing()[actionOf(method, route)]
+}
+
+// changesNothing are the routes that take a body and change nothing.
+func changesNothing() map[string]bool {
+	return map[string]bool{"POST /jobs/check": true, "POST /userflavors": true, "POST /usercredits": true}
+}
+
+// actionOf names a route in the log and in the tables here.
+func actionOf(method, route string) string {
+	return method + " " + strings.TrimSuffix(strings.TrimPrefix(route, hubapi.Base), "/")
+}
+
+// record writes the line of a request to a route of the service's own.
+func (s *Server) record(r *http.Request, t *trace, route string, status int) {
+	if t.deed.what == "" && !changes(r.Method, route) {
+		return
+	}
+	action, d := actionOf(r.Method, route), t.deed
+	result, what := "done", d.what
+	switch {
+	case status == 0:
+		result, what = "broken off", "an action was broken off"
+	case status >= http.StatusInternalServerError:
+		result, what = "failed", "an action has failed"
+	case status >= http.StatusBadRequest:
+		result, what = "refused", "an action is refused"
+	case d.wrong != "":
+		result, what = "failed", "an action has failed"
+	case what == "":
+		what = deedWords()[action]
+	}
+	attrs := d.which
+	if result != "done" {
+		attrs = nil
+	}
+	attrs = append(attrs, objects(r)...)
+	if d.owner != "" {
+		attrs = append(attrs, "of", d.owner)
+	}
+	attrs = append(attrs, s.who(r.Context(), d)...)
+	attrs = append(attrs, "audit", result, "action", action, "request", t.id)
+	if result != "done" {
+		attrs = append(attrs, "status", status, "why", d.wrong)
+	}
+	s.log.Log(r.Context(), slog.LevelInfo, what, attrs...)
+}
+
+// who says who asks, as far as that is known.
+func (s *Server) who(ctx context.Context, d deed) []any {
+	c := d.caller
+	if c == (spawner.Caller{}) {
+		return []any{"by", "nobody known", "door", d.door}
+	}
+	attrs := []any{"by", callerName(c), "user", c.User, "hub", c.Hub, "door", d.door}
+	if c.User != "" && s.cfg.Principal != nil {
+		attrs = append(attrs, "principal", s.cfg.Principal(c.Hub, c.User))
+	}
+	if c.User != "" && s.cfg.People != nil {
+		if uid, known := s.cfg.People.UID(ctx, c.Hub, c.User); known {
+			attrs = append(attrs, "uid", uid)
+		}
+	}
+	return attrs
+}
+
+// mostWord is the most bytes of a word of a path in the log.
+const mostWord = 200
+
+// objects are the words of the path that name what is meant. No route that changes something has a secret in its path.
+func objects(r *http.Request) []any {
+	c := chi.RouteContext(r.Context())
+	if c == nil {
+		return nil
+	}
+	var attrs []any
+	for i, key := range c.URLParams.Keys {
+		if value := c.URLParams.Values[i]; key != "*" && value != "" {
+			attrs = append(attrs, "path_"+key, value[:min(len(value), mostWord)])
+		}
+	}
+	return attrs
 }
 
 func auditShared(_ *http.Request, in hubapi.Share, out hubapi.Environment) (string, []any) {
@@ -43,4 +172,20 @@ func auditSwept(_ *http.Request, _ none, out hubapi.Swept) (string, []any) {
 		return "", nil
 	}
 	return "environments that nobody uses are removed", []any{"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes}
+}
+
+func auditSession(_ *http.Request, in hubapi.SessionRequest, out hubapi.Session) (string, []any) {
+	return "a session is started", []any{"session", out.ID, "of", in.User, "name", in.ServerName}
+}
+
+func auditSubmitted(_ *http.Request, _ hubapi.JobRequest, out any) (string, []any) {
+	switch out := out.(type) {
+	case hubapi.Job:
+		return "a job is submitted", []any{"job", out.ID, "environment", out.Environment}
+	case hubapi.Jobs:
+		if len(out.Jobs) > 0 {
+			return "a scan is submitted", []any{"scan", out.Jobs[0].Scan, "points", len(out.Jobs), "environment", out.Jobs[0].Environment}
+		}
+	}
+	return "a job is submitted", nil
 }

@@ -149,9 +149,10 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.send(hubapi.EventError, 0, s.errorBody(r, err))
+		out.send(hubapi.EventError, 0, s.streamed(r, err))
 		return nil
 	}
+	s.audit(r, "a session is frozen", "session", found.ID, "environment", env.Digest)
 	if len(env.Secrets) > 0 {
 		s.audit(r, "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
 	}

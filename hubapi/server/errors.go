@@ -12,6 +12,7 @@ import (
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	body := s.errorBody(r, err)
+	traceOf(r.Context()).deed.wrong = body.Error.Message
 	kind := errs.ByCode(body.Error.Code)
 	if kind == errs.Unauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -20,6 +21,13 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 	}
 	writeJSON(w, errs.RowOf(kind).Status, body)
+}
+
+// streamed is an error at the end of a stream, whose answer has begun as if all were well.
+func (s *Server) streamed(r *http.Request, err error) hubapi.ErrorBody {
+	body := s.errorBody(r, err)
+	traceOf(r.Context()).deed.wrong = body.Error.Message
+	return body
 }
 
 // errorBody says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.

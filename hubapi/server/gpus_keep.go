@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strings"
 	"unicode"
@@ -21,12 +20,9 @@ func administers(c spawner.Caller) bool {
 
 // keeping lets administrators take GPUs out of use and put them back. Its methods take the caller, so that no handler can forget who
 // may.
-type keeping struct {
-	keeper GPUKeeper
-	log    *slog.Logger
-}
+type keeping struct{ keeper GPUKeeper }
 
-func (s *Server) keeping() keeping { return keeping{s.cfg.Keeper, s.log} }
+func (s *Server) keeping() keeping { return keeping{s.cfg.Keeper} }
 
 // may refuses whoever is no administrator, before anything is said of what there is.
 func (k keeping) may(c spawner.Caller) error {
@@ -49,7 +45,8 @@ func (k keeping) drain(ctx context.Context, c spawner.Caller, name, why string) 
 		return "", err
 	}
 	if uuid, err = k.keeper.Drain(ctx, name, callerName(c), why); err == nil {
-		k.log.Info("an administrator has taken a GPU out of use", "gpu", uuid, "by", callerName(c), "why", why, "request", traceOf(ctx).id)
+		d := &traceOf(ctx).deed
+		d.what, d.which = "an administrator has taken a GPU out of use", []any{"gpu", uuid, "for", why}
 	}
 	return uuid, err
 }
@@ -59,7 +56,8 @@ func (k keeping) resume(ctx context.Context, c spawner.Caller, name string) (uui
 		return "", "", err
 	}
 	if uuid, left, err = k.keeper.Resume(ctx, name); err == nil {
-		k.log.Info("an administrator has put a GPU back", "gpu", uuid, "by", callerName(c), "left", left, "request", traceOf(ctx).id)
+		d := &traceOf(ctx).deed
+		d.what, d.which = "an administrator has put a GPU back", []any{"gpu", uuid, "left", left}
 	}
 	return uuid, left, err
 }

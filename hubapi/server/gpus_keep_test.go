@@ -84,7 +84,7 @@ func TestOthersKeepNoGPU(t *testing.T) {
 			}
 		}
 	}
-	k := keeping{keeper: keeper, log: h.log}
+	k := keeping{keeper}
 	for name, c := range map[string]spawner.Caller{
 		"nobody": {}, "a user": {User: "bob", Hub: "main"}, "a Spawner": {Hub: "main", Spawner: true}, "a Spawner that says more": {Hub: "main", Spawner: true, Admin: true},
 		"an administrator's session": {User: "root", Hub: "main", Admin: true, Workload: "s-root"}, "her job": {User: "root", Hub: "main", Workload: "j-root"},

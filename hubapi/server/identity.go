@@ -30,7 +30,8 @@ func (s *Server) identify(find func(*http.Request) (spawner.Caller, error)) func
 				s.refuse(w, r, err)
 				return
 			}
-			traceOf(r.Context()).caller = callerName(c)
+			t := traceOf(r.Context())
+			t.caller, t.deed.caller = callerName(c), c
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 		})
 	}
@@ -49,12 +50,15 @@ func callerName(c spawner.Caller) string {
 
 // byToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
 func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
+	door := &traceOf(r.Context()).deed.door
+	*door = doorToken
 	token, err := bearer(r.Header.Get("Authorization"))
 	if err != nil {
 		return spawner.Caller{}, err
 	}
 	for _, h := range s.hubsOf(r.Context()) {
 		if h.SpawnerToken.Equal(token) {
+			*door = doorSpawner
 			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
 		}
 	}
@@ -101,6 +105,7 @@ func (h Hub) caller(id hub.Identity) spawner.Caller {
 
 // byAgent knows a workload by the connection of its agent. It acts as its owner.
 func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
+	traceOf(r.Context()).deed.door = doorSocket
 	w, err := s.workload(r.Context())
 	if err != nil {
 		return spawner.Caller{}, err

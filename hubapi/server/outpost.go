@@ -111,15 +111,18 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 		writeJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
 		return
 	}
+	traceOf(r.Context()).deed.door = doorOutpost
 	c, ok := s.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
 		s.log.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
+		traceOf(r.Context()).deed.wrong = "the credential is not known"
 		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
 		return
 	}
-	traceOf(r.Context()).caller = callerName(c)
+	t := traceOf(r.Context())
+	t.caller, t.deed.caller = callerName(c), c
 	methods := s.outpostMethods(path.route)
 	do := methods[r.Method]
 	if do == nil {

@@ -46,6 +46,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
+	s.audit(r, "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
 	req.Secrets = s.hub(c.Hub).sessionEnv(req.Secrets)
 	if err := s.launchClaimed(r.Context(), c, req); err != nil {
 		return 0, nil, err

@@ -54,6 +54,7 @@ func badField(field, value, remedy string) error {
 // refuseOutpost answers with an error in the words of the protocol.
 func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error) {
 	if m, ok := errors.AsType[*malformed](err); ok {
+		traceOf(r.Context()).deed.wrong = oneLine(m.Error())
 		loc := []string{"body"}
 		if m.cause.Field != "" && m.cause.Field != "body" {
 			loc = append(loc, strings.Split(m.cause.Field, ".")...)
@@ -68,6 +69,7 @@ func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error
 	}
 	// Users often see no more than the status: OutpostSpawner puts the words into the Hub's log.
 	s.log.Info("Outpost request refused", "request", traceOf(r.Context()).id, "caller", traceOf(r.Context()).caller, "why", oneLine(text))
+	traceOf(r.Context()).deed.wrong = oneLine(text)
 	switch errs.ByCode(body.Code) {
 	case errs.NotFound:
 		writeJSON(w, http.StatusNotFound, detail{"Item not found"})

@@ -220,6 +220,8 @@ func parseForm(w http.ResponseWriter, r *http.Request) error {
 
 // visitor finds who asks; Unauthorized when nobody is known or the Hub does not vouch any more.
 func (p *pages) visitor(r *http.Request) (visitor, error) {
+	t := traceOf(r.Context())
+	t.deed.door = doorPage
 	h := hubOfPage(r.Context())
 	cookie, err := r.Cookie(visitCookie)
 	if err != nil {
@@ -237,7 +239,7 @@ func (p *pages) visitor(r *http.Request) (visitor, error) {
 		return visitor{}, err
 	}
 	c := h.caller(id)
-	traceOf(r.Context()).caller = callerName(c)
+	t.caller, t.deed.caller = callerName(c), c
 	return visitor{visit: v, key: cookie.Value, hub: h, caller: c}, nil
 }
 
@@ -249,6 +251,7 @@ func (p *pages) nothing(w http.ResponseWriter, r *http.Request) {
 // problem answers with an error, as a page that says what to do next.
 func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	body := p.errorBody(r, err)
+	traceOf(r.Context()).deed.wrong = body.Error.Message
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
 		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: sentence(body.Error.Message), Next: sentence(body.Error.Remedy),

@@ -72,7 +72,7 @@ func (s *Server) api(r chi.Router) {
 	s.doctorRoutes(r)
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))
-	r.Post("/sessions", serve(s, 202, s.startSession))
+	r.Post("/sessions", serve(s, 202, audited(s, s.startSession, auditSession)))
 	r.Delete("/sessions", serve(s, 204, s.removeSessionsOf))
 	r.Post("/servers", s.plain(s.startServer))
 	r.Get("/sessions/{id}", serve(s, 200, s.session))
@@ -94,9 +94,10 @@ func (s *Server) api(r chi.Router) {
 
 	r.Route("/ssh", s.sshRoutes)
 	s.walletRoutes(r)
+	s.whoRoutes(r)
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
-	r.Post("/jobs", serve(s, 202, s.submit))
+	r.Post("/jobs", serve(s, 202, audited(s, s.submit, auditSubmitted)))
 	r.Post("/jobs/check", serve(s, 204, s.checkJob))
 	r.Get("/jobs/{id}", serve(s, 200, s.job))
 	r.Delete("/jobs/{id}", serve(s, 204, s.removeJob))

@@ -89,6 +89,7 @@ func (s *Server) points(r *http.Request, id string) ([]spawner.Workload, error) 
 	if len(found) == 0 {
 		return nil, errs.New(errs.NotFound, "there is no scan %.80q of yours", id).With("`slipway jobs` lists them")
 	}
+	onBehalf(r.Context(), found[0].Owner)
 	slices.SortFunc(found, func(a, b spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
 	return found, nil
 }

@@ -168,6 +168,7 @@ type Config struct {
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
 	Wallet    Wallet
 	Principal func(hub string, user spawner.User) string
+	People    People           // who users are on this host; nil: nothing is known
 	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
 	Checks    []Check          // for /readyz; nil: the engine alone
 	Metrics   *metrics.Metrics // nil: no /metrics

@@ -43,6 +43,9 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 		}
 	}
 	w, err := s.cfg.Engine.Get(r.Context(), c, id)
+	if err == nil {
+		onBehalf(r.Context(), w.Owner)
+	}
 	if err == nil && (w.Kind == spawner.Job) != job {
 		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).With("sessions are below /sessions, jobs below /jobs")
 	}
@@ -236,6 +239,7 @@ func (s *Server) removeSessionsOf(r *http.Request, _ none) (none, error) {
 	if q.Get("user") == "" || !q.Has("name") {
 		return none{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
 	}
+	onBehalf(r.Context(), spawner.User(q.Get("user")))
 	list, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
 	if err != nil {
 		return none{}, err

@@ -91,6 +91,7 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, owner := state.Certificate, state.Pass.Owner
 	caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
+	traceOf(r.Context()).deed.door = doorSSHKey
 	s.audit(r.WithContext(withCaller(r.Context(), caller)), issuedWords,
 		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", addressOf(r))
 	wired := wireCertificate(c)

@@ -23,6 +23,9 @@ var walked = map[string]struct {
 	refused bool
 }{
 	"GET /me":                               {path: "/me"},
+	"GET /whoami":                           {path: "/whoami"},
+	"GET /accounts":                         {path: "/accounts", refused: true},
+	"DELETE /accounts/{principal}":          {path: "/accounts/alice", refused: true},
 	"GET /profiles":                         {path: "/profiles?user=alice"},
 	"GET /spawn-form":                       {path: "/spawn-form?user=alice"},
 	"GET /sessions":                         {path: "/sessions?user=alice"},

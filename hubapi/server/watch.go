@@ -21,6 +21,7 @@ type trace struct {
 	route     string // of a request that no router matches
 	caller    string
 	forwarded bool // to a session
+	deed      deed
 }
 
 type traceKey struct{}
@@ -85,6 +86,9 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || t.route != ""
 			if own && (r.Method != http.MethodGet || a.status >= 400) {
 				level = slog.LevelInfo
+			}
+			if own {
+				s.record(r, t, route, a.status)
 			}
 			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.caller)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
@@ -105,4 +106,98 @@ func (s *service) numbersIn(user, uid, gid, name string) (n identity.Numbers, er
 		return n, fmt.Errorf("the Hub's auth_state of %.80q: %w", user, err)
 	}
 	return n, nil
+}
+
+// people say who users are, for the API.
+type people struct{ *service }
+
+// UID gives the number that a hub's user has here.
+func (p people) UID(ctx context.Context, hub string, user spawner.User) (int, bool) {
+	return p.accounts.UID(ctx, p.principal(hub, user))
+}
+
+// Person says who a hub's user is, or why no session of hers would start.
+func (p people) Person(ctx context.Context, hub string, user spawner.User) hubapi.Person {
+	out := hubapi.Person{Realm: p.realms[hub], Principal: p.principal(hub, user), Accounts: p.cfg.Users.Accounts, Groups: []hubapi.UserGroup{}}
+	if named := out.Accounts == config.AccountsNSS || out.Accounts == config.AccountsTable; named {
+		out.Account, _ = p.rules.AccountName(out.Realm, string(user)) // that she has none is the trouble
+	}
+	a, err := p.account(ctx, hub, user)
+	if err != nil {
+		out.Trouble = errs.Brief(err)
+		if e, ok := errors.AsType[*errs.Error](err); ok {
+			out.Remedy = e.Remedy
+		}
+		return out
+	}
+	out.Login, out.UID, out.GID, out.Home = a.Login, a.UID, a.GID, a.Home
+	for _, g := range a.Groups {
+		out.Groups = append(out.Groups, hubapi.UserGroup(g))
+	}
+	return out
+}
+
+// Numbers lists who has which number.
+func (p people) Numbers(ctx context.Context) ([]hubapi.Number, error) {
+	bound, err := p.accounts.Bound(ctx)
+	var list []hubapi.Number
+	for user, uid := range bound {
+		list = append(list, hubapi.Number{User: user, UID: uid})
+	}
+	return list, err
+}
+
+// Release forgets a user's number. What her sessions and jobs have left belongs to it, so there may be none.
+func (p people) Release(ctx context.Context, principal string) (hubapi.Number, error) {
+	all, err := p.engine.List(ctx, spawner.Caller{System: true})
+	if err != nil {
+		return hubapi.Number{}, err
+	}
+	for _, w := range all {
+		if p.principal(w.Hub, w.Owner) == principal {
+			return hubapi.Number{}, errs.New(errs.Conflict, "%s has %s, and what it has written belongs to the number that is to be forgotten", principal, w.ID).
+				With("have all sessions and jobs of that user discarded first")
+		}
+	}
+	uid, err := p.accounts.Release(ctx, principal)
+	return hubapi.Number{User: principal, UID: uid}, err
+}
+
+// accountChecks look whether those who know users' numbers answer, and whether the rules can be used.
+func accountChecks(cfg config.Config) []check {
+	var all []check
+	switch cfg.Users.Accounts {
+	case config.AccountsNSS:
+		all = append(all, check{"accounts of this host", false, nssAnswers})
+	case config.AccountsTable:
+		all = append(all, check{"table of accounts " + cfg.Users.Table, false, func(context.Context) error {
+			table, err := identity.NewTable(cfg.Users.Table)
+			if err != nil {
+				return err
+			}
+			return goodWord(fmt.Sprintf("%d users", table.Len()))
+		}})
+	case config.AccountsHub:
+		for _, h := range cfg.Hubs {
+			if h.TokenFile == "" {
+				continue
+			}
+			all = append(all, check{"auth_state at hub " + h.Name, true, func(ctx context.Context) error {
+				part, err := newHubPart(h)
+				if err != nil {
+					return err
+				}
+				return part.client.Holds(ctx, "read the numbers of users' accounts", "admin:auth_state")
+			}})
+		}
+	}
+	return all
+}
+
+// nssAnswers asks for an account that every host has.
+func nssAnswers(ctx context.Context) error {
+	if _, err := identity.NewNSS("").Account(ctx, "root"); err != nil {
+		return err
+	}
+	return nil
 }

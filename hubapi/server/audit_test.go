@@ -1,0 +1,116 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+)
+
+// auditLines gives the audit lines among what was logged.
+func auditLines(logged string) (lines []string) {
+	for line := range strings.Lines(logged) {
+		if strings.Contains(line, " audit=") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// TestEveryChangeIsInTheLog: each route of the API that changes something leaves one line with who, by which door, on what and what came of
+// it, whether it is done, refused or of nobody known; the others leave none.
+func TestEveryChangeIsInTheLog(t *testing.T) {
+	hers := job("j-alice", "alice")
+	hers.Scan = "scan-alice"
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
+		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = &fakeServers{}, fakePool{}, authority(t)
+		add(t, cfg.SSH, "alice", alicesKey)
+		newWallet("main:alice").with(cfg)
+	})
+	ask := func(method, path, body, token string) []string {
+		before := len(h.logged.String())
+		req := httptest.NewRequest(method, hubapi.Base+path, strings.NewReader(body))
+		if token != "" {
+			req.Header.Set("Authorization", "token "+token)
+		}
+		w := httptest.NewRecorder()
+		h.Public().ServeHTTP(w, req)
+		return auditLines(h.logged.String()[before:])
+	}
+	walkRoutes(t, h.Public().(chi.Routes), func(method, route string) {
+		tc, ok := walked[method+" "+strings.TrimPrefix(route, hubapi.Base)]
+		if !ok || method == http.MethodGet {
+			return
+		}
+		for token, result := range map[string]string{"bob-token": "done", "": "refused"} {
+			if tc.refused {
+				result = "refused"
+			} else if route == hubapi.Base+"/servers" && token != "" {
+				result = "failed" // at the Hub, which is none
+			}
+			lines := ask(method, tc.path, tc.body, token)
+			switch {
+			case !changes(method, route) && token == "": // who is not known has not come as far as a route
+			case !changes(method, route) && len(lines) != 0:
+				t.Errorf("%s %s changes nothing and is in the log: %s", method, route, lines)
+			case !changes(method, route):
+			case len(lines) != 1:
+				t.Errorf("%s %s as %q: %d audit lines: %s", method, route, token, len(lines), lines)
+			case !strings.Contains(lines[0], " audit="+result+" ") || !strings.Contains(lines[0], "door=token") ||
+				token != "" && !strings.Contains(lines[0], "user=bob hub=main") || token == "" && !strings.Contains(lines[0], "nobody known"):
+				t.Errorf("%s %s as %q, want it %s: %s", method, route, token, result, lines[0])
+			}
+		}
+		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
+			t.Errorf("%s %s has no words for the log: deedWords", method, route)
+		}
+	})
+	lines := ask("POST", "/sessions/s-alice/stop?wait=no", "", "root-token")
+	if len(lines) != 1 || !strings.Contains(lines[0], `msg="a session is stopped" path_id=s-alice of=alice by="root of main" user=root hub=main`) {
+		t.Errorf("an administrator stops alice's session: %s", lines)
+	}
+	if lines := ask("POST", "/sessions/s-alice/stop?wait=maybe", "", "alice-token"); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || !strings.Contains(lines[0], "is not valid") {
+		t.Errorf("a bad request: %s", lines)
+	}
+	if lines := ask("GET", "/credentials?user=alice", "", "root-token"); len(lines) != 1 || !strings.Contains(lines[0], "credentials of another user are listed") {
+		t.Errorf("what another has is looked at: %s", lines)
+	}
+}
+
+// TestOtherDoorsAreInTheLog: likewise of the pages, of programs in sessions, and of the Hubs' spawners.
+func TestOtherDoorsAreInTheLog(t *testing.T) {
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), nil)
+	walkRoutes(t, h.pages.router, func(method, route string) {
+		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
+			t.Errorf("%s %s has no words for the log: deedWords", method, route)
+		}
+	})
+	p := h.visitor(t, "alice")
+	before := len(h.logged.String())
+	p.do("POST", prefix+"sessions/s-alice/stop", map[string][]string{"token": {formToken(t, p.get(prefix).Body.String())}})
+	lines := auditLines(h.logged.String()[before:])
+	if len(lines) != 1 || !strings.Contains(lines[0], `msg="a session is stopped" path_id=s-alice by="alice of main" user=alice hub=main door=page`) || !strings.Contains(lines[0], "audit=done") {
+		t.Errorf("the page: %s", lines)
+	}
+	before = len(h.logged.String())
+	p.do("POST", prefix+"sessions/s-alice/stop", nil)
+	if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || !strings.Contains(lines[0], "door=page") {
+		t.Errorf("the page without its token: %s", lines)
+	}
+}
+
+// walkRoutes calls do with every route.
+func walkRoutes(t *testing.T, routes chi.Routes, do func(method, route string)) {
+	t.Helper()
+	err := chi.Walk(routes, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		do(method, route)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// People says who users are on this host.
+type People interface {
+	// UID gives the number that a hub's user has here, if she has any. It does not wait.
+	UID(ctx context.Context, hub string, user spawner.User) (int, bool)
+	// Person says who a hub's user is: as whom her next session or job would run, or why none would.
+	Person(ctx context.Context, hub string, user spawner.User) hubapi.Person
+	// Numbers lists who has which number.
+	Numbers(ctx context.Context) ([]hubapi.Number, error)
+	// Release forgets a number. A user of whom sessions or jobs are there is refused.
+	Release(ctx context.Context, principal string) (hubapi.Number, error)
+}
+
+// whoRoutes are the routes that say who is who.
+func (s *Server) whoRoutes(r chi.Router) {
+	r.Get("/whoami", serve(s, 200, s.whoami))
+	r.Get("/accounts", serve(s, 200, s.numbers))
+	r.Delete("/accounts/{principal}", serve(s, 200, audited(s, s.release, auditReleased)))
+}
+
+// whoami says who the caller is, by what, and by which rule.
+func (s *Server) whoami(r *http.Request, _ none) (hubapi.Whoami, error) {
+	c := callerOf(r.Context())
+	if c.User == "" {
+		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(tokenRemedy)
+	}
+	out := hubapi.Whoami{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload), Subjects: []hubapi.Subject{}, SSHKeys: []string{}}
+	if s.cfg.People != nil {
+		out.Person = s.cfg.People.Person(r.Context(), c.Hub, c.User)
+	}
+	if s.cfg.Wallet != nil {
+		list, err := s.cfg.Wallet.List(r.Context(), s.cfg.Principal(c.Hub, c.User))
+		if err != nil {
+			return out, err
+		}
+		for _, e := range list {
+			out.Subjects = append(out.Subjects, hubapi.Subject{Name: e.Name, Kind: string(e.Kind), Subject: e.Subject, Issuer: e.Issuer, From: e.From, Rule: e.Rule, Trouble: e.Trouble})
+		}
+	}
+	if owner, err := s.sshOwner(c); err == nil { // programs in sessions do not see what lets in
+		for _, k := range s.cfg.SSH.Keys(owner) {
+			out.SSHKeys = append(out.SSHKeys, k.Fingerprint)
+		}
+	}
+	return out, nil
+}
+
+// mayNumber refuses whoever is no administrator.
+func (s *Server) mayNumber(c spawner.Caller) error {
+	switch {
+	case !administers(c):
+		return errs.New(errs.Forbidden, "only administrators see and forget users' numbers").
+			With("use an administrator's own token, outside of sessions; `slipway whoami` shows yours")
+	case s.cfg.People == nil:
+		return errs.New(errs.Missing, "this service knows of no numbers")
+	}
+	return nil
+}
+
+func (s *Server) numbers(r *http.Request, _ none) (hubapi.Numbers, error) {
+	list := hubapi.Numbers{Accounts: []hubapi.Number{}}
+	if err := s.mayNumber(callerOf(r.Context())); err != nil {
+		return list, err
+	}
+	all, err := s.cfg.People.Numbers(r.Context())
+	list.Accounts = append(list.Accounts, all...)
+	slices.SortFunc(list.Accounts, func(a, b hubapi.Number) int { return a.UID - b.UID })
+	return list, err
+}
+
+func (s *Server) release(r *http.Request, _ none) (hubapi.Number, error) {
+	if err := s.mayNumber(callerOf(r.Context())); err != nil {
+		return hubapi.Number{}, err
+	}
+	principal, err := param(r, "principal")
+	if err != nil {
+		return hubapi.Number{}, err
+	}
+	return s.cfg.People.Release(r.Context(), principal)
+}
+
+func auditReleased(_ *http.Request, _ none, out hubapi.Number) (string, []any) {
+	return "a user's number is forgotten", []any{"of", out.User, "number", out.UID}
+}

@@ -224,7 +224,13 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 // eventually asks again and again until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	within(t, time.Minute, what, ok)
+}
+
+// within is eventually for what takes its time.
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
@@ -232,7 +238,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-every.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not within a minute", what)
+			t.Fatalf("%s: not within %s", what, limit)
 		}
 	}
 }

@@ -51,6 +51,26 @@ def test_first_job(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "step 0\nstep 1\nstep 2" in out["later"]
 
 
+def test_function_map(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = execute("function_map.ipynb", monkeypatch, service)
+    assert out["remote"].startswith("3.1")
+    assert sorted(out["map"].splitlines()) == ["0 done", "1 done", "2 done", "3 done"]
+    assert out["mean"] == "3.1\n"
+    assert out["results"].startswith("[3.")
+    assert out["star"] == "True\n"
+    assert service.count("POST", "/freeze") == 3  # of the job and the two scans
+
+
+def test_repaired_scan(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = execute("repaired_scan.ipynb", monkeypatch, service)
+    assert out["run"] == "2 done, 2 failed\n"
+    assert [line.split()[0] for line in out["failed"].splitlines()] == ["0", "-1"]
+    assert "0 the function raised ZeroDivisionError: " in out["failed"]
+    assert out["done"] == "{0: 8.94, 2: 10.48}\n"
+    assert out["again"] == "[8.94, None, 10.48, 100.0]\n"
+    assert len(service.jobs) == 6
+
+
 def test_a_failure_shows_the_remote_traceback_only(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     out = execute("first_job.ipynb", monkeypatch, service, "%%grid --name bad --quiet\nx = 0\n1 / x")["more"]
     assert 'File "<grid cell bad>", line 3, in <module>\n    1 / x' in out

@@ -110,11 +110,13 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 	if result != "done" {
 		attrs = nil
 	}
-	attrs = append(attrs, objects(r)...)
-	if d.owner != "" {
-		attrs = append(attrs, "of", d.owner)
-	}
 	attrs = append(attrs, s.who(r.Context(), d)...)
+	if changes(r.Method, route) { // the path of a look may open something
+		attrs = append(attrs, objects(r)...)
+	}
+	if d.owner != "" {
+		attrs = append(attrs, "owner", d.owner)
+	}
 	attrs = append(attrs, "audit", result, "action", action, "request", t.id)
 	if result != "done" {
 		attrs = append(attrs, "status", status, "why", d.wrong)

@@ -30,7 +30,7 @@ func deedWords() map[string]string {
 		"POST /credentials/{name}/login":        "a login at an issuer is begun",
 		"DELETE /accounts/{principal}":          "a user's number is forgotten",
 		"POST /ssh/logins":                      "an ssh login is begun",
-		"POST /ssh/logouts":                     "an ssh certificate is withdrawn by its key",
+		"POST /ssh/logouts":                     "a certificate was to be withdrawn that is none any more",
 		"POST /ssh/keys":                        "an ssh key is added",
 		"DELETE /ssh/keys/{fingerprint}":        "an ssh key is removed",
 		"POST /ssh/certificates":                issuedWords,

@@ -68,7 +68,7 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 		defer close(login.done)
 		login.entry, login.err = s.cfg.Wallet.Device(s.closing, principal, g.ID)
 		if login.err == nil {
-			s.log.Info("a login at an issuer is confirmed", "audit", "done", "door", "issuer", "principal", principal, "credential", issuer, "subject", login.entry.Subject)
+			s.log.Info("a login at an issuer is confirmed", "principal", principal, "credential", issuer, "subject", login.entry.Subject, "door", "issuer", "audit", "done")
 		}
 	})
 	return login.told, nil

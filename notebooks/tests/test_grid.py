@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import io
+import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -280,6 +282,19 @@ def test_an_environment_that_lacks_a_package(
     define(notebook, "import only_here\n@grid.function\ndef f(x): return 1\njob = f.remote(only_here.T())")
     with pytest.raises(GridError, match="they need only_here, which is not installed here"):
         notebook.names["job"].result()
+
+
+def test_an_interrupt_before_the_submission(notebook: Notebook, service: FakeService) -> None:
+    define(notebook, "@grid.function\ndef f(x): return x")
+    service.fail("freeze", 1.0)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    assert "slipway.scans() tells whether" in str(notebook.run("f.map([1])"))
+    assert service.jobs == {}
+
+
+def test_a_file_in_memory_may_travel() -> None:
+    assert reopened(io.BytesIO(b"x")).value().read() == b"x"
 
 
 def test_threads_may_submit(notebook: Notebook) -> None:

@@ -213,7 +213,7 @@ def test_output_comes_while_the_cell_runs(notebook: Notebook, monkeypatch: pytes
 
 
 def test_output_without_a_newline_keeps_our_lines_apart(notebook: Notebook) -> None:
-    out = notebook.grid("", "import sys; sys.stdout.write('50 %')")
+    out = notebook.grid("", "import sys; sys.stdout.write('50 %');")
     assert "50 %\n▸ " in out
 
 
@@ -227,7 +227,7 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     assert "an empty home that goes with the job" in out
     assert "The last expression, display(...) and matplotlib's figures are shown" in out
     assert "the site's default" in out
-    assert "directories do not" in out
+    assert "directories do not come back" in out
     for line in ("%grid", "%grid --help", "%grid -h"):
         assert notebook.run(line) is None
         assert notebook.out == out

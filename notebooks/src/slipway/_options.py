@@ -14,21 +14,33 @@ from ._points import parse_scan
 
 _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
-there too. It sees nothing of the notebook but the values given with --in. Set `result` in the cell and
-it is set here when the job is done. The last expression, display(...) and matplotlib's figures are shown
-here too. Files written directly into
-the working directory come back, in `_job.files`; directories do not: pack them into a file. On the
-site's own hosts your home directory is mounted in the job, though it is not the working directory; a job
-in a pool whose workers do not have it gets an empty home that goes with the job. Interrupting the cell
-stops the watching, not the job. What you leave out is the site's default; without --gpu there is no GPU, and
-slipway.gpus() lists what there is of them. With --scan the cell runs once for each point, all submitted
-together; `result` is then a list with the points' results in order, and `_scan.points` a table of them.
+there too. It is frozen first if it has changed. Interrupting the cell stops the watching, not the job.
+
+What goes there: the values given with --in, and nothing else of the notebook. On the site's own hosts
+your home directory is mounted in the job, though it is not the working directory; a job in a pool whose
+workers do not have it gets an empty home that goes with the job.
+
+What comes back: set `result` in the cell and it is set here when the job is done.
+The last expression, display(...) and matplotlib's figures are shown here too. Files written directly into
+the working directory are in `_job.files`; directories do not come back: pack them into a file.
+
+A scan: with --scan or --grid-file the cell runs once for each point, all submitted together. `result` is
+then a list with the points' results in order, and `_scan.points` a table of them. Values may be given as
+'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in it; one in quotes is
+text as it stands: --scan "mode='a,b','7'".
+
+What you leave out is the site's default; without --gpu there is no GPU, and slipway.gpus() lists what
+there is of them.
 """
 _EXAMPLE = """\
-example:
+examples:
   %%grid --name fit --cpus 4 --mem 8G --time 2h --in data
   import analysis
   result = analysis.fit(data)
+
+  %%grid --name train --gpu 1g.18gb --scan 'lr=log(1e-4,1e-1,7)' --scan depth=2,4
+  from my_package import train
+  result = train(lr, depth)
 """
 _GPU = re.compile(
     r"none|(any|whole|[1-9]\d?g(\.\d{1,4}gb)?([+-][a-z.]{1,8})?|mps:\d{1,3}%/[\d.]+([KMGT](i?B)?|B)?"
@@ -180,9 +192,7 @@ def _parser() -> _Parser:
         action="append",
         default=[],
         metavar="k=1,2,3",
-        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination. "
-        "Also 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in it. "
-        "A value in quotes is text: --scan \"mode='a,b','7'\"",
+        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination",
     )
     add(
         "--grid-file",

@@ -17,6 +17,7 @@ from ._options import Options
 from ._scan import ScanHandle
 from ._show import Screen
 from ._site import Environment
+from ._watch import WatchInterrupted
 from ._wire import amount
 
 _SHIPPED = {"runner.py": "_runner.py", "slipway_shown.py": "_shown.py", "slipway_values.py": "_values.py"}
@@ -38,30 +39,47 @@ def submit(
     points: Sequence[Mapping[str, str]] | None = None,
 ) -> JobHandle | ScanHandle:
     """Submit a job or, where there are points, a scan; ``magic`` is what the user has written."""
-    files = {**files, **runner_files()}
-    with connect() as client:
-        request = JobRequest(
-            name=options.name,
-            environment="",
-            argv=[sys.executable, "runner.py"],
-            env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
-            files=files,
-            cpus=options.cpus,
-            memory=options.memory,
-            time_limit=options.time_limit,
-            gpu=options.gpu,
-            preemptible=options.preemptible,
-            backend=options.backend,
-            request_id=str(uuid.uuid4()),
-        )
-        client.check_job(**request)  # before a freeze that would be for nothing
-        request["environment"] = choose_environment(client, options, screen, magic).digest
-        free = _free(client, options)
-        jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
+    try:
+        with connect() as client:
+            jobs = _submit(client, options, {**files, **runner_files()}, screen, magic, points)
+        connection = connect()
+        if points is None:
+            return JobHandle(connection, jobs[0])
+        return ScanHandle(connection, connection.scan(jobs[0].scan))
+    except KeyboardInterrupt:
+        listed = "slipway.jobs()" if points is None else "slipway.scans()"
+        raise WatchInterrupted(f"interrupted; {listed} tells whether it was submitted") from None
+
+
+def _submit(
+    client: Client,
+    options: Options,
+    files: Mapping[str, bytes],
+    screen: Screen,
+    magic: str,
+    points: Sequence[Mapping[str, str]] | None,
+) -> list[Job]:
+    request = JobRequest(
+        name=options.name,
+        environment="",
+        argv=[sys.executable, "runner.py"],
+        env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
+        files=files,
+        cpus=options.cpus,
+        memory=options.memory,
+        time_limit=options.time_limit,
+        gpu=options.gpu,
+        preemptible=options.preemptible,
+        backend=options.backend,
+        request_id=str(uuid.uuid4()),
+    )
+    client.check_job(**request)  # before a freeze that would be for nothing
+    request["environment"] = choose_environment(client, options, screen, magic).digest
+    free = _free(client, options)
+    jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
     told = [amount(sum(map(len, files.values()))) + " sent", free, _turn(jobs[0])]
     screen.line(_told(options, jobs, [text for text in told if text]))
-    connection = connect()
-    return JobHandle(connection, jobs[0]) if points is None else ScanHandle(connection, connection.scan(jobs[0].scan))
+    return jobs
 
 
 def _told(options: Options, jobs: Sequence[Job], more: Sequence[str]) -> str:

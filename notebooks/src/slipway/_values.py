@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 _MAGIC = b"slipway1"
 _END = struct.Struct(">Q8s")
+_FILES = (io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 _ON_GPU = ("torch", "cupy", "jaxlib", "cudf")
 
 
@@ -163,7 +164,7 @@ def _pickler(by_value: bool, sharing: bool) -> Any:
 
 
 def _refuse(value: Any, kind: type) -> None:
-    if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+    if isinstance(value, _FILES):
         if value is not sys.stdout and value is not sys.stderr:
             raise CannotTravelError("an open file stays where it is: pass its path, or what is in it")
         return

@@ -21,7 +21,7 @@ from ._runner import CELL, INPUTS
 from ._scan import ScanHandle
 from ._show import Screen
 from ._submit import submit
-from ._watch import WatchInterrupted, watch, watch_scan
+from ._watch import watch, watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
@@ -54,11 +54,7 @@ class GridMagics(Magics):
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
         warn_of_home(screen, self._told)
-        try:
-            submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
-        except KeyboardInterrupt:
-            told = "slipway.scans()" if options.points else "slipway.jobs()"
-            raise WatchInterrupted(f"interrupted; {told} tells whether it was submitted") from None
+        submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
         if isinstance(submitted, ScanHandle):
             names["_scan"] = submitted
             if not options.detach:

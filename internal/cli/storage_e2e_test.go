@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/internal/testenv"
+	"slipway/internal/testenv/oidcissuer"
 	"slipway/internal/xrd/xrdtest"
 )
 
@@ -35,6 +36,7 @@ func TestStorageInSessions(t *testing.T) {
 		!strings.Contains(got, "/storage/eos, /storage/eos.cached") {
 		t.Errorf("slipway data: %s", got)
 	}
+	s.jobHasStorage(origin)
 	s.in("alice", "cd /storage/eos; nohup sleep 600 > /dev/null 2>&1 </dev/null &") // it is busy until the end
 	s.kill()
 	s.serve()
@@ -53,6 +55,80 @@ func TestStorageInSessions(t *testing.T) {
 	})
 	if _, err := os.Stat(origin.Data + "/mine"); err != nil {
 		t.Errorf("what she made is gone: %v", err)
+	}
+}
+
+// jobHasStorage has a job read and write where alice's session does, and wants none of its mounts left.
+func (s *site) jobHasStorage(origin *xrdtest.Server) {
+	s.t.Helper()
+	s.in("alice", "echo changed >/opt/env/mine")
+	if _, failure := s.freeze("alice", s.list("alice", "sessions")[0]["id"].(string)); failure != "" {
+		s.t.Fatal(failure)
+	}
+	s.in("alice", `cat >/tmp/job.py <<'END'
+import subprocess
+for name in "eos", "eos.cached":
+    print(name, open(f"/storage/{name}/a").read())
+open("/storage/eos/mine/job", "w").write("the job's")
+print(subprocess.run("touch /storage/eos.cached/b; slipway data", shell=True, capture_output=True, text=True))
+END`)
+	out := s.in("alice", "cd /tmp && slipway submit job.py 2>&1")
+	for _, want := range []string{"eos content", "eos.cached content", "Read-only file system", "/storage/eos, /storage/eos.cached"} {
+		if !strings.Contains(out, want) {
+			s.t.Errorf("the job does not say %q: %s", want, out)
+		}
+	}
+	xrdtest.Eventually(s.t, "the origin has what the job wrote", func() error { _, err := os.Stat(origin.Data + "/mine/job"); return err })
+	s.eventually("nothing of the job is mounted", 60*time.Second, func() bool {
+		mounts, _ := os.ReadFile("/proc/self/mountinfo")
+		return !strings.Contains(string(mounts), s.dir+"/data/storage/j-")
+	})
+}
+
+// TestRootInSessions: programs of the image reach a storage element by root:// and TLS, with what a session has in place: the token that is
+// for it, and the authorities of the site.
+func TestRootInSessions(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, testenv.XRootD)
+	host := xrdtest.Bridge(t)
+	trust, i := xrdtest.NewTrust(t, "localhost", host), oidcissuer.New(t)
+	trust.Believe(i.URL, i.CAFile)
+	origin := trust.TokenOrigin()
+	origin.Put("alice/hers", "hers")
+	secretFile := filepath.Join(t.TempDir(), "client-secret")
+	if err := os.WriteFile(secretFile, []byte(oidcissuer.ClientSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, fmt.Sprintf(`
+credentials:
+  issuers: [{name: wlcg, issuer: %q, client_id: %s, client_secret_file: %q, ca_file: %q}]
+  x509: {trust: %q}
+data:
+  storage: [{name: eos, origin: %q, path: /data, write: true, issuer: wlcg, audience: %q, scopes: ["storage.read:/", "storage.create:/alice"]}]
+`, i.URL, oidcissuer.ClientID, secretFile, i.CAFile, trust.Dir, strings.Replace(origin.URL, "localhost", host, 1), trust.Audience))
+	s.session("alice", "one")
+	if r := s.call("alice", http.MethodPut, "/api/v1/credentials/wlcg/refresh-token", map[string]any{"refresh_token": i.Grant("alice@example")}); r.status != http.StatusOK {
+		t.Fatalf("a refresh token is given: %d %s", r.status, r.body)
+	}
+	s.token("alice", "token-eos")
+	s.in("alice", `cat >/tmp/root.py <<'END'
+import subprocess, fsspec, numpy, uproot
+from slipway import data
+with uproot.recreate("/tmp/x.root") as f:
+    f["t"] = {"a": numpy.arange(1000)}
+print(subprocess.run(["xrdcp", "--silent", "/tmp/x.root", data.url("eos:alice/x.root", write=True)], capture_output=True))
+print(uproot.open(data.url("eos:alice/x.root"))["t"]["a"].array().to_numpy().sum())
+print(fsspec.open(data.url("eos:alice/hers")).open().read())
+print(subprocess.run(["xrdcp", "--silent", "/tmp/x.root", data.url("eos:bob/x.root", write=True)], capture_output=True))
+END`)
+	out := s.in("alice", "export BEARER_TOKEN_FILE=/run/slipway/credentials/token-eos; timeout 100 python /tmp/root.py 2>&1; which voms-proxy-init; touch /etc/grid-security/certificates/x 2>&1; true")
+	for _, want := range []string{"returncode=0", "499500", "b'hers'", "permission denied", "/usr/bin/voms-proxy-init", "touch: cannot touch '/etc/grid-security/certificates/x'"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in: %s", want, out)
+		}
+	}
+	if t.Failed() {
+		t.Log(origin.Log())
 	}
 }
 

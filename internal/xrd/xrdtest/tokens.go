@@ -78,6 +78,24 @@ func (tr *Trust) set(more map[string]string) map[string]string {
 	return out
 }
 
+// Believe has servers that are started later take the tokens of another issuer, whose certificate is by the authorities in a file.
+func (tr *Trust) Believe(issuer, caFile string) {
+	t := tr.t
+	t.Helper()
+	for to, text := range map[string]string{tr.scitokens: fmt.Sprintf("\n[Issuer other]\nissuer = %s\nbase_path = /data\ndefault_user = xrootd\n", issuer), tr.bundle: read(t, caFile)} {
+		Write(t, to, read(t, to)+text, 0o644)
+	}
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // Env is what a client needs to trust the servers.
 func (tr *Trust) Env() []string { return []string{"X509_CERT_DIR=" + tr.Dir} }
 

@@ -78,10 +78,21 @@ func (v *visitor) await(ctx context.Context, p place) error {
 	}
 	v.tell("your session is being started")
 	_, asked, err = v.g.cfg.Start(ctx, v.caller(), p.start, func(p hubapi.Progress) { v.tell(p.Message) })
+	if asked {
+		v.log.Info("ssh start asked for", "server", p.server(), "result", outcome(err))
+	}
 	if errs.Is(err, errs.Conflict) && ctx.Err() == nil { // somebody else was faster
 		return nil
 	}
 	return err
+}
+
+// outcome says in a word, or in the error's, how something went.
+func outcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return brief(errs.Brief(err))
 }
 
 // follow waits for a start that is under way.
@@ -113,6 +124,9 @@ func (v *visitor) arrive() {
 		v.err = context.Cause(v.arriving)
 	}
 	v.trail = v.log.With("session", string(v.session.ID))
+	if uid := v.session.Account.UID; uid != 0 {
+		v.trail = v.trail.With("uid", uid)
+	}
 	close(v.ready)
 	if v.err != nil {
 		v.log.Info("ssh refused", "reason", v.err.Error(), "target", brief(v.target))

@@ -107,6 +107,14 @@ func (f *stubService) routes(user string) http.Handler {
 	const api = hubapi.Base
 	mux.HandleFunc("GET "+api+"/sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.sessionsOf(user)) })
 	mux.HandleFunc("GET "+api+"/jobs", func(w http.ResponseWriter, r *http.Request) { f.list(w, r, user) })
+	mux.HandleFunc("GET "+api+"/data/plan", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, hubapi.DataPlan{Now: time.Now(), User: user, CVMFS: []string{"dead.example.org"}})
+	})
+	mux.HandleFunc("PUT "+api+"/sessions/self/data-check", func(w http.ResponseWriter, r *http.Request) {
+		var report hubapi.DataReport
+		_ = json.NewDecoder(r.Body).Decode(&report)
+		answer(w, report)
+	})
 	mux.HandleFunc("GET "+api+"/me", func(w http.ResponseWriter, r *http.Request) {
 		me := hubapi.Me{User: user, Hub: "main"}
 		if r.Header.Get("Authorization") == "" {

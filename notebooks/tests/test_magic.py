@@ -489,6 +489,15 @@ def test_in_a_kernel_the_freeze_is_one_line_that_changes(notebook: Notebook, mon
     monkeypatch.setattr("IPython.display.display", display)
     monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
     out = notebook.grid("", "pass")
-    assert len(shown) == 1
+    assert len(shown) == 2  # the environment and the job
     assert shown[0].startswith("▸ environment abababababab frozen now")
     assert "environment" not in out
+    assert shown[1] == "▸ cell j-1: done"
+    assert "▸ running" not in out
+    assert out.splitlines()[-1].startswith("▸ cell done, exit code 0, ")
+
+
+def test_heavy_inputs_are_told(notebook: Notebook) -> None:
+    notebook.names["data"], notebook.names["n"] = b"x" * 11_000_000, 1
+    assert "▸ data is 11 MB packed, and goes along" in notebook.grid("--in n,data", "result = len(data) + n")
+    assert notebook.names["result"] == 11_000_001

@@ -38,6 +38,11 @@ def bar(record: Scan) -> str:
     return f'<div role="status">{drawn} {escape(words)}</div>'
 
 
+def status(words: str) -> str:
+    """Write how far a job is."""
+    return f'<div role="status">{escape(words)}</div>'
+
+
 def points_table(jobs: Sequence[Job], most: int = _ROWS) -> Table:
     """Give the points that are worth a look first: those that failed, those that run, those that wait."""
     names = sorted({name for job in jobs for name in job.parameters or {}})

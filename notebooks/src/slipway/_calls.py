@@ -106,8 +106,13 @@ def _add(add: Callable[[Any], int], value: Any, named: Mapping[str, Any], tell: 
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         raise _refusal(named, error) from None
     if size > LARGE:
-        heaviest, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
-        tell(f"{heaviest} is {amount(size)} packed, and goes along with the job: large data is better read there")
+        tell_heaviest(named, tell)
+
+
+def tell_heaviest(named: Mapping[str, Any], tell: Callable[[str], None]) -> None:
+    """Tell which of some values is the heaviest."""
+    heaviest, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
+    tell(f"{heaviest} is {amount(size)} packed, and goes along with the job: large data is better read there")
 
 
 def _refusal(named: Mapping[str, Any], error: Exception) -> InvalidError:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ._board import bar, points_table
+from ._board import bar, points_table, status
 from ._client import Client
 from ._errors import SlipwayError
 from ._job import JobHandle
@@ -36,11 +36,14 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
     An interrupt stops the watching, not the job.
     """
     begun, output, whole = time.monotonic(), _Output(job.id, screen), True
+    line, who = screen.live(), f"{job.name or 'job'} {job.id}"
     with connect() as client:
         try:
             for kind, text in _merged(JobHandle(client, job.record)):
                 if kind == "log":
                     output.show(text)
+                elif kind == "step" and line.in_place:
+                    line.update(text, f"{who}: {text}", status(f"{who}: {text}"))
                 else:
                     _show(kind, text, screen)
                 whole = whole and kind != "failed" and not output.cut
@@ -51,7 +54,10 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
             ) from None
     outcome = job.outcome
     code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
-    screen.end(f"{job.name or job.id} {job.state}{code}, {time.monotonic() - begun:.1f} s")
+    took = f"{time.monotonic() - begun:.1f} s"
+    if line.in_place:
+        line.done(f"{who}: {job.state}", status(f"{who}: {job.state}{code}, {took}"))
+    screen.end(f"{job.name or job.id} {job.state}{code}, {took}")
     return whole
 
 

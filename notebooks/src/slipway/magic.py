@@ -11,6 +11,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from . import _check
+from ._calls import LARGE, tell_heaviest
 from ._client import Client
 from ._errors import InvalidError
 from ._freezing import warn_of_home
@@ -53,6 +54,8 @@ class GridMagics(Magics):
             raise InvalidError("%grid runs nothing by itself", remedy="write %%grid, and Python below it")
         files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
+        if len(files.get(INPUTS, b"")) > LARGE:
+            tell_heaviest({name: names[name] for name in options.inputs}, screen.line)
         warn_of_home(screen, self._told)
         submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
         if isinstance(submitted, ScanHandle):

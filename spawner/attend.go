@@ -209,7 +209,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	from, status, err := m.source(ctx, e, o)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return m.end(ctx, e, m.whyFailed(e, o))
+		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
 	case err != nil:
 		m.relay(e.ID, "What it has left cannot be fetched yet; trying again. If this lasts, tell your administrator", 0)
 		return err
@@ -232,7 +232,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.
 	out.Tail, _ = m.tailOf(ctx, e, from)
-	return m.end(ctx, e, out)
+	return m.end(ctx, e, m.ailment(e, out))
 }
 
 // collectUntil gives the time until which fetching is repeated, counted from the first try.

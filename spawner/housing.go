@@ -53,7 +53,7 @@ func (m *Manager) house(ctx context.Context, l *Launch) error {
 
 // ailment adds to why a session failed what is known of its home: it may be full.
 func (m *Manager) ailment(e entry, o Outcome) Outcome {
-	if e.Kind == Job || m.cfg.Ailment == nil {
+	if e.Kind == Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
 		return o
 	}
 	why, remedy := m.cfg.Ailment(e.Workload)

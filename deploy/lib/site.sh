@@ -78,6 +78,14 @@ profiles:
     max_cpus: $cpus
     memory: 1G
     max_memory: ${gib}G
+  - name: rescue
+    title: Rescue
+    description: Comes up with a full home, to make room in it
+    kind: lab
+    images: [notebook]
+    cpus: 1
+    memory: 1G
+    rescue: true
   - name: gpu
     title: GPU slice (simulated)
     description: A seventh of a GPU that does not exist, to see how slices work

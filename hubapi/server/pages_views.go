@@ -110,11 +110,18 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	steps, err := p.cfg.Engine.Events(ended, c, id, "", 0)
-	if err != nil {
-		return nil, err
+	var all []spawner.Event
+	for after := int64(0); ; after = all[len(all)-1].Seq { // also what has been told since it came up, behind which the others stop reading
+		steps, err := p.cfg.Engine.Events(ended, c, id, "", after)
+		if err != nil {
+			return nil, err
+		}
+		more := slices.Collect(steps)
+		if len(more) == 0 {
+			return all, nil
+		}
+		all = append(all, more...)
 	}
-	return slices.Collect(steps), nil
 }
 
 // output gives the last lines of what a workload has written; empty when they cannot be had quickly.

@@ -149,8 +149,12 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		{"Apptainer", false, jobs.Check},
 		{"mksquashfs", false, hasMksquashfs},
 		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
-		{"disk space for " + cfg.Users.Homes, true, func(context.Context) error { return hasSpace(cfg.Users.Homes) }},
 	}
+	below, err := homesChecks(cfg)
+	if err != nil {
+		return nil, err
+	}
+	checks = append(checks, below...)
 	checks = append(checks, freezeChecks(engine, cfg.DataDir)...)
 	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, env)...)

@@ -61,8 +61,8 @@ func runHomeUsage(env Env, dir string, most int) error {
 	return err
 }
 
-// big is something that takes room.
-type big struct {
+// bulk is something that takes room.
+type bulk struct {
 	path         string
 	bytes, files int64
 }
@@ -71,7 +71,7 @@ type big struct {
 const bigShare = 50
 
 // bigIn finds what is big below a directory, the biggest first.
-func bigIn(dir string) (found []big, total big, unread int, err error) {
+func bigIn(dir string) (found []bulk, total bulk, unread int, err error) {
 	sizes, order, err := sizesIn(dir, &unread)
 	if err != nil {
 		return nil, total, unread, err
@@ -96,7 +96,7 @@ func bigIn(dir string) (found []big, total big, unread int, err error) {
 			sizes[up].files -= b.files
 		}
 	}
-	slices.SortStableFunc(found, func(a, b big) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path)) })
+	slices.SortStableFunc(found, func(a, b bulk) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path)) })
 	return found, total, unread, nil
 }
 
@@ -104,8 +104,8 @@ func bigIn(dir string) (found []big, total big, unread int, err error) {
 const bigFile = 1 << 20
 
 // sizesIn adds up what lies in each directory, and below it. Of files with several names one counts.
-func sizesIn(dir string, unread *int) (sizes map[string]*big, order []string, err error) {
-	sizes = map[string]*big{}
+func sizesIn(dir string, unread *int) (sizes map[string]*bulk, order []string, err error) {
+	sizes = map[string]*bulk{}
 	seen := map[[2]uint64]bool{}
 	var device uint64
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func sizesIn(dir string, unread *int) (sizes map[string]*big, order []string, er
 			return nil
 		}
 		if d.IsDir() || path == dir || st.Blocks*512 >= bigFile {
-			sizes[path] = &big{path: path}
+			sizes[path] = &bulk{path: path}
 			order = append(order, path)
 		}
 		seen[id] = st.Nlink > 1
@@ -144,7 +144,7 @@ func sizesIn(dir string, unread *int) (sizes map[string]*big, order []string, er
 	return sizes, order, err
 }
 
-func addSize(sizes map[string]*big, dir, path string, bytes int64, isDir bool) {
+func addSize(sizes map[string]*bulk, dir, path string, bytes int64, isDir bool) {
 	at := path
 	if sizes[path] == nil {
 		at = filepath.Dir(path)

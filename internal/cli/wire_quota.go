@@ -136,6 +136,7 @@ func (s *service) lookAtHomes(ctx context.Context, alarm *homes.Alarm) {
 func (s *service) tellFilling(ctx context.Context, sessions []spawner.ID, q hubapi.Quota, mark int) {
 	text := fmt.Sprintf("%s is more than %d %% full: %s. `slipway quota` shows it, and `slipway home usage` what is big", q.Path, mark, hubapi.QuotaWords(q))
 	for _, id := range sessions {
+		s.log.Info("a session is told that its home or an area fills up", "id", id, "text", text)
 		s.engine.Tell(ctx, id, text)
 	}
 }

@@ -1,0 +1,53 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+
+	"slipway/hubapi"
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/homes"
+)
+
+// homesChecks look at where homes and areas are: whether it answers, whether users could exchange what lies there, and how full it is.
+func homesChecks(cfg config.Config) ([]check, error) {
+	h, err := newHousing(cfg)
+	if err != nil {
+		return nil, err
+	}
+	home := homes.Want{Template: homes.Below(cfg.Users.Homes), Guarded: true}
+	if h.home.Personal() {
+		home.Template = homes.Below(h.home.Root())
+	}
+	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return h.examine(ctx, home) }}}
+	for i, a := range cfg.Data.Areas {
+		want := homes.Want{Template: homes.Below(h.areas[i].Root()), Guarded: h.areas[i].Personal(), Mounted: a.Mounted}
+		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return h.examine(ctx, want) }})
+	}
+	return checks, nil
+}
+
+// examine looks at a directory, and says how full its file system is.
+func (h *housing) examine(ctx context.Context, w homes.Want) error {
+	found, err := h.homes.Find(ctx, w)
+	if errs.Is(err, errs.Missing) && w.Guarded {
+		return errs.New(errs.Missing, "%s", errs.Brief(err)).With("the service makes the directory of the homes when it starts, and others not: make or mount it")
+	}
+	if err != nil {
+		return err
+	}
+	q := quotaOf("", "", found, nil)
+	words := hubapi.QuotaWords(q)
+	if !found.Propagates {
+		words += "; what is mounted below it later is not seen by what runs already: it lies on no shared mount"
+	}
+	switch {
+	case found.ReadOnly:
+		return errs.New(errs.Unavailable, "its file system is mounted read-only").With("mount it for writing")
+	case q.Percent >= full:
+		return errs.New(errs.NoSpace, "it is full: %s", words).With("make room, or let users do so by a profile with rescue: true")
+	}
+	return goodWord(words)
+}

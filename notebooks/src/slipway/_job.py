@@ -37,6 +37,7 @@ class GridError(SlipwayError):
         self.job = job
         self.arguments = dict(job.arguments)  # of the point; empty for a job that is none
         self.traceback = traceback
+        self.ending = message  # without whose it is
         self.shown = False  # the page has the traceback already, at the end of the job's log
         self.stale = False  # the notebook has a result from before, which this job has not replaced
 
@@ -212,12 +213,15 @@ class JobHandle:
             return
         outcome, report = record.outcome or Outcome(), self.report()
         given = [f"{name}={value}" for name, value in self.arguments.items()]
-        raise GridError(
-            f"job {self.name or self.id} ({', '.join([self.id, *given])}) {_ending(record.state, outcome, report)}",
+        ending = _ending(record.state, outcome, report)
+        error = GridError(
+            f"job {self.name or self.id} ({', '.join([self.id, *given])}) {ending}",
             job=self,
             traceback=str(report.get("traceback") or ""),
             remedy=advice(record, outcome, report),
         )
+        error.ending = ending
+        raise error
 
     @property
     def error(self) -> GridError | None:

@@ -202,17 +202,17 @@ class ScanHandle:
         if not record.ended or not bad:
             return
         first = next(job for job in self.points if job.record.state != "done")
+        error = first.error
+        if error is None:  # begun anew meanwhile
+            return
         given = ", ".join(f"{name}={value}" for name, value in first.arguments.items())
-        try:
-            first.check()
-        except GridError as error:
-            raise GridError(
-                f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done; "
-                f"the first of them, point {first.record.point} ({given}): {error.message}",
-                job=first,
-                traceback=error.traceback,
-                remedy="; ".join(filter(None, [error.remedy, _others(record)])),
-            ) from None
+        raise GridError(
+            f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done; "
+            f"the first of them, point {first.record.point} ({given}): job {first.id} {error.ending}",
+            job=first,
+            traceback=error.traceback,
+            remedy="; ".join(filter(None, [error.remedy, _others(record)])),
+        )
 
     def _changed(self, change: ScanChange) -> ScanChange:
         self._record = change.scan

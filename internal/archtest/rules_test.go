@@ -219,7 +219,7 @@ func rules() map[string]rule {
 		// Where the users' data is.
 		"internal/xrd":                   {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/mount":             {own: []string{"internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/datadoctor":            {own: []string{"hubapi", "internal/datadoctor/rootclient", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/datadoctor":            {own: []string{"hubapi", "internal/datadoctor/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datadoctor/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest":           {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
 

@@ -94,7 +94,7 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	}
 	roots := trustedHere(env)
 	report := datadoctor.Run(ctx, datadoctor.Config{
-		Plan: plan, Asked: asked.Add(time.Since(asked) / 2), Afar: client.LookAtIssuer,
+		Plan: plan, Asked: asked.Add(time.Since(asked) / 2), Afar: client.LookAtIssuer, Room: client.Quota,
 		Storage: func(token secret.Text) datadoctor.Storage { return rootclient.Client{Token: token, Roots: roots} },
 		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
 		Probe: []string{self, probeCommand}, Scratch: scratch,

@@ -36,11 +36,12 @@ type Config struct {
 	Afar   func(ctx context.Context, name string) (hubapi.IssuerLook, error)
 	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is none.
 	List        func(ctx context.Context, server, path string) error
-	Credentials string   // the directory of tokens and the proxy
-	Proxy       string   // the proxy's file; empty: that in Credentials
-	Probe       []string // argv of what calls mounts.Probe, but for its last two arguments
-	Scratch     string   // an empty directory
-	CVMFS       string   // where repositories are; empty: /cvmfs
+	Room        func(ctx context.Context) (hubapi.Quotas, error) // asks the service how full the user's directories are; nil: nobody knows
+	Credentials string                                           // the directory of tokens and the proxy
+	Proxy       string                                           // the proxy's file; empty: that in Credentials
+	Probe       []string                                         // argv of what calls mounts.Probe, but for its last two arguments
+	Scratch     string                                           // an empty directory
+	CVMFS       string                                           // where repositories are; empty: /cvmfs
 	Deadline    time.Duration
 	Now         func() time.Time
 }
@@ -81,7 +82,7 @@ func Run(ctx context.Context, cfg Config) hubapi.DataReport {
 
 func (cfg Config) checks() []check {
 	d := &doctor{cfg}
-	list := []check{{"clock", d.clock}, {"tokens", d.tokens}, {"proxy", d.proxy}}
+	list := []check{{"clock", d.clock}, {"tokens", d.tokens}, {"proxy", d.proxy}, {"room", d.room}}
 	for _, i := range cfg.Plan.Issuers {
 		list = append(list, check{"issuer " + i.Name, func(ctx context.Context) []hubapi.DataCheck { return d.issuer(ctx, i) }})
 	}

@@ -112,6 +112,11 @@ func jwt(t *testing.T, claims map[string]any) string {
 	return "eyJh." + base64.RawURLEncoding.EncodeToString(b) + ".c2VjcmV0c2lnbmF0dXJl"
 }
 
+func roomOf(percent int) func(context.Context) (hubapi.Quotas, error) {
+	q := hubapi.Quota{Name: "home", Path: "/home/alice", Kind: "user", Used: int64(percent), Limit: 100, Percent: percent}
+	return func(context.Context) (hubapi.Quotas, error) { return hubapi.Quotas{Quotas: []hubapi.Quota{q}}, nil }
+}
+
 func refused(code int, words string) error { return &rootclient.Refused{Code: code, Message: words} }
 
 // TestFaults: what goes wrong is found, at what it is wrong with, and what to do about it is said; nothing else is said to be wrong.
@@ -169,6 +174,9 @@ func TestFaults(t *testing.T) {
 		}, "warn|cache of storage eos|nothing listens"},
 		{"the service lacks its proxy here", func(_ *testing.T, c *Config, _ *fake) { c.Plan.Proxy = true }, "warn|X.509 proxy|here it is not"},
 		{"the proxy is none", func(t *testing.T, c *Config, _ *fake) { put(t, c.Credentials, "x509", "text") }, "fail|X.509 proxy|no certificate"},
+		{"the home is full", func(_ *testing.T, c *Config, _ *fake) { c.Room = roomOf(99) }, "fail|room in /home/alice|(99 %"},
+		{"the home is nearly full", func(_ *testing.T, c *Config, _ *fake) { c.Room = roomOf(85) }, "warn|room in /home/alice|(85 %"},
+		{"the home has room", func(_ *testing.T, c *Config, _ *fake) { c.Room = roomOf(5) }, ""},
 		{"a repository is dead", func(t *testing.T, c *Config, _ *fake) {
 			c.CVMFS, c.Plan.CVMFS = t.TempDir(), []string{"dead.test"}
 			c.Probe = []string{os.Args[0], "probe"}

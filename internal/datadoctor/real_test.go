@@ -2,15 +2,19 @@ package datadoctor
 
 import (
 	"crypto/x509"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/internal/datadoctor/rootclient"
 	"slipway/internal/secret"
+	"slipway/internal/testenv"
 	"slipway/internal/xrd/xrdtest"
 )
 
@@ -77,4 +81,42 @@ func TestRealStorage(t *testing.T) {
 	want(found, "reading storage eos", "ok", "probe file")
 	origin.Kill()
 	want(run(both, time.Hour), "storage eos", "fail", "refused")
+}
+
+// TestStaleMount: a directory whose real xrootdfs was killed is found, and what is wrong with it.
+func TestStaleMount(t *testing.T) {
+	testenv.Need(t, testenv.XRootDFS)
+	origin := xrdtest.Origin(t)
+	dir := filepath.Join(t.TempDir(), "eos")
+	xrdtest.Make(t, dir)
+	mount := exec.Command("xrootdfs", dir, "-f", "-o", "rdr="+origin.URL+"//data,ro")
+	if err := mount.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _, _ = mount.Process.Kill(), mount.Wait(), syscall.Unmount(dir, syscall.MNT_DETACH) })
+	cfg := usual(t, &fake{})
+	cfg.Probe = []string{os.Args[0], "probe"}
+	cfg.Plan.Storage[0].Mounts = []hubapi.DataMount{{Path: dir}}
+	look := func() (found hubapi.DataCheck) {
+		for _, c := range Run(t.Context(), cfg).Checks {
+			if c.Check == "directory "+dir {
+				found = c
+			}
+		}
+		return found
+	}
+	xrdtest.Eventually(t, "it is mounted", func() error {
+		var s syscall.Statfs_t
+		if err := syscall.Statfs(dir, &s); err != nil || s.Type != 0x65735546 { // FUSE
+			return fmt.Errorf("%w, %x", err, s.Type)
+		}
+		return nil
+	})
+	if c := look(); c.Result != hubapi.CheckOK {
+		t.Errorf("while it is there: %+v", c)
+	}
+	_, _ = mount.Process.Kill(), mount.Wait()
+	if c := look(); c.Result != hubapi.CheckFail || !strings.Contains(c.Finding, "transport endpoint is not connected") || c.Remedy == "" {
+		t.Errorf("once its process has died: %+v", c)
+	}
 }

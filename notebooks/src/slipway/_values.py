@@ -71,7 +71,10 @@ class _Unpickler(pickle.Unpickler):
 
     def __init__(self, file: BinaryIO, part: Callable[[int], Any]) -> None:
         super().__init__(file)
-        self.persistent_load = cache(part)  # type: ignore[method-assign]
+        self._part = cache(part)
+
+    def persistent_load(self, part: int) -> Any:
+        return self._part(part)
 
 
 class Packer:

@@ -49,7 +49,9 @@ def missing_names(source: str, filename: str, given: Collection[str]) -> list[st
     tree = ast.parse(source)
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
         return []
-    defined, used = set(given) | _GIVEN | _guarded(tree), set()
+    # Of := within a comprehension newer Pythons do not say here that it is the module's.
+    walrus = {node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr)}
+    defined, used = set(given) | _GIVEN | _guarded(tree) | walrus, set()
     for scope in _scopes(table):
         for symbol in scope.get_symbols():
             at_module = scope is table or symbol.is_global()

@@ -133,7 +133,7 @@ END`)
 }
 
 // unmountAfter unmounts what lies in the test's directories once a site that is made later has been cleared, and before they are removed.
-func unmountAfter(t *testing.T) {
+func unmountAfter(t testing.TB) {
 	base := filepath.Dir(t.TempDir()) + "/"
 	t.Cleanup(func() {
 		mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -143,4 +143,22 @@ func unmountAfter(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnpackedTrees: a plain directory with trees in it, as cvmfsexec or an administrator makes, is CVMFS for sessions and jobs.
+func TestUnpackedTrees(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fmt.Sprintf("data: {cvmfs: {path: %q, repositories: [tree.example.org]}}", sharedDir(t)))
+	id := s.session("alice", "one")
+	const read = "cat /cvmfs/tree.example.org/hello.txt; touch /cvmfs/x 2>&1; true"
+	if got := s.in("alice", read); !strings.HasPrefix(got, "hello from a tree\n") || !strings.Contains(got, "Read-only") {
+		t.Errorf("the session says %q", got)
+	}
+	s.in("alice", "echo changed >/opt/env/mine")
+	if _, failure := s.freeze("alice", id); failure != "" {
+		t.Fatal(failure)
+	}
+	if got := s.in("alice", `cd /tmp; printf 'print(open("/cvmfs/tree.example.org/hello.txt").read())' >job.py; slipway submit job.py 2>&1`); !strings.Contains(got, "hello from a tree") {
+		t.Errorf("the job says %q", got)
+	}
 }

@@ -31,6 +31,7 @@ type hubOptions struct {
 	config  string  // more lines of the Hub's configuration
 	hubs    string  // more hubs of the service's configuration
 	service string  // more keys of it
+	users   string  // more of what it says of users, $DIR being the site's directory
 	stopped bool    // the Hub is only prepared
 }
 
@@ -109,7 +110,7 @@ hubs:
     outpost: {credentials: [{username: %[5]s, password_file: %[2]s/outpost.password}]}
     realm: site
 %[10]s
-users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes}
+users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes%[13]s}
 images:
   - {name: notebook, title: Notebook, ref: %[6]q}
   - {name: code, title: VS Code, ref: %[12]q}
@@ -122,7 +123,7 @@ profiles:
 docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
 local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
-		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service, testenv.CodeImage))
+		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service, testenv.CodeImage, strings.ReplaceAll(o.users, "$DIR", s.dir)))
 }
 
 // as asks the service's API as a user of the Hub, with a token that the Hub has made.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // xrootdfs gathers what is written, up to 64 KiB, and when a file is closed or synced it says that all is well also if that could not be
@@ -69,9 +70,17 @@ func readLog(file string, from int64) (string, int64) {
 func lostIn(log string) []string {
 	var out []string
 	for _, found := range lastTry.FindAllStringSubmatch(log, -1) {
-		if at := strings.ToValidUTF8(found[1], "?"); !slices.Contains(out, at) {
+		if at := strings.Map(printable, strings.ToValidUTF8(found[1], "?")); !slices.Contains(out, at) {
 			out = append(out, at)
 		}
 	}
 	return out
+}
+
+// printable keeps from a terminal what a name could do to it.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }

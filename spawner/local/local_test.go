@@ -201,7 +201,6 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		"apptainer": {without, func(*spawner.Launch) {}, errs.Missing},
 		"image":     {b, func(l *spawner.Launch) { l.SIF += ".gone" }, errs.NotFound},
 		"root":      {b, func(l *spawner.Launch) { l.Account.UID = 0 }, errs.Forbidden},
-		"home":      {b, func(l *spawner.Launch) { l.Account.HomeDir += ".gone" }, errs.Internal},
 		"env":       {b, func(l *spawner.Launch) { l.Spec.Env["a-b"] = "" }, errs.Invalid},
 		"id":        {b, func(l *spawner.Launch) { l.ID = "../x" }, errs.Invalid},
 	} {

@@ -22,7 +22,7 @@ var (
 			return "", err
 		}
 		program := filepath.Join(dir, "slipway")
-		cmd := exec.Command("go", "build", "-o", program, "slipway")
+		cmd := exec.Command("go", "build", "-trimpath", "-o", program, "slipway") // as deploy/test has just compiled it
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -178,17 +177,7 @@ func (s *site) mounts() []string {
 
 func (s *site) eventually(what string, limit time.Duration, ok func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("not within %s: %s", limit, what)
-		case <-tick.C:
-		}
-	}
+	testenv.Until(s.t, what, limit, ok)
 }
 
 // reply is an HTTP answer.

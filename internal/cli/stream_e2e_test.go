@@ -277,7 +277,7 @@ func (s *service) environment(t *testing.T, image string) (digest string) {
 func TestFreezeOnAWorker(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Mksquashfs, testenv.Apptainer, testenv.Busybox, testenv.Loop)
 	program := filepath.Join(t.TempDir(), "slipway")
-	build := exec.Command("go", "build", "-o", program, "slipway")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "slipway")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -194,9 +194,5 @@ func FreePorts(t testing.TB, n int) []int {
 // eventually waits for something that a program does on its own.
 func (h *Hub) eventually(what string, limit time.Duration, ok func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); <-time.After(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			h.t.Fatalf("not within %s: %s", limit, what)
-		}
-	}
+	testenv.Until(h.t, what, limit, ok)
 }

@@ -56,7 +56,7 @@ var parts = sync.OnceValue(func() error {
 		{"sh", "-c", `cd "$1"; for a in sh ls cat id env rm mkdir ln mkfifo dd sleep touch setsid chmod truncate kill grep; do ln -s busybox bin/$a; done
 			echo root:x:0:0:root:/root:/bin/sh > etc/passwd; echo root:x:0: > etc/group; echo o > opt/old/file; chmod 755 ..`, "sh", tree},
 		{"mksquashfs", tree, filepath.Join(shared(), "image"), "-quiet", "-no-progress", "-noappend"},
-		{"env", "CGO_ENABLED=0", "go", "build", "-ldflags=-s -w", "-o", filepath.Join(shared(), "slipway"), "./testdata/program"},
+		{"env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(shared(), "slipway"), "./testdata/program"},
 	} {
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w: %s", argv, err, out)

@@ -1,10 +1,14 @@
 package spawnertest
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -28,14 +32,35 @@ const (
 // BuildAgent puts a static program into dir, as `slipway`, that stands in for the agent in tests of real backends.
 func BuildAgent(t testing.TB, dir string) {
 	t.Helper()
+	program, err := agent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another process writes it: a child that this one starts meanwhile would hold it open, and what is open for writing cannot be run.
+	cmd := exec.Command("install", "--mode=755", "/dev/stdin", filepath.Join(dir, "slipway"))
+	cmd.Stdin = bytes.NewReader(program)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// agent gives the program, which is built once for all tests of a package: a build takes a processor for a second.
+var agent = sync.OnceValues(func() ([]byte, error) {
 	_, here, _, ok := runtime.Caller(0)
 	if !ok {
-		t.Fatal("where the sources lie is not known")
+		return nil, errors.New("where the sources of the test's agent lie is not known")
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "slipway"), "./testdata/agent")
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "slipway")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "./testdata/agent")
 	cmd.Dir = filepath.Dir(here)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the test's agent: %v\n%s", err, out)
+		return nil, fmt.Errorf("build the test's agent: %w\n%s", err, out)
 	}
-}
+	return os.ReadFile(name)
+})

@@ -29,11 +29,16 @@ func TestMain(m *testing.M) {
 func newHomes(t *testing.T) *Homes {
 	t.Helper()
 	testenv.Need(t, testenv.Root)
+	return New(Config{Program: programOf(t), Deadline: time.Minute})
+}
+
+func programOf(t *testing.T) []string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Program: []string{self, "look"}, Deadline: time.Minute})
+	return []string{self, "look"}
 }
 
 func parse(t *testing.T, text string) Template {

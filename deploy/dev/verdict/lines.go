@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,8 +14,9 @@ const (
 )
 
 var (
-	said  = regexp.MustCompile(`^( *)[\w.-]+\.go:\d+: `)                                  // by t.Error and its like
-	alarm = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: )`) // by Go itself: all that follows is of it
+	said  = regexp.MustCompile(`^( *)[\w.-]+\.go:\d+: `)                                      // by t.Error and its like
+	frame = regexp.MustCompile(`^(FAIL|PASS|ok|\?|exit status \d+|coverage: .*|\s*)(\t.*)?$`) // by go test, around a package's tests
+	alarm = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: )`)     // by Go itself: all that follows is of it
 )
 
 // shown gives the first lines of a failure, indented.
@@ -38,8 +40,17 @@ func (a *attempt) shown() string {
 	return b.String()
 }
 
-// ownLines gives what a test itself said, without the framing of go test and what the programs that it runs have printed.
-func (a *attempt) ownLines() (own []string) {
+// ownLines gives what a test itself said, without the framing of go test and what the programs that it runs have printed. A package
+// says what stands outside its tests, in whatever form: what TestMain finds left over is nowhere else.
+func (a *attempt) ownLines() []string {
+	if !a.whole {
+		return a.messages()
+	}
+	lines := strings.Split(strings.TrimSpace(a.output.String()), "\n")
+	return slices.DeleteFunc(lines, frame.MatchString)
+}
+
+func (a *attempt) messages() (own []string) {
 	indent := -1 // of the message that goes on
 	for line := range strings.Lines(a.output.String()) {
 		line = strings.TrimRight(line, "\r\n")

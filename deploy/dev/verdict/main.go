@@ -5,7 +5,8 @@
 //
 // A test that failed and passed when it was run again is named, with what it said at first, and does not count as failed. Everything
 // else counts, also what a second run cannot repair: a program of tests that ended without a test that failed, or that did not compile.
-// It exits 1 when something failed, and prints nothing when nothing ever did.
+// It exits 1 when something failed, and prints nothing when nothing ever did. A record in which nothing failed and no package passed is
+// of no tests at all: it exits 2.
 package main
 
 import (
@@ -39,5 +40,8 @@ func judge(path string, out io.Writer) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
-	return r.tell(out), nil
+	if failed = r.tell(out); !failed && !r.passed() {
+		return false, fmt.Errorf("%s: no package has passed: were any tests run?", path)
+	}
+	return failed, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ type attempt struct {
 	paused bool // it waits for its turn
 	cut    bool // the package ended before it did
 	blamed bool // of a package: a test in it is what failed
+	whole  bool // it is of a package
 }
 
 // subject is a test, or a package where its name is empty, with all its tries.
@@ -56,8 +58,7 @@ func read(from io.Reader) (*record, error) {
 func (r *record) take(e event) {
 	switch e.Action {
 	case "start", "run":
-		s := r.subject(e)
-		s.tries = append(s.tries, &attempt{})
+		r.subject(e).try()
 	case "output":
 		r.subject(e).current().output.WriteString(e.Output)
 	case "pause", "cont":
@@ -88,9 +89,18 @@ func (r *record) subject(e event) *subject {
 // current gives the try that goes on.
 func (s *subject) current() *attempt {
 	if len(s.tries) == 0 {
-		s.tries = append(s.tries, &attempt{})
+		s.try()
 	}
 	return s.last()
+}
+
+func (s *subject) try() { s.tries = append(s.tries, &attempt{whole: s.name == ""}) }
+
+// passed tells whether any package ever did.
+func (r *record) passed() bool {
+	return slices.ContainsFunc(r.subjects, func(s *subject) bool {
+		return s.name == "" && slices.ContainsFunc(s.tries, func(a *attempt) bool { return a.result == "pass" })
+	})
 }
 
 // cutOff gives a result to the tests that have none when their package has ended. Of those it is to blame for what went on.

@@ -50,6 +50,8 @@ func TestVerdictsOfSeveralTries(t *testing.T) {
 		skip  = `{"Action":"skip","Package":"p","Test":"TestX"}`
 		red   = `{"Action":"fail","Package":"p"}`
 		green = `{"Action":"pass","Package":"p"}`
+		frame = `{"Action":"output","Package":"p","Output":"FAIL\ncoverage: 3.0% of statements\nexit status 1\nFAIL\tp\t0.1s\n"}`
+		left  = `{"Action":"output","Package":"p","Output":"a pool is left\n"}`
 	)
 	for _, tt := range []struct {
 		about  string
@@ -59,6 +61,9 @@ func TestVerdictsOfSeveralTries(t *testing.T) {
 	}{
 		{"good at once", []string{start, run, pass, green}, nil, false},
 		{"good at the second try", []string{start, run, fail, red, start, run, pass, green}, []string{"passed at the second try: p TestX"}, false},
+		{"good at the second try, and go test has framed the first", []string{start, run, fail, frame, red, start, run, pass, green}, []string{"passed at the second try: p TestX"}, false},
+		{"good at the second try, but something was left at the first", []string{start, run, fail, left, frame, red, start, run, pass, green}, []string{"passed at the second try: p TestX", "failed: p"}, true},
+		{"good, and something was said outside", []string{start, run, pass, left, green}, nil, false},
 		{"never good", []string{start, run, fail, red, start, run, fail, red}, []string{"failed: p TestX"}, true},
 		{"skipped when run again", []string{start, run, fail, red, start, run, skip, green}, []string{"failed: p TestX"}, true},
 		{"not run again", []string{start, run, fail, red, start, green}, []string{"failed: p TestX"}, true},
@@ -86,15 +91,35 @@ func TestVerdictsOfSeveralTries(t *testing.T) {
 	}
 }
 
+// TestVerdictOfNothing: tests that were never run have not passed.
+func TestVerdictOfNothing(t *testing.T) {
+	for about, events := range map[string]string{
+		"empty":         "",
+		"of no tests":   `{"Action":"start","Package":"p"}` + "\n" + `{"Action":"skip","Package":"p"}`,
+		"of half a one": `{"Action":"star`,
+	} {
+		path := filepath.Join(t.TempDir(), "tests.json")
+		if err := os.WriteFile(path, []byte(events), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if failed, err := judge(path, &out); err == nil || failed || out.Len() != 0 {
+			t.Errorf("%s: %v, %v, %q", about, failed, err, out.String())
+		}
+	}
+}
+
 // FuzzOwnLines: whatever a test prints, the end of the log stays short.
 func FuzzOwnLines(f *testing.F) {
 	f.Add("    x_test.go:1: a\n        b\nnoise\npanic: c\n\td\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		a := &attempt{}
-		a.output.WriteString(text)
-		shown := a.shown()
-		if n := strings.Count(shown, "\n"); n > mostLines+1 || len(shown) > (mostLines+1)*(mostBytes+10) {
-			t.Errorf("%d lines, %d bytes", n, len(shown))
+		for _, whole := range []bool{false, true} {
+			a := &attempt{whole: whole}
+			a.output.WriteString(text)
+			shown := a.shown()
+			if n := strings.Count(shown, "\n"); n > mostLines+1 || len(shown) > (mostLines+1)*(mostBytes+10) {
+				t.Errorf("%d lines, %d bytes", n, len(shown))
+			}
 		}
 	})
 }

@@ -8,28 +8,19 @@ import (
 
 // gridmap is a grid-mapfile: lines `"DN" user[,user]`, read again when it has changed.
 type gridmap struct {
-	watched
-	byDN map[string][]string // guarded by watched.mu
+	file *watched[map[string][]string]
 }
 
 func newGridmap(path string) (*gridmap, error) {
-	g := &gridmap{watched: watched{path: path, field: "identities.gridmap"}}
-	return g, g.fresh(g.take)
+	g := &gridmap{watch(path, "identities.gridmap", parseGridmap)}
+	_, err := g.file.now()
+	return g, err
 }
 
 // users gives those whom a name of a certificate stands for.
 func (g *gridmap) users(dn string) ([]string, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.fresh(g.take); err != nil {
-		return nil, err
-	}
-	return g.byDN[modern(dn)], nil
-}
-
-func (g *gridmap) take(text string) (err error) {
-	g.byDN, err = parseGridmap(g.path, text)
-	return err
+	byDN, err := g.file.current()
+	return byDN[modern(dn)], err
 }
 
 // parseGridmap reads a grid-mapfile. Lines for whole organisations (FQANs) and for pools of accounts (.name) are for others: here a user is a

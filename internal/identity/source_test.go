@@ -227,7 +227,7 @@ func TestATableIsReadAgain(t *testing.T) {
 		text string
 		mode os.FileMode
 		kind errs.Kind
-	}{{"bob 1002 100\n", 0o644, errs.Missing}, {"alice 1001 100\nbob 1001 100\n", 0o644, errs.Invalid}, {"alice 1001 100\n", 0o666, errs.Invalid}, {"alice 1005 100\n", 0o644, 0}} {
+	}{{"bob 1002 100\n", 0o644, errs.Missing}, {"alice 1001 100\nbob 1001 100\n", 0o644, errs.Unavailable}, {"alice 1001 100\n", 0o666, errs.Unavailable}, {"alice 1005 100\n", 0o644, 0}} {
 		write(tc.text, tc.mode)
 		n, err := table.Account(t.Context(), "alice")
 		if tc.kind == 0 && (err != nil || n.UID != 1005) || tc.kind != 0 && !errs.Is(err, tc.kind) {

@@ -3,12 +3,8 @@ package identity
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 
 	"slipway/internal/errs"
 )
@@ -17,24 +13,23 @@ import (
 // where her name has a space; a further group is a number, or number=name. What begins with # is a comment. The file is read again when it
 // has changed. It is safe for concurrent use.
 type Table struct {
-	watched
-	lines map[string]Numbers // guarded by watched.mu
+	file *watched[map[string]Numbers]
 }
 
 // NewTable reads the table, and says what is wrong with it.
 func NewTable(path string) (*Table, error) {
-	t := &Table{watched: watched{path: path, field: "users.table"}}
-	return t, t.fresh(t.take)
+	t := &Table{watch(path, "users.table", parseTable)}
+	_, err := t.file.now()
+	return t, err
 }
 
 // Account gives the numbers of a user.
 func (t *Table) Account(_ context.Context, name string) (Numbers, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.fresh(t.take); err != nil {
+	lines, err := t.file.current()
+	if err != nil {
 		return Numbers{}, err
 	}
-	n, ok := t.lines[name]
+	n, ok := lines[name]
 	if !ok {
 		return n, errs.New(errs.Missing, "account: the site's table of accounts has no line for %.80q", name).
 			With("the administrator adds it to users.table, or says under identities.accounts which account is meant")
@@ -42,16 +37,10 @@ func (t *Table) Account(_ context.Context, name string) (Numbers, error) {
 	return n, nil
 }
 
-func (t *Table) take(text string) (err error) {
-	t.lines, err = parseTable(t.path, text)
-	return err
-}
-
 // Len gives how many users the table has.
 func (t *Table) Len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.lines)
+	lines, _ := t.file.now()
+	return len(lines)
 }
 
 func parseTable(path, text string) (map[string]Numbers, error) {
@@ -120,46 +109,4 @@ func remedyOf(err error) string {
 		return e.Remedy
 	}
 	return ""
-}
-
-// watched is a file that is read again when it has changed.
-type watched struct {
-	path, field string
-
-	mu   sync.Mutex // guards all below
-	seen fs.FileInfo
-	err  error // why what was last read cannot be used
-}
-
-// mostFile bounds what is read.
-const mostFile = 64 << 20
-
-// fresh has take read the file where it is another one than before. A file that others could write is not believed. The caller has mu, or
-// is alone.
-func (w *watched) fresh(take func(text string) error) error {
-	info, err := os.Stat(w.path)
-	if err != nil {
-		w.seen = nil
-		return errs.New(errs.Unavailable, "%s: %w", w.field, err).With("the administrator puts the file back")
-	}
-	if w.seen != nil && os.SameFile(w.seen, info) && w.seen.ModTime().Equal(info.ModTime()) && w.seen.Size() == info.Size() {
-		return w.err
-	}
-	w.seen, w.err = info, w.read(info, take)
-	return w.err
-}
-
-func (w *watched) read(info fs.FileInfo, take func(text string) error) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular() || info.Size() > mostFile:
-		return errs.Bad(w.field, w.path, "a file of at most 64 MiB")
-	case info.Mode().Perm()&0o022 != 0 || !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return errs.New(errs.Invalid, "%s: %s can be written by others than root", w.field, w.path).With("chown root " + w.path + "; chmod go-w " + w.path)
-	}
-	text, err := os.ReadFile(w.path)
-	if err != nil {
-		return errs.New(errs.Unavailable, "%s: %w", w.field, err)
-	}
-	return take(string(text))
 }

@@ -17,9 +17,12 @@ func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
 	var files []File
 	main := "token"
 	for _, r := range w.of(principal) {
-		if _, err := w.whose(r); err != nil { // the rules are others than when it was taken
+		if _, err := w.whose(r); errs.Is(err, errs.Forbidden) { // the rules are others than when it was taken
 			w.log.Warn("a credential is not given to a user's workloads", "principal", principal, "name", r.Name, "reason", errs.Brief(err))
 			continue
+		} else if err != nil {
+			w.log.Warn("the rules cannot be asked whose a credential is: as when it was taken, it is given", "principal", principal, "name", r.Name,
+				"reason", errs.Brief(err))
 		}
 		c, err := w.open(r)
 		if err != nil {
@@ -63,13 +66,14 @@ type Stats struct {
 	Trouble   map[string]int    // those of them that something is wrong with
 }
 
-// Stats counts.
+// Stats counts. Nobody waits meanwhile: the site's rules, which are asked, may be on a file system that does not answer.
 func (w *Wallet) Stats() Stats {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	s := Stats{Refreshes: maps.Clone(w.stats), Held: map[string]int{}, Trouble: map[string]int{}}
+	records := slices.Collect(maps.Values(w.records))
+	w.mu.Unlock()
 	now := time.Now()
-	for _, r := range w.records {
+	for _, r := range records {
 		if r.Removed {
 			continue
 		}

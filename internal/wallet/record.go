@@ -174,6 +174,8 @@ func (w *Wallet) trouble(r record, now time.Time) string {
 	}
 	_, refused := w.whose(r)
 	switch {
+	case refused != nil && !errs.Is(refused, errs.Forbidden):
+		return "whether it is yours by the site's rules cannot be asked (" + errs.Brief(refused) + "): sessions and jobs keep it. Tell your administrator if this lasts"
 	case refused != nil:
 		return "sessions and jobs do not get it: " + errs.Brief(refused) + ". Remove it, and log in again as yourself; if it is you, tell your administrator"
 	case r.Kind == Proxy && left <= 0:

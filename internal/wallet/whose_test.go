@@ -70,3 +70,47 @@ func TestWhose(t *testing.T) {
 		}
 	})
 }
+
+// TestRulesThatCannotBeAsked take nothing away from who has it, and let nothing new in; nobody waits for them but who asks.
+func TestRulesThatCannotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent error
+		asked, answer := make(chan struct{}, 1), make(chan struct{})
+		close(answer)
+		w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+			c.Whose = func(string, Holder) (string, error) {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				<-answer
+				return "", silent
+			}
+			c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
+				return Entry{Subject: "/CN=alice", Expires: time.Now().Add(time.Hour)}, pem, nil
+			}
+		})
+		if _, err := w.PutProxy(t.Context(), "alice", secret.New("pem")); err != nil {
+			t.Fatal(err)
+		}
+		silent = errs.New(errs.Unavailable, "the file is not there")
+		if e := entryOf(t, w, "alice"); fileOf(t, w, "alice", ProxyName) == "" || !strings.Contains(e.Trouble, "the file is not there") || w.Stats().Trouble[ProxyName] != 1 {
+			t.Errorf("alice's own is taken away, or nobody says why it could be: %+v", e)
+		}
+		if _, err := w.PutProxy(t.Context(), "bob", secret.New("pem")); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("bob's comes in: %v", err)
+		}
+		answer = make(chan struct{})
+		<-asked
+		counted := make(chan struct{})
+		go func() { defer close(counted); w.Stats() }()
+		<-asked
+		if w.mu.TryLock() {
+			w.mu.Unlock()
+		} else {
+			t.Error("all wait for who counts")
+		}
+		close(answer)
+		<-counted
+	})
+}

@@ -14,6 +14,7 @@ import (
 const (
 	mostUnproved  = 512 // connections in all
 	mostArriving  = 128 // that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
+	mostSilent    = 128 // of proxies that have not said yet for whom they come: on top of that
 	mostOfAddress = 32  // of one address
 	mostBrowsing  = 8   // of one address that wait for a browser
 	settleTime    = 5 * time.Second
@@ -34,19 +35,9 @@ type entrance struct {
 	way chan struct{} // holds one thing for each connection on its way in
 
 	mu       sync.Mutex
-	guests   map[netip.Prefix][]*guest // oldest first
-	all      int
+	guests   crowd // the connections that are in
+	silent   crowd // those of proxies that are waited for, by proxy
 	failures map[netip.Prefix]*failure
-}
-
-// guest is a connection that has not logged in.
-type guest struct {
-	from    netip.Prefix
-	since   time.Time
-	close   func()
-	inside  bool
-	browses bool
-	suspect bool // too many have failed who came from where it comes from
 }
 
 // failure is what an address has failed at.
@@ -57,11 +48,11 @@ type failure struct {
 }
 
 func newEntrance(log *slog.Logger) *entrance {
-	return &entrance{log: log, way: make(chan struct{}, mostArriving), guests: map[netip.Prefix][]*guest{}, failures: map[netip.Prefix]*failure{}}
+	return &entrance{log: log, way: make(chan struct{}, mostArriving), guests: newCrowd(), silent: newCrowd(), failures: map[netip.Prefix]*failure{}}
 }
 
-// approach waits for a place among those on their way in. Nobody there waits for what a client does, so it is soon free; who is not accepted
-// meanwhile waits in the kernel, in line. True: arrived must follow.
+// approach waits for a place among those on their way in. Nobody there waits for what a client or a proxy does, so it is soon free; who is not
+// accepted meanwhile waits in the kernel, in line. True: arrived or aside must follow.
 func (e *entrance) approach(ctx context.Context) bool {
 	select {
 	case e.way <- struct{}{}:
@@ -74,9 +65,38 @@ func (e *entrance) approach(ctx context.Context) bool {
 // arrived says that a connection is in, or closed.
 func (e *entrance) arrived() { <-e.way }
 
+// aside takes a proxy's connection off the way, to wait there until it says for whom it comes. There is always room: where too many wait, the
+// oldest of the proxy that has the most goes. What it returns is called in place of arrived.
+func (e *entrance) aside(proxy netip.Addr, closing func()) (arrived func()) {
+	defer e.arrived()
+	in, out := e.wait(proxy, closing)
+	if out != nil {
+		out.close()
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.silent.remove(in)
+	}
+}
+
+// wait says who waits, and who has to go for it.
+func (e *entrance) wait(proxy netip.Addr, closing func()) (in, out *guest) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if e.silent.all >= mostSilent {
+		out = e.silent.dismiss(e.silent.largest(), now)
+	}
+	in = &guest{from: sshauth.Source(proxy), since: now, close: closing}
+	e.silent.add(in)
+	return in, out
+}
+
 // enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has taken longer than any
-// login does goes; where there are too many in all, the oldest of the address that has the most. An address under suspicion has less room, and
-// is not refused: others may come from it who can prove themselves. Who had to go is closed when it returns. closing waits until that is so.
+// login does goes; where there are too many in all, the oldest of the address that has the most in the network that has the most. An address
+// under suspicion has less room, and is not refused: others may come from it who can prove themselves. Who had to go is closed when it returns.
+// closing waits until that is so.
 func (e *entrance) enter(from netip.Addr, closing func()) (in *guest, ok bool) {
 	in, out := e.place(from, closing)
 	if out != nil {
@@ -97,69 +117,26 @@ func (e *entrance) place(from netip.Addr, closing func()) (in, out *guest) {
 	}
 	full := true
 	switch {
-	case len(e.guests[source]) >= most:
-		out = e.dismissLocked(source, now.Add(-settleTime))
-	case e.all >= mostUnproved:
-		out = e.dismissLocked(e.crowdLocked(), now)
+	case len(e.guests.of[source]) >= most:
+		out = e.guests.dismiss(source, now.Add(-settleTime))
+	case e.guests.all >= mostUnproved:
+		out = e.guests.dismiss(e.guests.largest(), now)
 	default:
 		full = false
 	}
 	if full && out == nil {
 		return nil, nil
 	}
-	in = &guest{from: source, since: now, close: closing, inside: true, suspect: suspect}
-	e.guests[source] = append(e.guests[source], in)
-	e.all++
+	in = &guest{from: source, since: now, close: closing, suspect: suspect}
+	e.guests.add(in)
 	return in, out
-}
-
-// dismissLocked finds who of a source has to go: the oldest that came before a time. Who waits for a browser is let wait while there are others.
-func (e *entrance) dismissLocked(source netip.Prefix, before time.Time) *guest {
-	for _, patient := range []bool{false, true} {
-		for _, g := range e.guests[source] {
-			if g.browses == patient && !g.since.After(before) {
-				e.removeLocked(g)
-				return g
-			}
-		}
-	}
-	return nil
-}
-
-// crowdLocked finds the source with the most connections, of several the one whose first is the oldest.
-func (e *entrance) crowdLocked() (most netip.Prefix) {
-	for source, list := range e.guests {
-		now := e.guests[most]
-		if len(list) > len(now) || len(list) == len(now) && list[0].since.Before(now[0].since) {
-			most = source
-		}
-	}
-	return most
 }
 
 // leave says that a connection is not one of these any more: it has logged in, or is gone.
 func (e *entrance) leave(g *guest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.removeLocked(g)
-}
-
-func (e *entrance) removeLocked(g *guest) {
-	if !g.inside {
-		return
-	}
-	g.inside = false
-	e.all--
-	list := e.guests[g.from]
-	for i, other := range list {
-		if other == g {
-			list = append(list[:i:i], list[i+1:]...)
-			break
-		}
-	}
-	if e.guests[g.from] = list; len(list) == 0 {
-		delete(e.guests, g.from)
-	}
+	e.guests.remove(g)
 }
 
 // browse says that a connection waits for a browser, if not too many of its address do, and it is under no suspicion.
@@ -167,7 +144,7 @@ func (e *entrance) browse(g *guest) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for _, other := range e.guests[g.from] {
+	for _, other := range e.guests.of[g.from] {
 		if other.browses {
 			n++
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,8 @@ func TestCrowd(t *testing.T) {
 		if _, ok := enter("192.0.2.1"); !ok || closed != 1 {
 			t.Error("half-open connections lock their address out")
 		}
-		if e.all != mostOfAddress {
-			t.Errorf("%d are inside", e.all)
+		if e.guests.all != mostOfAddress {
+			t.Errorf("%d are inside", e.guests.all)
 		}
 	})
 }
@@ -52,20 +53,68 @@ func TestFull(t *testing.T) {
 			enter(fmt.Sprintf("198.51.100.%d", i%100))
 			<-time.After(time.Millisecond)
 		}
-		if e.all != mostUnproved || !alone.inside || closed["203.0.113.1"] > 0 {
-			t.Errorf("%d are inside; who was there first: %v", e.all, alone.inside)
+		if e.guests.all != mostUnproved || !alone.inside || closed["203.0.113.1"] > 0 {
+			t.Errorf("%d are inside; who was there first: %v", e.guests.all, alone.inside)
 		}
 		if _, ok := enter("203.0.113.2"); !ok {
 			t.Error("a newcomer is refused")
 		}
 		total := 0
-		for _, list := range e.guests {
+		for _, list := range e.guests.of {
 			total += len(list)
 		}
-		if total != e.all {
-			t.Errorf("%d, not %d", total, e.all)
+		if total != e.guests.all {
+			t.Errorf("%d, not %d", total, e.guests.all)
+		}
+		for _, list := range e.guests.of {
+			for _, g := range slices.Clone(list) {
+				e.leave(g)
+			}
+		}
+		if len(e.guests.of)+len(e.guests.in)+e.guests.all > 0 {
+			t.Errorf("all have left, and this has not: %v", e.guests)
 		}
 	})
+}
+
+// TestNetworkFull: a network with more sources than there is room has no more of it than others leave.
+func TestNetworkFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, closed := newEntrance(slog.New(slog.DiscardHandler)), map[string]int{}
+		enter := func(a, whose string) *guest {
+			<-time.After(time.Millisecond)
+			g, _ := e.enter(addr(a), func() { closed[whose]++ })
+			return g
+		}
+		enter("2001:db8:1:1::1", "a site's")
+		enter("2001:db8:1:2::1", "a site's")
+		enter("203.0.113.1", "a host's")
+		for i := range 2 * mostUnproved {
+			enter(fmt.Sprintf("2001:db8:2:%x::1", i), "the crowd's")
+		}
+		if enter("2001:db8:3::1", "a newcomer's") == nil || len(closed) != 1 || closed["the crowd's"] != mostUnproved+4 {
+			t.Errorf("closed: %v", closed)
+		}
+	})
+}
+
+// TestSilent: those of a proxy that says nothing take no other's place, and none on the way.
+func TestSilent(t *testing.T) {
+	e, closed := newEntrance(slog.New(slog.DiscardHandler)), map[string]int{}
+	wait := func(proxy string) (arrived func()) {
+		e.approach(t.Context())
+		return e.aside(addr(proxy), func() { closed[proxy]++ })
+	}
+	other := wait("192.0.2.8")
+	for range 3 * mostSilent {
+		defer wait("192.0.2.7")()
+	}
+	if closed["192.0.2.7"] != 2*mostSilent+1 || closed["192.0.2.8"] != 0 || e.silent.all != mostSilent || len(e.way) != 0 {
+		t.Errorf("closed: %v; %d wait, %d are on the way", closed, e.silent.all, len(e.way))
+	}
+	if other(); e.silent.all != mostSilent-1 {
+		t.Error("who has come in waits on")
+	}
 }
 
 func TestBrowse(t *testing.T) {

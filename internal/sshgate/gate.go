@@ -190,18 +190,23 @@ func (g *Gate) serve(ctx context.Context, raw net.Conn) {
 
 // receive brings a connection in that is on its way, or closes it.
 func (g *Gate) receive(raw net.Conn) (c net.Conn, from netip.Addr, in *guest) {
-	defer g.door.arrived()
-	c, from, err := g.unwrap(raw)
+	c, arrived, closing := raw, g.door.arrived, func() { _ = raw.Close() }
+	from, err := addressOf(raw.RemoteAddr())
+	if err == nil && g.isProxy(from) {
+		arrived = g.door.aside(from, closing)
+		c, from, err = unwrap(raw)
+	}
+	defer arrived()
 	if err != nil {
 		g.count("bad proxy")
 		g.log.Debug("ssh refused", "reason", err, "address", raw.RemoteAddr().String())
-		_ = raw.Close()
+		closing()
 		return nil, from, nil
 	}
-	in, ok := g.door.enter(from, func() { _ = raw.Close() })
+	in, ok := g.door.enter(from, closing)
 	if !ok {
 		g.count("too many")
-		_ = raw.Close()
+		closing()
 	}
 	return c, from, in
 }

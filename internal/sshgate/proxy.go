@@ -10,17 +10,16 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// headerTime is how long a proxy may take to say for whom it comes.
-const headerTime = 10 * time.Second
+// headerTime is how long a proxy may take to say for whom it comes: what the protocol asks for, so that a lost packet can be sent again.
+const headerTime = 3 * time.Second
 
-// unwrap finds out from where a connection comes. A configured proxy must say it; what others say of it is no ssh.
-func (g *Gate) unwrap(raw net.Conn) (c net.Conn, from netip.Addr, err error) {
-	if from, err = addressOf(raw.RemoteAddr()); err != nil {
-		return nil, from, err
-	}
-	if !slices.ContainsFunc(g.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(from) }) {
-		return raw, from, nil
-	}
+// isProxy says whether an address is a configured proxy's. Such a one must say for whom it comes; what others say of it is no ssh.
+func (g *Gate) isProxy(a netip.Addr) bool {
+	return slices.ContainsFunc(g.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// unwrap waits until a proxy says for whom it comes.
+func unwrap(raw net.Conn) (c net.Conn, from netip.Addr, err error) {
 	wrapped := proxyproto.NewConn(raw, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(headerTime))
 	h := wrapped.ProxyHeader()
 	switch {

@@ -2,10 +2,12 @@ package sshgate
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -67,4 +69,40 @@ func TestProxy(t *testing.T) {
 	if _, _, _, err := ssh.NewClientConn(c, h.address, h.clientConfig("alice", h.keeper.alice)); err == nil {
 		t.Error("the header of nobody's proxy was believed")
 	}
+}
+
+// TestSilentProxies: however many of a proxy's connections do not say for whom they come, one that does is served at once.
+func TestSilentProxies(t *testing.T) {
+	keeper := newFakeKeeper(t)
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Config{
+			Gatekeeper: keeper, AtOnce: 1, Logger: slog.New(slog.DiscardHandler), Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")},
+		})
+		come := func() (here net.Conn) {
+			here, there := net.Pipe()
+			g.door.approach(t.Context())
+			g.work.Go(func() { g.serve(t.Context(), far{there}) })
+			return here
+		}
+		begun, silent := time.Now(), []net.Conn{}
+		for range 3 * (mostArriving + mostSilent) {
+			silent = append(silent, come())
+		}
+		c := come()
+		_, _ = io.WriteString(c, "PROXY TCP4 203.0.113.1 192.0.2.1 5000 22\r\n")
+		if answer := make([]byte, len("SSH-2.0-")); !reads(c, answer) || string(answer) != "SSH-2.0-" || time.Since(begun) > 0 {
+			t.Errorf("%q after %s", answer, time.Since(begun))
+		}
+		_ = c.Close()
+		_ = reads(silent[len(silent)-1], make([]byte, 1))
+		if took := time.Since(begun); took != headerTime {
+			t.Errorf("it is waited %s for the last of those that say nothing", took)
+		}
+		g.work.Wait()
+	})
+}
+
+func reads(c net.Conn, all []byte) bool {
+	_, err := io.ReadFull(c, all)
+	return err == nil
 }

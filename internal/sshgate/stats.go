@@ -12,7 +12,7 @@ func (g *Gate) Stats() metrics.SSH {
 	open := len(g.visitors)
 	g.mu.Unlock()
 	g.door.mu.Lock()
-	unproved := g.door.all
+	unproved := g.door.guests.all
 	g.door.mu.Unlock()
 	g.counts.mu.Lock()
 	defer g.counts.mu.Unlock()

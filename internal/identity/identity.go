@@ -123,14 +123,28 @@ func (a *Accounts) numbers(ctx context.Context, realm, user, home string) (Numbe
 		uid, err := a.uid(ctx, Principal(realm, user))
 		return Numbers{UID: uid, GID: a.cfg.GID, Login: user}, err
 	}
+	principal := Principal(realm, user)
 	n, err := a.cfg.Look(ctx, realm, user)
+	if errs.Is(err, errs.Missing) {
+		err = a.missed(ctx, principal, err)
+	}
 	if err == nil {
 		n, err = n.check()
 	}
 	if err == nil {
-		err = a.bind(ctx, Principal(realm, user), n, home)
+		err = a.bind(ctx, principal, n, home)
 	}
 	return n, err
+}
+
+// missed is the error of an account that is not there: of one that was, a directory that is down says the same.
+func (a *Accounts) missed(ctx context.Context, principal string, missing error) error {
+	uid, had := a.UID(ctx, principal)
+	if !had {
+		return missing
+	}
+	return errs.New(errs.Unavailable, "%s; %s has had the number %d, so this may pass", errs.Brief(missing), principal, uid).
+		With(strings.TrimPrefix(remedyOf(missing)+"; if the account is gone for good, "+releasing(principal), "; "))
 }
 
 // plainRealm is what may name a directory.

@@ -47,17 +47,16 @@ func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home s
 	}
 	had, is := a.known[principal]
 	other := a.owners[n.UID]
-	release := func(user string) string { return "`slipway accounts release " + user + "`" }
 	switch {
 	case is && had == n.UID:
 		return nil
 	case is:
 		return errs.New(errs.Conflict, "uid: the account %q has the number %d now, and what is there of %s belongs to %d", n.Login, n.UID, principal, had).
 			With(fmt.Sprintf("the administrator gives the account its number %d back; or, once the user has discarded her sessions and jobs, gives %s to the new one "+
-				"(chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, release(principal)))
+				"(chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, releasing(principal)))
 	case other != "":
 		return errs.New(errs.Conflict, "uid: the account %q has the number %d, which is that of %s here: no two users share one", n.Login, n.UID, other).
-			With("the administrator corrects the account, or the rule under identities.accounts that leads to it; if " + other + " is there no more: " + release(other))
+			With("the administrator corrects the account, or the rule under identities.accounts that leads to it; if " + other + " is there no more: " + releasing(other))
 	}
 	if err := a.cfg.Store.Put(ctx, bucket, userKey+principal, n.UID); err != nil {
 		return err
@@ -68,6 +67,9 @@ func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home s
 	a.known[principal], a.owners[n.UID] = n.UID, principal
 	return nil
 }
+
+// releasing is the command that forgets a user's number.
+func releasing(principal string) string { return "`slipway accounts release " + principal + "`" }
 
 // UID gives the number that a user has had here, if any.
 func (a *Accounts) UID(ctx context.Context, principal string) (int, bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +59,7 @@ func (n Numbers) check() (Numbers, error) {
 		}
 		kept = append(kept, g)
 	}
+	slices.SortFunc(kept, func(a, b Group) int { return a.ID - b.ID }) // a directory has no order of its own: the same ones are the same
 	n.Groups = kept
 	return n, nil
 }

@@ -38,7 +38,7 @@ func looking(t *testing.T, look Look) *Accounts {
 func TestNoTwoUsersShareANumber(t *testing.T) {
 	numbers := map[string]int{"alice": 1001, "bob": 1001, "carol": 1003, "root": 0, "daemon": 999, "nobody": 65534, "huge": 1<<30 + 1}
 	a := looking(t, func(_ context.Context, _, user string) (Numbers, error) {
-		return Numbers{UID: numbers[user], GID: 100, Login: user, Groups: []Group{{27, "sudo"}, {5000, "higgs"}, {5001, "with space"}, {5000, "twice"}, {100, "users"}}}, nil
+		return Numbers{UID: numbers[user], GID: 100, Login: user, Groups: []Group{{27, "sudo"}, {5001, "with space"}, {5000, "higgs"}, {5000, "twice"}, {100, "users"}}}, nil
 	})
 	alice, err := a.Account(t.Context(), Site, "alice")
 	if err != nil || alice.UID != 1001 || !reflect.DeepEqual(alice.Groups, []Group{{5000, "higgs"}, {5001, "g5001"}}) {
@@ -78,6 +78,14 @@ func TestANumberThatChanges(t *testing.T) {
 	err = errs.New(errs.Unavailable, "down")
 	if _, fault := a.Account(t.Context(), Site, "alice"); !errs.Is(fault, errs.Unavailable) {
 		t.Errorf("not known just now: %v", fault)
+	}
+	err = errs.New(errs.Missing, "this host has no account").With("make it")
+	_, fault = a.Account(t.Context(), Site, "alice")
+	if !errs.Is(fault, errs.Unavailable) || !strings.Contains(fault.Error(), "make it; if the account is gone for good, `slipway accounts release alice`") {
+		t.Errorf("a directory that is down says that there is none: %v", fault)
+	}
+	if _, fault := a.Account(t.Context(), Site, "bob"); !errs.Is(fault, errs.Missing) {
+		t.Errorf("bob never had one: %v", fault)
 	}
 	err = nil
 	if uid, err := a.Release(t.Context(), "alice"); err != nil || uid != 1001 {

@@ -22,7 +22,7 @@ func TestAccountIsOfTheStart(t *testing.T) {
 		var refused atomic.Pointer[errs.Error]
 		s.kill()
 		s.config.Account = func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
-			if err := refused.Load(); err != nil {
+			if err := refused.Load(); err != nil && u == "alice" {
 				return spawner.Account{}, err
 			}
 			return spawner.Account{UID: 41001, GID: 100, Groups: []spawner.Group{{ID: 47111, Name: "higgs"}}, Login: string(u), Home: "/home/" + string(u)}, nil
@@ -59,10 +59,17 @@ func TestAccountIsOfTheStart(t *testing.T) {
 		if _, err := s.Stop(t.Context(), alice, first.ID); err != nil {
 			t.Fatal(err)
 		}
-		s.reach(waits.ID, spawner.Leased)
-		<-time.After(5 * time.Minute)
-		if now := s.reach(waits.ID, spawner.Leased); now.Account.UID != 0 {
-			t.Errorf("it has begun as %+v", now.Account)
+		s.says(waits.ID, "is not known just now (the directory does not answer)")
+		others, err := s.SubmitJob(t.Context(), bob, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.reach(others.ID, spawner.Running) // in the place that hers would have
+		if now, _ := s.Get(t.Context(), alice, waits.ID); now.Account.UID != 0 || now.Phase != spawner.Pending || now.Outcome != nil {
+			t.Errorf("it is %s as %+v: %+v", now.Phase, now.Account, now.Outcome)
+		}
+		if _, err := s.Stop(t.Context(), bob, others.ID); err != nil {
+			t.Fatal(err)
 		}
 		refused.Store(nil)
 		s.reach(waits.ID, spawner.Running)
@@ -71,4 +78,58 @@ func TestAccountIsOfTheStart(t *testing.T) {
 			t.Errorf("who runs is bothered: %s", events)
 		}
 	})(t)
+}
+
+// TestAJobWaitsForItsHome: while the homes' file system is away, who waits ends not, and holds nothing.
+func TestAJobWaitsForItsHome(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		var away atomic.Bool
+		s.kill()
+		s.config.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (spawner.Housing, error) {
+			if away.Load() && w.Owner == "alice" {
+				return spawner.Housing{}, errs.New(errs.Unavailable, "/nfs does not answer")
+			}
+			return spawner.Housing{}, nil
+		}
+		s.start()
+		away.Store(true)
+		job := spawner.JobRequest{Environment: "ana", Argv: []string{"true"}}
+		var hers []spawner.ID
+		for range 3 {
+			w, err := s.SubmitJob(t.Context(), alice, job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hers = append(hers, w.ID)
+		}
+		s.says(hers[0], "not at hand now (/nfs does not answer)")
+		others, err := s.SubmitJob(t.Context(), bob, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.reach(others.ID, spawner.Running)
+		if _, err := s.Stop(t.Context(), bob, others.ID); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Minute)
+		away.Store(false)
+		for _, id := range hers {
+			s.reach(id, spawner.Running)
+			if _, err := s.Stop(t.Context(), alice, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})(t)
+}
+
+// says waits until what is told of a workload now has some words in it.
+func (s *service) says(id spawner.ID, words string) {
+	s.t.Helper()
+	for range 600 {
+		if strings.Contains(s.detailOf(id), words) {
+			return
+		}
+		<-time.After(time.Second)
+	}
+	s.t.Fatalf("%s says %q, and not %q", id, s.detailOf(id), words)
 }

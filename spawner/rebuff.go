@@ -10,7 +10,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// For how long nobody of a user's is sent to a Remote that takes no more of hers: longer each time, unless one of hers ends there.
+// For how long nobody of a user's is sent to a backend that takes no more of hers: longer each time, unless one of hers ends there.
 const (
 	leastRebuff = 5 * time.Second
 	mostRebuff  = 5 * time.Minute
@@ -19,8 +19,8 @@ const (
 // freely is how many may be sent at once to a Remote that counts as one that takes them all again.
 const freely = 64
 
-// rebuffs are the Remotes that have said that they take no more of a user's workloads now. All of hers wait in line then, and the first
-// of them is sent from time to time to see. They are lost with the service, which costs a repetition. The Manager's lock guards them.
+// rebuffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more, or what her jobs need on
+// this host is away. All of hers wait in line then, and the first of them is sent from time to time to see. They are lost with the service, which costs a repetition. The Manager's lock guards them.
 type rebuffs map[client]*rebuff
 
 // client is a user of a backend, with her jobs or with her sessions: the one do not count where the others are limited.
@@ -95,14 +95,19 @@ func (r rebuffs) left(c client, id ID, ended bool, now time.Time) {
 
 // rebuffed has a workload that a Remote does not take now go back in line.
 func (m *Manager) rebuffed(ctx context.Context, e entry, err error) error {
+	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
+	return m.postpone(ctx, e, m.at(e.Backend)+" takes no more now: "+brief(err))
+}
+
+// postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting too. It holds nothing
+// while it waits.
+func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
-	why := m.at(e.Backend) + " takes no more now: " + brief(err)
 	again := m.rebuffs.add(e.client(), e.ID, why, time.Now())
 	m.queue.addAfter(e.ID, again)
 	return m.moveLocked(ctx, now, why, nil)

@@ -53,6 +53,8 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		}
 		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
+	case e.Kind == Job && !ready && errs.Is(err, errs.Unavailable):
+		return m.postpone(ctx, e, "What it needs is not at hand now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
 		return m.rebuffed(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
@@ -66,15 +68,13 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	return nil
 }
 
-// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a job waits for: nobody
-// stands before it.
+// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a job waits for.
 func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case e.Kind == Job && errs.Is(err, errs.Unavailable):
-		m.relay(e.ID, "Who its owner is on this host is not known just now ("+brief(err)+"); trying again. If this lasts, tell your administrator", 0)
-		return err
+		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	}
 	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }

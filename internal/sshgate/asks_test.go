@@ -1,12 +1,18 @@
 package sshgate
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/spawner"
 )
 
 // blocked opens a channel of a session that takes no input, and fills it.
@@ -85,4 +91,42 @@ func TestRequestsBehindInput(t *testing.T) {
 		err = s.Signal(ssh.SIGUSR1)
 	}
 	eventually(t, "the log says why it was ended", func() bool { return strings.Contains(h.log.String(), tooManyRequests) })
+}
+
+// TestManyRequestsEarly: a client may ask for many variables, and drag its window, while its session is looked for. The command that comes
+// behind them runs.
+func TestManyRequestsEarly(t *testing.T) {
+	t.Parallel()
+	found := make(chan struct{})
+	h := open(t, func(cfg *Config, _ *hall) {
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
+			select {
+			case <-found:
+			case <-ctx.Done():
+			}
+			return dial(ctx, id)
+		}
+	})
+	s, err := h.alice("alice").NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := 0
+	for n := range 3 * mostRequests {
+		if err := errors.Join(s.WindowChange(24, 80+n), s.WindowChange(25, 80+n)); err != nil {
+			t.Fatal(err)
+		}
+		if s.Setenv(fmt.Sprintf("LC_%d", n), "x") == nil {
+			granted++
+		}
+	}
+	if granted == 0 || granted > mostRequests/2 {
+		t.Errorf("%d variables are granted", granted)
+	}
+	close(found)
+	s.Stdin = strings.NewReader("hello")
+	if out, _ := s.Output("cat"); string(out) != "hello" {
+		t.Errorf("the command behind them says %q", out)
+	}
 }

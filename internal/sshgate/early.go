@@ -77,16 +77,21 @@ func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, more bool) {
 		case <-l.opened:
 			return held, true
 		case r, ok := <-reqs:
-			if !ok {
+			last := len(held) - 1
+			switch {
+			case !ok:
 				return held, false
-			}
-			if len(held) >= mostRequests {
+			case last >= 0 && resizes(held[last]) && resizes(r):
+				held[last] = r
+			case r.Type == "env" && len(held) >= mostRequests/2: // a session takes no more of them either, and a command is to come
+				_ = r.Reply(false, nil)
+			case len(held) >= mostRequests:
 				l.v.end(tooManyRequests)
-				continue
+			default:
+				_ = r.Reply(true, nil)
+				l.note(r)
+				held = append(held, r)
 			}
-			_ = r.Reply(true, nil)
-			l.note(r)
-			held = append(held, r)
 		}
 	}
 }

@@ -1,17 +1,21 @@
 package rootclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
 
 // Entry is what a directory has.
 type Entry struct {
-	Name string
-	Dir  bool
-	Size int64
+	Name    string
+	Dir     bool
+	Offline bool // on tape alone: who reads it has it called back
+	Size    int64
 }
 
 // Options of opening and listing.
@@ -19,8 +23,10 @@ const (
 	openRead  = 0x10
 	openNew   = 0x08
 	openWrite = 0x20
+	openWhole = 0x1000 // the server removes it unless it is closed
 	withStat  = 0x02
 	isDir     = 0x02
+	isOffline = 0x08
 	chunk     = 1 << 20
 )
 
@@ -31,12 +37,15 @@ func target(path, opaque string) []byte {
 	return []byte(path)
 }
 
-// List gives what is in a directory.
+// List gives what is in a directory; as much as is taken of one that is very long, with ErrMore.
 func (c Client) List(ctx context.Context, server, path string) (list []Entry, err error) {
 	err = c.at(ctx, server, func(s *conn, opaque string) error {
 		var params [16]byte
 		params[15] = withStat
 		said, err := s.ask(ctx, reqList, params, target(path, opaque))
+		if errors.Is(err, errLong) {
+			said, err = said[:bytes.LastIndexByte(said, '\n')+1], ErrMore
+		}
 		list = entries(string(said))
 		return err
 	})
@@ -60,7 +69,7 @@ func entries(text string) (list []Entry) {
 		if f := strings.Fields(lines[i+1]); len(f) >= 3 {
 			e.Size, _ = strconv.ParseInt(f[1], 10, 64)
 			flags, _ := strconv.Atoi(f[2])
-			e.Dir = flags&isDir != 0
+			e.Dir, e.Offline = flags&isDir != 0, flags&isOffline != 0
 		}
 		list = append(list, e)
 	}
@@ -106,11 +115,13 @@ func (c Client) Read(ctx context.Context, server, path string, limit int) (n int
 	return n, err
 }
 
-// Write makes a new file of at most a mebibyte. Where there is one of that name it fails.
+// Write makes a new file of at most a mebibyte. Where there is one of that name it fails. A server that can removes one that is not
+// finished; where it could not be, and may be there, the error is an ErrHalf.
 func (c Client) Write(ctx context.Context, server, path string, data []byte) error {
-	return c.at(ctx, server, func(s *conn, opaque string) error {
-		file, err := open(ctx, s, target(path, opaque), 0o600, openNew|openWrite)
-		if err != nil {
+	made := false
+	err := c.at(ctx, server, func(s *conn, opaque string) error {
+		file, err := open(ctx, s, target(path, opaque), 0o600, openNew|openWrite|openWhole)
+		if made = !declined(err); err != nil {
 			return err
 		}
 		if _, err := s.ask(ctx, reqWrite, file, data); err != nil {
@@ -119,6 +130,17 @@ func (c Client) Write(ctx context.Context, server, path string, data []byte) err
 		_, err = s.ask(ctx, reqClose, file, nil)
 		return err
 	})
+	if err != nil && made {
+		return fmt.Errorf("%w: %w", ErrHalf, err)
+	}
+	return err
+}
+
+// declined reports whether a server has said that it does not do what it was asked for.
+func declined(err error) bool {
+	_, refused := errors.AsType[*Refused](err)
+	_, sent := errors.AsType[*elsewhere](err)
+	return refused || sent
 }
 
 // Remove removes a file.

@@ -1,8 +1,9 @@
 // Package rootclient is a small client of the XRootD protocol: it lists a directory, reads the beginning of a file, writes a small file
 // and removes it. It is for looking whether storage works where no program of XRootD's is: not for moving data.
 //
-// Promises: every operation is one connection that ends with it, and ends with its context; a token is sent only over TLS, to a server
-// whose certificate has been checked, and is in no error; what a server answers is bounded.
+// Promises: every operation is one connection that ends with it, or one for each server that it is sent on to, and ends with its context;
+// a token is sent only over TLS, to a server whose certificate has been checked, which was asked for or was named by another such server,
+// and is in no error; what a server answers is bounded.
 //
 // It must not grow: it knows the authentication by tokens (ztn) and none by certificates, and no more of the protocol than it needs.
 package rootclient
@@ -54,8 +55,20 @@ var ErrOther = errors.New("it takes no tokens")
 // ErrNoToken says that a server wants a token and there is none.
 var ErrNoToken = errors.New("it asks for a token, and there is none")
 
+// errAstray says that a server wants a token to which anybody on the way may have sent.
+var errAstray = errors.New("it asks for a token, and what sends on to it does not encrypt: it is not given one")
+
+// ErrMore says that a directory has more than was read of it.
+var ErrMore = errors.New("it has more than that")
+
+// ErrHalf says that a file was made, and may be there, though it could not be finished.
+var ErrHalf = errors.New("the file is not finished")
+
 // elsewhere is a server's word that another has it.
-type elsewhere struct{ address, opaque string }
+type elsewhere struct {
+	address, opaque string
+	astray          bool // anybody on the way may have said so: who is there is shown no token
+}
 
 func (e *elsewhere) Error() string { return "it sends on to " + e.address }
 
@@ -68,6 +81,8 @@ const (
 // conn is a connection to one server.
 type conn struct {
 	net.Conn
+	encrypted bool
+	astray    bool // see elsewhere
 }
 
 // at does something at a server, or where that sends it on to; opaque goes behind the path then.
@@ -76,12 +91,14 @@ func (c Client) at(ctx context.Context, server string, do func(s *conn, opaque s
 	if err != nil || u.Hostname() == "" {
 		return fmt.Errorf("%q is no server", server)
 	}
-	next := &elsewhere{address: withPort(u.Hostname(), u.Port())}
+	to := &elsewhere{address: withPort(u.Hostname(), u.Port())}
 	for range hops {
-		err := c.once(ctx, next, u.Scheme == "roots", do)
-		if !errors.As(err, &next) {
+		err := c.once(ctx, to, u.Scheme == "roots", do)
+		next, sent := errors.AsType[*elsewhere](err)
+		if !sent {
 			return err
 		}
+		to = next
 	}
 	return errors.New("it sends on and on")
 }
@@ -104,11 +121,14 @@ func (c Client) once(ctx context.Context, to *elsewhere, secure bool, do func(s 
 	}
 	defer raw.Close()
 	defer context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })()
-	s := &conn{raw}
-	if err := c.enter(ctx, s, to.address, secure); err != nil {
-		return plain(ctx, err)
+	s := &conn{Conn: raw, astray: to.astray}
+	if err = c.enter(ctx, s, to.address, secure); err == nil {
+		err = do(s, to.opaque)
 	}
-	return plain(ctx, do(s, to.opaque))
+	if next, sent := errors.AsType[*elsewhere](err); sent {
+		next.astray = s.astray || !s.encrypted
+	}
+	return plain(ctx, err)
 }
 
 // plain says what has ended a connection whose context has ended.
@@ -155,16 +175,15 @@ func (c Client) enter(ctx context.Context, s *conn, address string, secure bool)
 	if len(said) < 8 {
 		return errStrange
 	}
-	encrypted := binary.BigEndian.Uint32(said[4:])&gotoTLS != 0
-	if encrypted {
+	if binary.BigEndian.Uint32(said[4:])&gotoTLS != 0 {
 		if err := c.encrypt(ctx, s, address); err != nil {
 			return err
 		}
 	}
-	if secure && !encrypted {
+	if secure && !s.encrypted {
 		return errors.New("it does not encrypt")
 	}
-	return c.login(ctx, s, encrypted)
+	return c.login(ctx, s)
 }
 
 func (c Client) encrypt(ctx context.Context, s *conn, address string) error {
@@ -179,12 +198,12 @@ func (c Client) encrypt(ctx context.Context, s *conn, address string) error {
 		}
 		return err
 	}
-	s.Conn = t
+	s.Conn, s.encrypted = t, true
 	return nil
 }
 
 // login says who asks. The name is for the server's log alone.
-func (c Client) login(ctx context.Context, s *conn, encrypted bool) error {
+func (c Client) login(ctx context.Context, s *conn) error {
 	var params [16]byte
 	binary.BigEndian.PutUint32(params[:], uint32(os.Getpid()))
 	copy(params[4:12], "slipway")
@@ -193,11 +212,11 @@ func (c Client) login(ctx context.Context, s *conn, encrypted bool) error {
 	if err != nil || len(said) <= 16 {
 		return err
 	}
-	return c.prove(ctx, s, string(said[16:]), encrypted)
+	return c.prove(ctx, s, string(said[16:]))
 }
 
 // prove shows the token to a server that asks for one: said are the kinds of proof that it takes, as "&P=ztn,0:4096:&P=gsi,v:...".
-func (c Client) prove(ctx context.Context, s *conn, said string, encrypted bool) error {
+func (c Client) prove(ctx context.Context, s *conn, said string) error {
 	switch {
 	case !strings.Contains(said, "&P="):
 		return nil
@@ -205,7 +224,9 @@ func (c Client) prove(ctx context.Context, s *conn, said string, encrypted bool)
 		return ErrOther
 	case c.Token.Empty():
 		return ErrNoToken
-	case !encrypted:
+	case s.astray:
+		return errAstray
+	case !s.encrypted:
 		return errors.New("it asks for a token without encryption: it is not given one")
 	}
 	token := append([]byte(c.Token.Reveal()), 0)

@@ -39,7 +39,7 @@ func TestRealServers(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Name != "sub" || !list[0].Dir {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if list, err = c.List(ctx, origin.URL, "/data/sub"); err != nil || len(list) != 1 || list[0] != (Entry{"file", false, 3 << 20}) {
+	if list, err = c.List(ctx, origin.URL, "/data/sub"); err != nil || len(list) != 1 || list[0] != (Entry{Name: "file", Size: 3 << 20}) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for _, server := range []string{origin.URL, cache.URL, cache.URL} {

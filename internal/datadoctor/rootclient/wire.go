@@ -72,6 +72,9 @@ type wait struct{ time time.Duration }
 
 func (w *wait) Error() string { return "it asks to wait " + w.time.String() }
 
+// errLong comes with as much of an answer as is taken.
+var errLong = errors.New("its answer is too long")
+
 // answer reads an answer to its end.
 func (s *conn) answer(ctx context.Context) ([]byte, error) {
 	var all []byte
@@ -87,7 +90,7 @@ func (s *conn) answer(ctx context.Context) ([]byte, error) {
 			kind, body = binary.BigEndian.Uint16(body[10:]), body[16:]
 		}
 		if all = append(all, body...); len(all) > most {
-			return nil, errors.New("its answer is too long")
+			return all[:most], errLong
 		}
 		switch kind {
 		case saysOK:

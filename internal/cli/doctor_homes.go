@@ -23,7 +23,7 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	}
 	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return h.examine(ctx, home) }}}
 	for i, a := range cfg.Data.Areas {
-		want := homes.Want{Template: homes.Below(h.areas[i].Root()), Guarded: h.areas[i].Personal(), Mounted: a.Mounted}
+		want := homes.Want{Template: homes.Below(h.areas[i].Root()), Guarded: h.areas[i].Root() != a.Path, Mounted: a.Mounted}
 		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return h.examine(ctx, want) }})
 	}
 	return checks, nil

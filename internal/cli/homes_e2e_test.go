@@ -148,7 +148,7 @@ func (s *site) over(id string) bool {
 // refusedHomes wants starts to be refused where a home is a link, or another's, with the reason.
 func (s *site) refusedHomes(homes string) {
 	s.t.Helper()
-	for _, err := range []error{os.Mkdir(homes+"/m", 0o755), os.Symlink("/etc", homes+"/m/mallory"), os.Mkdir(homes+"/m/mike", 0o700)} {
+	for _, err := range []error{os.Mkdir(homes+"/m", 0o755), os.Symlink("/etc", homes+"/m/mallory"), os.Mkdir(homes+"/m/mike", 0o755)} {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -110,7 +110,7 @@ func groupIDs(a spawner.Account) []int {
 // areaOf says the same of an area.
 func (s *service) areaOf(i int, hub string, user spawner.User, a spawner.Account) homes.Want {
 	area := s.cfg.Data.Areas[i]
-	return homes.Want{Template: s.housing.areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Create: area.Create, Hers: area.Create, Mounted: area.Mounted}
+	return homes.Want{Template: s.housing.areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Create: area.Create, Hers: s.housing.areas[i].Personal(), Mounted: area.Mounted}
 }
 
 // house is the engine's Config.House.

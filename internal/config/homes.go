@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -55,9 +56,9 @@ func (c Config) checkHomes(p *problems) {
 		if t, err := homes.Parse("users.home.path", h.Path); err != nil {
 			*p = append(*p, err)
 		} else if !t.Personal() {
-			p.add("users.home.path", h.Path, "a path that is each user's own: with "+strings.Join(homes.Words(), ", ")+" in it")
-		} else if !strings.Contains(h.Path, "{realm}") && c.realms() > 1 && !strings.Contains(h.Path, "{uid}") && !strings.Contains(h.Path, "{login}") {
-			p.add("users.home.path", h.Path, "a path with {realm} or {uid} in it: the hubs above have users of several realms, who may have one name")
+			p.add("users.home.path", h.Path, ofHers)
+		} else {
+			c.checkApart("users.home.path", h.Path, t, p)
 		}
 	}
 	for i, mark := range h.Warn {
@@ -74,10 +75,20 @@ func (c Config) checkHomes(p *problems) {
 	}
 }
 
+// ofHers is what a path must be that is made for a user.
+const ofHers = "a path that is each user's own: with {uid}, {name} or {login} in it"
+
+// checkApart refuses one path for two people.
+func (c Config) checkApart(at, path string, t homes.Template, p *problems) {
+	if t.Personal() && !t.Apart() && c.realms() > 1 {
+		p.add(at, path, "a path with {realm} or {uid} in it: the hubs above have users of several realms, who may have one name")
+	}
+}
+
 func (c Config) realms() int {
 	names := map[string]bool{}
 	for _, h := range c.Hubs {
-		names[h.Realm] = true
+		names[cmp.Or(h.Realm, SiteRealm)] = true
 	}
 	return len(names)
 }
@@ -96,8 +107,9 @@ func (c Config) checkAreas(p *problems) {
 			continue
 		}
 		if a.Create && !t.Personal() {
-			p.add(at+"create", a.Create, "false, or a path that is each user's own: with "+strings.Join(homes.Words(), ", ")+" in it")
+			p.add(at+"create", a.Create, "false, or "+ofHers)
 		}
+		c.checkApart(at+"path", a.Path, t, p)
 		c.checkInside(at, a, places, p)
 		c.checkAudience(at, Profile{Users: a.Users, Groups: a.Groups}, p)
 	}

@@ -11,6 +11,15 @@ func TestHomesAndAreas(t *testing.T) {
 		{"users: {home: {path: '/nfs/{initial}/{name}', create: false}}", ""},
 		{"users: {home: {path: /nfs/home}}", "users.home.path"},
 		{"users: {home: {path: '/nfs/{user}'}}", "users.home.path"},
+		{"users: {home: {path: '/nfs/{initial}'}}", "users.home.path"},
+		{"users: {home: {path: '/nfs/{realm}'}}", "users.home.path"},
+		{realms("site", "lab") + "users: {home: {path: '/nfs/{name}'}}", "users.home.path"},
+		{realms("site", "lab") + "users: {home: {path: '/nfs/{login}'}}", "users.home.path"},
+		{realms("site", "lab") + "users: {home: {path: '/nfs/{realm}/{login}'}}", ""},
+		{realms("site", "lab") + "users: {home: {path: '/nfs/{uid}'}}", ""},
+		{realms("site", "''") + "users: {home: {path: '/nfs/{name}'}}", ""},
+		{realms("site", "lab") + "data: {areas: [{name: a, path: '/data/{name}', inside: /a}]}", "areas[0].path"},
+		{realms("site", "lab") + "data: {areas: [{name: a, path: '/data/{realm}/{name}', inside: /a}, {name: b, path: '/group/{realm}', inside: /b}]}", ""},
 		{"users: {home: {path: '/nfs/../{name}'}}", "users.home.path"},
 		{"users: {home: {path: 'nfs/{name}'}}", "users.home.path"},
 		{"users: {home: {warn: [95, 80]}}", "users.home.warn"},
@@ -24,6 +33,7 @@ func TestHomesAndAreas(t *testing.T) {
 		{"data: {areas: [{name: a/b, path: /srv/x}]}", "areas[0].name"},
 		{"data: {areas: [{name: a, path: srv}]}", "areas[0].path"},
 		{"data: {areas: [{name: a, path: /srv/x, create: true}]}", "areas[0].create"},
+		{"data: {areas: [{name: a, path: '/srv/{realm}', inside: /x, create: true}]}", "areas[0].create"},
 		{"data: {areas: [{name: a, path: '/data/{name}'}]}", "areas[0].inside"},
 		{"data: {areas: [{name: a, path: /srv/x, inside: /usr}]}", "areas[0].inside"},
 		{"data: {areas: [{name: a, path: /srv/x, inside: /home/alice/x}]}", "areas[0].inside"},
@@ -47,4 +57,9 @@ func TestHomesAndAreas(t *testing.T) {
 			t.Errorf("%s: %v, want one that names %s", test.text, p, test.want)
 		}
 	}
+}
+
+// realms gives the configuration of two hubs.
+func realms(one, other string) string {
+	return "hubs: [{name: one, realm: " + one + "}, {name: two, realm: " + other + "}]\n"
 }

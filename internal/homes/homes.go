@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ type Want struct {
 	Groups   []int // whose quotas may bound her
 	Create   bool  // make it when it is missing
 	Hers     bool  // refuse one that is another's
-	Guarded  bool  // refuse a root that others can write to, where nothing is looked for below it
+	Guarded  bool  // refuse a root that is another's than the site's, or that others can write to, where nothing is looked for below it
 	Mounted  bool  // refuse where nothing is mounted at the template's root
 }
 
@@ -58,7 +59,7 @@ func (h *Homes) Find(ctx context.Context, w Want) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	said, err := h.asker.Ask(ctx, strings.TrimSuffix(w.Template.root, "/")+"/", string(text))
+	said, err := h.asker.Ask(ctx, w.Template.root, filepath.Join(append([]string{w.Template.root}, rest...)...), string(text))
 	if err != nil {
 		return Found{}, err
 	}

@@ -2,6 +2,7 @@ package homes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -108,9 +109,6 @@ func TestMadeAndFoundAgain(t *testing.T) {
 	if _, err := h.Find(t.Context(), bob); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "user id 20002, but of 20001") {
 		t.Errorf("another's home: %v", err)
 	}
-	if left, _ := filepath.Glob(dir + "/deep/homes/a/.new*"); len(left) > 0 {
-		t.Error("left:", left)
-	}
 }
 
 func TestRefused(t *testing.T) {
@@ -126,8 +124,16 @@ func TestRefused(t *testing.T) {
 		"a link on the way": {func(dir string) error { return os.Symlink("/etc", dir+"/a") }, func(w *Want) {
 			w.Template = parse(t, w.Template.root+"/{initial}/{name}")
 		}, errs.Conflict, "is a link"},
-		"a file":               {func(dir string) error { return os.WriteFile(dir+"/Alice", nil, 0o600) }, nil, errs.Conflict, "is no directory"},
-		"another's":            {func(dir string) error { return os.Mkdir(dir+"/Alice", 0o700) }, nil, errs.Conflict, "not a directory of user id 20001"},
+		"a file":              {func(dir string) error { return os.WriteFile(dir+"/Alice", nil, 0o600) }, nil, errs.Conflict, "is no directory"},
+		"another's":           {func(dir string) error { return mkdirOf(5555, dir+"/Alice") }, nil, errs.Conflict, "not a directory of user id 20001"},
+		"root's, and in use":  {func(dir string) error { return os.MkdirAll(dir+"/Alice/x", 0o700) }, nil, errs.Conflict, "not a directory of user id 20001, but of 0"},
+		"root's, of the site": {func(dir string) error { return os.Mkdir(dir+"/Alice", 0o755) }, nil, errs.Conflict, "not a directory of user id 20001, but of 0"},
+		"root's, not to make": {func(dir string) error { return os.Mkdir(dir+"/Alice", 0o700) }, func(w *Want) { w.Create = false }, errs.Conflict, "but of 0"},
+		"in another's":        {func(dir string) error { return os.Chown(dir, 5555, 100) }, nil, errs.Conflict, "is user id 5555's, who could exchange"},
+		"in another's deeper": {func(dir string) error { return mkdirOf(5555, dir+"/a") }, func(w *Want) {
+			w.Template = parse(t, w.Template.root+"/{initial}/{name}")
+		}, errs.Conflict, "/a is user id 5555's"},
+		"in nobody's, to make": {func(dir string) error { return os.Chown(dir, nobody, nobody) }, nil, errs.Conflict, "could exchange"},
 		"among everybody's":    {func(dir string) error { return os.Chmod(dir, 0o1777|os.ModeSticky) }, nil, errs.Conflict, "chmod go-w"},
 		"in what is her own":   {func(dir string) error { return os.Chown(dir, 20001, 100) }, nil, errs.Conflict, "could exchange"},
 		"nothing mounted":      {nil, func(w *Want) { w.Mounted = true }, errs.Unavailable, "nothing is mounted"},
@@ -152,6 +158,45 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// mkdirOf makes a directory that others cannot write to.
+func mkdirOf(uid int, dir string) error {
+	return errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, uid, 100))
+}
+
+// TestOfNobody: that is how NFS may show what is the server's root's; such a directory will do if nothing is to be made in it.
+func TestOfNobody(t *testing.T) {
+	h, dir := newHomes(t), t.TempDir()
+	must(t, mkdirOf(20001, dir+"/Alice"), os.Chown(dir, nobody, nobody))
+	if got, err := h.Find(t.Context(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Hers: true}); err != nil || got.Path != dir+"/Alice" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestKilledWhileItMadeOne: what such a look leaves is given to the user by the next one.
+func TestKilledWhileItMadeOne(t *testing.T) {
+	h, dir := newHomes(t), t.TempDir()
+	must(t, os.Mkdir(dir+"/Alice", ungiven))
+	got, err := h.Find(t.Context(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(got.Path); err != nil || info.Sys().(*syscall.Stat_t).Uid != 20001 || info.Sys().(*syscall.Stat_t).Gid != 100 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// TestWhosePathsAreApart: by templates, among the users of one realm and of several.
+func TestWhosePathsAreApart(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"/h/{uid}": {true, true}, "/h/{name}": {true, false}, "/h/x-{login}": {true, false}, "/h/{realm}/{name}": {true, true},
+		"/h/{initial}": {false, false}, "/h/{realm}": {false, true}, "/h": {false, false},
+	} {
+		if p := parse(t, text); p.Personal() != want[0] || p.Apart() != want[1] {
+			t.Errorf("%s: personal %t, apart %t", text, p.Personal(), p.Apart())
+		}
 	}
 }
 
@@ -183,7 +228,7 @@ func TestReadOnly(t *testing.T) {
 func TestSilentOnesHoldUpNobody(t *testing.T) {
 	h := New(Config{Program: []string{"sh", "-c", "exec sleep 1000"}, Deadline: 50 * time.Millisecond})
 	w := Want{Template: parse(t, "/nfs/{name}"), Who: alice()}
-	if _, err := h.Find(t.Context(), w); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "/nfs does not answer") {
+	if _, err := h.Find(t.Context(), w); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "/nfs/Alice does not answer") {
 		t.Error(err)
 	}
 	h = New(Config{Program: []string{"sh", "-c", "exec sleep 1000"}, Deadline: time.Hour})
@@ -207,15 +252,15 @@ func TestAnswerThatIsNone(t *testing.T) {
 // TestManyMakeOne: starts of one user at once find one home.
 func TestManyMakeOne(t *testing.T) {
 	h, dir := newHomes(t), t.TempDir()
-	errors := make(chan error, 4)
+	ends := make(chan error, 4)
 	for range 4 {
 		go func() {
 			_, err := h.Find(context.Background(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true})
-			errors <- err
+			ends <- err
 		}()
 	}
 	for range 4 {
-		if err := <-errors; err != nil {
+		if err := <-ends; err != nil {
 			t.Error(err)
 		}
 	}

@@ -54,6 +54,7 @@ func Look(w io.Writer, text string) error {
 	if err := json.Unmarshal([]byte(text), &q); err != nil {
 		return fmt.Errorf("read the question: %w", err)
 	}
+	unix.Umask(0) // what is made has the modes that are said here
 	return json.NewEncoder(w).Encode(look(q))
 }
 
@@ -82,10 +83,7 @@ func look(q question) answer {
 func open(q question) (int, string, error) {
 	root, err := filepath.EvalSymlinks(q.Root)
 	if errors.Is(err, fs.ErrNotExist) && q.Create {
-		if err = os.MkdirAll(q.Root, 0o711); err == nil {
-			err = os.Chmod(q.Root, 0o711) // whatever the umask
-		}
-		root = q.Root
+		root, err = q.Root, os.MkdirAll(q.Root, 0o711)
 	}
 	if err != nil {
 		return -1, "", missing(q.Root, err)
@@ -98,14 +96,13 @@ func open(q question) (int, string, error) {
 		return -1, "", errors.Join(errs.New(errs.Unavailable, "nothing is mounted at %s", root).With("the administrator mounts it, or sets mounted: false"), unix.Close(fd))
 	}
 	if q.Guarded {
-		if err := guarded(fd, root, -1); err != nil {
+		if err := guarded(fd, root, q); err != nil {
 			return -1, "", errors.Join(err, unix.Close(fd))
 		}
 	}
 	path := root
 	for i, name := range q.Rest {
-		last := i == len(q.Rest)-1
-		next, err := step(fd, path, name, last, q)
+		next, err := step(fd, path, name, i == len(q.Rest)-1, q)
 		_ = unix.Close(fd)
 		if err != nil {
 			return -1, "", err
@@ -113,7 +110,10 @@ func open(q question) (int, string, error) {
 		fd, path = next, filepath.Join(path, name)
 	}
 	if q.Hers {
-		if err := hers(fd, path, q); err != nil {
+		if err = give(fd, path, q); err == nil {
+			err = hers(fd, path, q)
+		}
+		if err != nil {
 			return -1, "", errors.Join(err, unix.Close(fd))
 		}
 	}
@@ -122,14 +122,14 @@ func open(q question) (int, string, error) {
 
 // step goes from a directory to one in it. Nobody but the site may be able to put another in its place.
 func step(dir int, path, name string, last bool, q question) (int, error) {
-	if err := guarded(dir, path, q.UID); err != nil {
+	if err := guarded(dir, path, q); err != nil {
 		return -1, err
 	}
 	at := filepath.Join(path, name)
 	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, how, 0)
 	if errors.Is(err, unix.ENOENT) && q.Create {
-		if err := create(dir, at, name, last, q); err != nil {
+		if err := create(dir, at, name, last); err != nil {
 			return -1, err
 		}
 		fd, err = unix.Openat(dir, name, how, 0)
@@ -146,48 +146,63 @@ func step(dir int, path, name string, last bool, q question) (int, error) {
 	return -1, missing(at, err)
 }
 
-// guarded refuses a directory in which the user, or everybody, could exchange what is handed out.
-func guarded(dir int, path string, uid int) error {
+// nobody is whom NFS has for an owner whom this host may not know.
+const nobody = 65534
+
+// guarded refuses a directory in which anybody but the site could exchange what is handed out.
+func guarded(dir int, path string, q question) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return missing(path, err)
 	}
-	switch {
+	switch owner := int(st.Uid); {
 	case st.Mode&0o022 != 0:
 		return errs.New(errs.Conflict, "%s has mode %04o: others could exchange what lies there", path, st.Mode&0o7777).With("run: chmod go-w " + path)
-	case int(st.Uid) == uid:
+	case owner == q.UID && len(q.Rest) > 0:
 		return errs.New(errs.Conflict, "%s is the user's own: she could exchange what lies there", path).With("run: chown root " + path)
+	case owner != 0 && owner != os.Geteuid() && (owner != nobody || q.Create):
+		return errs.New(errs.Conflict, "%s is user id %d's, who could exchange what lies there", path, owner).With("run: chown root " + path)
 	}
 	return nil
 }
 
-// create makes a directory that is missing: of hers under another name first, so that it is never seen with the wrong owner.
-func create(dir int, at, name string, last bool, q question) error {
-	if !last {
-		if err := unix.Mkdirat(dir, name, 0o711); err != nil && !errors.Is(err, unix.EEXIST) {
-			return uncreated(at, err)
-		}
+// create makes a directory that is missing: of hers such that it is known again by give. Another look may have been quicker.
+func create(dir int, at, name string, last bool) error {
+	mode := uint32(0o711)
+	if last {
+		mode = ungiven
+	}
+	if err := unix.Mkdirat(dir, name, mode); err != nil && !errors.Is(err, unix.EEXIST) {
+		return uncreated(at, err)
+	}
+	return nil
+}
+
+// ungiven is the mode of a user's new directory.
+const ungiven = 0o700
+
+// give gives the user a directory that was made for her and is the service's still: by this look, by another at this moment, or by one that
+// was killed then. It is empty.
+func give(fd int, at string, q question) error {
+	var st unix.Stat_t
+	if !q.Create || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o777 != ungiven || !empty(fd) {
 		return nil
 	}
-	temp := fmt.Sprintf(".new-%s-%d", name[:min(len(name), 100)], os.Getpid())
-	err := unix.Mkdirat(dir, temp, 0o700)
-	if err == nil {
-		err = errors.Join(unix.Fchownat(dir, temp, q.UID, q.GID, unix.AT_SYMLINK_NOFOLLOW), unix.Fchmodat(dir, temp, 0o700, 0))
+	if err := unix.Fchownat(fd, "", q.UID, q.GID, unix.AT_EMPTY_PATH); err != nil {
+		return uncreated(at, err)
 	}
-	if err == nil {
-		err = unix.Renameat2(dir, temp, dir, name, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.EINVAL) { // NFS cannot: over a directory that is there and not empty, the plain one fails too
-			err = unix.Renameat(dir, temp, dir, name)
-		}
+	return nil
+}
+
+func empty(dir int) bool {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
 	}
-	if err == nil {
-		return nil
-	}
-	_ = unix.Unlinkat(dir, temp, unix.AT_REMOVEDIR)
-	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) { // another start has been quicker
-		return nil
-	}
-	return uncreated(at, err)
+	d := os.NewFile(uintptr(fd), "directory")
+	defer d.Close()
+	_, err = d.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 func uncreated(at string, err error) error {

@@ -32,8 +32,8 @@ func (w Who) words() map[string]string {
 	}
 }
 
-// Words lists what may stand in a template.
-func Words() []string {
+// allWords lists what may stand in a template.
+func allWords() []string {
 	var all []string
 	for _, word := range slices.Sorted(maps.Keys(Who{}.words())) {
 		all = append(all, "{"+word+"}")
@@ -45,7 +45,7 @@ var word = regexp.MustCompile(`\{[a-z]*\}`)
 
 // Parse reads a template; field is what it is called in errors.
 func Parse(field, text string) (Template, error) {
-	remedy := "an absolute path without //, . and .., in which may stand " + strings.Join(Words(), ", ")
+	remedy := "an absolute path without //, . and .., in which may stand " + strings.Join(allWords(), ", ")
 	if !path.IsAbs(text) || path.Clean(text) != text || text == "/" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return Template{}, errs.Bad(field, text, remedy)
 	}
@@ -69,8 +69,15 @@ func Parse(field, text string) (Template, error) {
 // Below is the path of names below a directory of the site's.
 func Below(root string, names ...string) Template { return Template{root, names} }
 
-// Personal reports whether the path is each user's own.
-func (t Template) Personal() bool { return len(t.rest) > 0 }
+// Personal reports whether the path is each user's own, among the users of one realm.
+func (t Template) Personal() bool { return t.has("{uid}") || t.has("{name}") || t.has("{login}") }
+
+// Apart reports whether users of several realms have paths of their own, though they may have one name and one login.
+func (t Template) Apart() bool { return t.has("{uid}") || t.has("{realm}") }
+
+func (t Template) has(word string) bool {
+	return slices.ContainsFunc(t.rest, func(element string) bool { return strings.Contains(element, word) })
+}
 
 // Root is the directory below which all paths lie, or the one path that it is.
 func (t Template) Root() string { return t.root }

@@ -3,7 +3,6 @@ package mounts
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,20 +20,30 @@ type Asker struct {
 	cfg AskerConfig
 
 	mu    sync.Mutex
-	stuck map[string][]*child // that can neither be ended nor waited for, by what they look at
+	stuck map[string][]hung // by the root of what they look at
+}
+
+// hung is a process that can neither be ended nor waited for.
+type hung struct {
+	*child
+	place string
 }
 
 // NewAsker makes an Asker.
 func NewAsker(cfg AskerConfig) *Asker {
-	return &Asker{cfg: cfg, stuck: map[string][]*child{}}
+	return &Asker{cfg: cfg, stuck: map[string][]hung{}}
 }
 
-// mostStuck bounds the processes that hang in one place: whoever asks after those is told at once that it does not answer.
-const mostStuck = 4
+// The processes that hang are bounded: whoever asks after those is told at once that it does not answer. Below a root may lie the mounts of
+// many servers, of which one is silent.
+const (
+	mostStuck = 2  // in one place
+	mostBelow = 64 // below one root
+)
 
-// Ask has a process look at what lies below place, and gives what it says; an error of kind Unavailable: it does not answer.
-func (a *Asker) Ask(ctx context.Context, place string, question ...string) ([]byte, error) {
-	if a.hanging(place) >= mostStuck {
+// Ask has a process look at a place below a root, and gives what it says; an error of kind Unavailable: it does not answer.
+func (a *Asker) Ask(ctx context.Context, root, place string, question ...string) ([]byte, error) {
+	if here, below := a.hanging(root, place); here >= mostStuck || below >= mostBelow {
 		return nil, silent(place)
 	}
 	c, err := begin(slices.Concat(a.cfg.Program, question))
@@ -44,7 +53,7 @@ func (a *Asker) Ask(ctx context.Context, place string, question ...string) ([]by
 	said, heard, err := c.read(ctx, a.cfg.Deadline)
 	if !c.end() {
 		a.mu.Lock()
-		a.stuck[place] = append(a.stuck[place], c)
+		a.stuck[root] = append(a.stuck[root], hung{c, place})
 		a.mu.Unlock()
 	}
 	switch {
@@ -59,16 +68,21 @@ func (a *Asker) Ask(ctx context.Context, place string, question ...string) ([]by
 }
 
 func silent(place string) error {
-	return errs.New(errs.Unavailable, "%s does not answer", strings.TrimSuffix(place, "/")).
+	return errs.New(errs.Unavailable, "%s does not answer", place).
 		With("the administrator looks at the file system there, and at the server that it is on")
 }
 
-// hanging counts the processes that hang in a place, and forgets those that have ended.
-func (a *Asker) hanging(place string) int {
+// hanging counts the processes that hang in a place, and below a root, and forgets those that have ended.
+func (a *Asker) hanging(root, place string) (here, below int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stuck[place] = slices.DeleteFunc(a.stuck[place], (*child).gone)
-	return len(a.stuck[place])
+	a.stuck[root] = slices.DeleteFunc(a.stuck[root], func(h hung) bool { return h.gone() })
+	for _, h := range a.stuck[root] {
+		if h.place == place {
+			here++
+		}
+	}
+	return here, len(a.stuck[root])
 }
 
 // Propagates reports whether what is mounted below a directory later reaches those who have bound it. It takes the path as it is, without

@@ -61,6 +61,8 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 			case !changes(method, route):
 			case len(lines) != 1:
 				t.Errorf("%s %s as %q: %d audit lines: %s", method, route, token, len(lines), lines)
+			case result != "done" && strings.HasSuffix(lines[0], ` why=""`):
+				t.Errorf("%s %s as %q is %s for no reason: %s", method, route, token, result, lines[0])
 			case !strings.Contains(lines[0], " audit="+result+" ") || !strings.Contains(lines[0], "door=token") ||
 				token != "" && !strings.Contains(lines[0], "user=bob hub=main") || token == "" && !strings.Contains(lines[0], "nobody known"):
 				t.Errorf("%s %s as %q, want it %s: %s", method, route, token, result, lines[0])
@@ -84,7 +86,10 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 
 // TestOtherDoorsAreInTheLog: likewise of the pages, of programs in sessions, and of the Hubs' spawners.
 func TestOtherDoorsAreInTheLog(t *testing.T) {
-	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), nil)
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), func(cfg *Config) {
+		cfg.SSH = authority(t)
+		newWallet("main:alice").with(cfg)
+	})
 	walkRoutes(t, h.pages.router, func(method, route string) {
 		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
 			t.Errorf("%s %s has no words for the log: deedWords", method, route)
@@ -94,13 +99,20 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 	before := len(h.logged.String())
 	p.do("POST", prefix+"sessions/s-alice/stop", map[string][]string{"token": {formToken(t, p.get(prefix).Body.String())}})
 	lines := auditLines(h.logged.String()[before:])
-	if len(lines) != 1 || !strings.Contains(lines[0], `msg="a session is stopped" by="alice of main" user=alice hub=main door=page path_id=s-alice`) || !strings.Contains(lines[0], "audit=done") {
+	if len(lines) != 1 || !strings.Contains(lines[0], `msg="a session is stopped" by="alice of main" user=alice hub=main door=page principal=main:alice path_id=s-alice`) || !strings.Contains(lines[0], "audit=done") {
 		t.Errorf("the page: %s", lines)
 	}
 	before = len(h.logged.String())
 	p.do("POST", prefix+"sessions/s-alice/stop", nil)
 	if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || !strings.Contains(lines[0], "door=page") {
 		t.Errorf("the page without its token: %s", lines)
+	}
+	for path, fields := range map[string][]string{"ssh/keys": {"key", "nonsense"}, "ssh/login": {"code", "WRONG"}, "credentials/proxy": {"file", ""}} {
+		before = len(h.logged.String())
+		p.do("POST", prefix+path, map[string][]string{"token": {formToken(t, p.get(prefix).Body.String())}, fields[0]: {fields[1]}})
+		if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || strings.HasSuffix(lines[0], ` why=""`) {
+			t.Errorf("what is said where it was typed, %s: %s", path, lines)
+		}
 	}
 }
 

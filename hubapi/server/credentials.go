@@ -168,7 +168,7 @@ func (s *Server) removal(r *http.Request, principal, name string) (hubapi.Creden
 	out := hubapi.CredentialRemoval{Name: name}
 	err := s.cfg.Wallet.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		said := s.errorBody(r, err).Error
+		said := s.inWords(r, err).Error
 		out.Note, err = sentence(said.Message), nil
 		if said.Remedy != "" {
 			out.Note += " " + sentence(said.Remedy)

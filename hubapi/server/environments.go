@@ -149,7 +149,7 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.send(hubapi.EventError, 0, s.streamed(r, err))
+		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 		return nil
 	}
 	s.audit(r, "a session is frozen", "session", found.ID, "environment", env.Digest)

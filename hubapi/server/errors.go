@@ -12,7 +12,6 @@ import (
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	body := s.errorBody(r, err)
-	traceOf(r.Context()).deed.wrong = body.Error.Message
 	kind := errs.ByCode(body.Error.Code)
 	if kind == errs.Unauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -23,15 +22,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, errs.RowOf(kind).Status, body)
 }
 
-// streamed is an error at the end of a stream, whose answer has begun as if all were well.
-func (s *Server) streamed(r *http.Request, err error) hubapi.ErrorBody {
-	body := s.errorBody(r, err)
+// errorBody says to the caller why a request fails, and to the log, where it would have changed something.
+func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
+	body := s.inWords(r, err)
 	traceOf(r.Context()).deed.wrong = body.Error.Message
 	return body
 }
 
-// errorBody says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.
-func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
+// inWords says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.
+func (s *Server) inWords(r *http.Request, err error) hubapi.ErrorBody {
 	e, ok := errors.AsType[*errs.Error](err)
 	if errors.Is(err, context.Canceled) && (!ok || e.Kind == errs.Internal) {
 		ok, e = true, errs.New(errs.Unavailable, "the service is ending").With("try again in a moment")

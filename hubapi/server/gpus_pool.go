@@ -103,7 +103,7 @@ func (p *pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		view.PoolGPUs, view.Known = *seen, true
 	}
 	if err != nil {
-		body := p.errorBody(r, inTime(err, "the pool", poolPatience))
+		body := p.inWords(r, inTime(err, "the pool", poolPatience))
 		view.Problem = sentence(body.Error.Message) + behind(" ", sentence(body.Error.Remedy))
 	}
 	return webui.PoolPage(w, p.view(v), view)

@@ -69,7 +69,6 @@ func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error
 	}
 	// Users often see no more than the status: OutpostSpawner puts the words into the Hub's log.
 	s.log.Info("Outpost request refused", "request", traceOf(r.Context()).id, "caller", traceOf(r.Context()).caller, "why", oneLine(text))
-	traceOf(r.Context()).deed.wrong = oneLine(text)
 	switch errs.ByCode(body.Code) {
 	case errs.NotFound:
 		writeJSON(w, http.StatusNotFound, detail{"Item not found"})

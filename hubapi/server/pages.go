@@ -251,7 +251,6 @@ func (p *pages) nothing(w http.ResponseWriter, r *http.Request) {
 // problem answers with an error, as a page that says what to do next.
 func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	body := p.errorBody(r, err)
-	traceOf(r.Context()).deed.wrong = body.Error.Message
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
 		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: sentence(body.Error.Message), Next: sentence(body.Error.Remedy),

@@ -42,7 +42,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.send(hubapi.EventError, 0, s.streamed(r, err))
+		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 	default:
 		out.send(hubapi.EventDone, 0, session)
 	}

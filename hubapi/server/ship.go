@@ -75,7 +75,7 @@ func steps[T any](s *Server, w http.ResponseWriter, r *http.Request, work func(c
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return nil // the reader or the service has gone
 	case err != nil:
-		out.send(hubapi.EventError, 0, s.streamed(r, err))
+		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 	default:
 		out.send(hubapi.EventDone, 0, result)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"net"
 	"strings"
@@ -92,6 +93,7 @@ func TestRefused(t *testing.T) {
 		{"an authority of one's own", "signed by itself", proxyOf(t, self, nil).file(t)},
 		{"a person as authority", "no authority that this site trusts", proxyOf(t, issue(t, bob, name("O", "Grid", "CN", "Carol"), newKey(t), nil), nil).file(t) + certificatePEM(bob.cert)},
 		{"an authority's proxy", "made of an authority", ofRoot.file(t) + certificatePEM(root.cert)},
+		{"a name of two in one part", "can be read as another's", proxyOf(t, issue(t, root, twofold(t), newKey(t), nil), nil).file(t)},
 		{"expired", "the proxy has expired on 22 November 2026 11:59:00 UTC", made(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) })},
 		{"expired above", "the proxy has expired", proxyOf(t, proxyOf(t, alice, func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) }), nil).file(t)},
 		{"expired person", "your certificate has expired", proxyOf(t, person(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) }), nil).file(t)},
@@ -146,6 +148,37 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := check(checker, test.file)
 		refused(t, test.title, err, test.want)
+	}
+}
+
+// twofold is a name whose last part has two common names.
+func twofold(t *testing.T) []byte {
+	t.Helper()
+	oid := asn1.ObjectIdentifier{2, 5, 4, 3}
+	der, err := asn1.Marshal(pkix.RDNSequence{{{Type: oid, Value: "Eve"}, {Type: oid, Value: "alice"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+// TestNamesOnOneLine: a part that reads as two is not written as two.
+func TestNamesOnOneLine(t *testing.T) {
+	for _, tc := range []struct{ der, want string }{
+		{string(name("O", "Grid", "CN", "Eve", "CN", "alice")), "/O=Grid/CN=Eve/CN=alice"},
+		{string(name("O", "Grid", "CN", "Eve/CN=alice")), `/O=Grid/CN=Eve\x2FCN=alice`},
+		{string(name("O", "Grid", "CN", "Eve/1.2.3=alice")), `/O=Grid/CN=Eve\x2F1.2.3=alice`},
+		{string(name("O", "Grid", "CN", "host/a.example")), "/O=Grid/CN=host/a.example"},
+	} {
+		var list pkix.RDNSequence
+		if _, err := asn1.Unmarshal([]byte(tc.der), &list); err != nil {
+			t.Fatal(err)
+		}
+		var n pkix.Name
+		n.FillFromRDNSequence(&list)
+		if got := nameOf(n); got != tc.want {
+			t.Errorf("%s, want %s", got, tc.want)
+		}
 	}
 }
 

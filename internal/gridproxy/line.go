@@ -83,6 +83,9 @@ func (l line) check(key signer, now time.Time) error {
 	if l.person.IsCA {
 		return refuse(again, "the proxy is made of an authority, %s, and not of a person's certificate", nameOf(l.person.Subject))
 	}
+	if !singles(l.person.RawSubject) {
+		return refuse("get a certificate whose name has one thing in each of its parts", "the name of your certificate, %s, can be read as another's", nameOf(l.person.Subject))
+	}
 	if err := signs(l.person); err != nil {
 		return err
 	}

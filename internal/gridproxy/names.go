@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/x509/pkix"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/cryptobyte"
@@ -23,14 +25,19 @@ func label(oid string) string {
 	return oid
 }
 
-// nameOf writes a name on one line with slashes. What a terminal would act on is escaped.
+// nameOf writes a name on one line with slashes. What a terminal would act on is escaped, and so is a slash in a part that would make two of
+// it: people are known by these words.
 func nameOf(n pkix.Name) string {
 	var b strings.Builder
 	for _, part := range n.Names {
-		b.WriteString("/" + label(part.Type.String()) + "=" + plain(fmt.Sprint(part.Value)))
+		value := likeParts.ReplaceAllString(plain(fmt.Sprint(part.Value)), `\x2F$1`)
+		b.WriteString("/" + label(part.Type.String()) + "=" + value)
 	}
 	return short(b.String())
 }
+
+// likeParts finds what reads as the beginning of another part of a name.
+var likeParts = regexp.MustCompile(`/([A-Za-z]+=|[0-9.]+=)`)
 
 // plain escapes what is not printable in ASCII, as OpenSSL does.
 func plain(text string) string {
@@ -93,6 +100,15 @@ func relatives(der []byte) ([][]byte, bool) {
 		all = append(all, one)
 	}
 	return all, true
+}
+
+// singles reports whether a name has one thing in each of its parts. Written on one line, it could be another's otherwise.
+func singles(der []byte) bool {
+	parts, ok := relatives(der)
+	return ok && !slices.ContainsFunc(parts, func(part []byte) bool {
+		in, set := cryptobyte.String(part), cryptobyte.String(nil)
+		return !in.ReadASN1(&set, asn1.SET) || !set.SkipASN1(asn1.SEQUENCE) || !set.Empty()
+	})
 }
 
 // common gives the common name that a part of a name is.

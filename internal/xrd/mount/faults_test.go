@@ -75,9 +75,7 @@ func TestOriginIsKilledDuringWrite(t *testing.T) {
 	}
 	b.keep(t, b.Mounter, Session{"s-1", "alice"})
 	xrdtest.Eventually(t, "she is told", func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if told := strings.Join(b.told, "\n"); !strings.Contains(told, "/storage/eos/a small one may not be in the storage") || strings.Count(told, "small one") > 1 {
+		if told := b.heard(); !strings.Contains(told, "/storage/eos/a small one may not be in the storage") || strings.Count(told, "small one") > 1 {
 			return fmt.Errorf("told: %s", told)
 		}
 		return nil
@@ -86,6 +84,29 @@ func TestOriginIsKilledDuringWrite(t *testing.T) {
 	xrdtest.Eventually(t, "it is written again", func() error {
 		return errors.Join(os.WriteFile(filepath.Join(dir, "a small one"), []byte("whole"), 0o644), reads(filepath.Join(origin.Data, "a small one"), "whole")())
 	})
+}
+
+// TestOriginIsGoneAtTheEnd: what a session, or a job, writes last and does not come to the storage is told before its end is.
+func TestOriginIsGoneAtTheEnd(t *testing.T) {
+	t.Parallel()
+	origin := xrdtest.Origin(t)
+	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
+	b.Mounter.cfg.Patience = xrdtest.Patience
+	dir := filepath.Join(b.open(t, "s-1", "alice", 1), "eos")
+	var f *os.File
+	xrdtest.Eventually(t, "it can be written", func() (err error) { f, err = os.Create(filepath.Join(dir, "result")); return err })
+	if _, err := f.WriteString("the result"); err != nil {
+		t.Error(err)
+	}
+	origin.Kill()
+	_ = f.Close() // says that all is well
+	b.Close("s-1")
+	if told := b.heard(); !strings.HasPrefix(told, "What was last written to /storage/eos/result may not be in the storage") {
+		t.Errorf("told: %q", told)
+	}
+	if left, _ := os.ReadDir(b.cfg.RunDir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 // TestPartOfDirectoryIsRead: by the path through the cache, and that of an element that is only read, also a user reads who may read but a

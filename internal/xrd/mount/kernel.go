@@ -110,7 +110,7 @@ func detach(point string) error {
 	}
 }
 
-// clear unmounts all of a session, ends its processes and removes its credentials.
+// clear unmounts all of a session, ends its processes and removes its credentials. The session's lock is held.
 func (m *Mounter) clear(id string) {
 	for point := range m.mounted(id) {
 		if err := detach(point); err != nil {
@@ -123,7 +123,9 @@ func (m *Mounter) clear(id string) {
 	for _, e := range entries {
 		_ = detach(filepath.Join(aside, e.Name()))
 	}
+	m.awaitWrites(id)
 	m.kill(aside + "/")
+	m.tellLosses(id)
 	for _, below := range []string{aside, dir} { // one level each: what is mounted there is not entered
 		entries, _ := os.ReadDir(below)
 		for _, e := range entries {

@@ -1,14 +1,22 @@
 package mount
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
+
+	"golang.org/x/sys/unix"
 )
 
 // xrootdfs gathers what is written, up to 64 KiB, and when a file is closed or synced it says that all is well also if that could not be
@@ -16,65 +24,121 @@ import (
 // be written, and cannot. Who opens a file there to change it, and cannot, is warned in vain.
 var lastTry = regexp.MustCompile(`Impossible to send message kXR_open \(file: (/[^\n]*), mode: [0-9]+, flags: [a-zA-Z_ ]*kXR_open_updt`)
 
-// mostLog bounds what is kept of a log, and what is read of it at once.
+// mostLog is how much of a log is kept once it has been read.
 const mostLog = 1 << 20
 
+// mostNamed bounds how many files are told in one line.
+const mostNamed = 5
+
 // tellLosses tells a session's user of files that may not have come to the storage as she wrote them. The session's lock is held.
-func (m *Mounter) tellLosses(id string, o *own) {
-	for _, v := range m.views() {
-		if v.readOnly() {
-			continue
+func (m *Mounter) tellLosses(id string) {
+	for _, v := range m.written() {
+		d := diary{log: filepath.Join(m.cfg.RunDir, id, "log-"+v.name()), note: filepath.Join(m.cfg.RunDir, id, "read-"+v.name())}
+		lost, to, err := d.read()
+		if len(lost) > 0 {
+			m.tellLost(id, v, lost)
 		}
-		file := filepath.Join(m.cfg.RunDir, id, "log-"+v.name())
-		from, known := o.read[v.name()]
-		if !known && !m.openedHere(o) { // an earlier service has told that
-			from = math.MaxInt64
-		}
-		text, to := readLog(file, from)
-		o.read[v.name()] = to
-		for _, at := range lostIn(text) {
-			name := filepath.Join(v.path(), strings.TrimPrefix(at, v.Path))
-			m.log.Warn("what was written may not have come to the storage", "id", id, "file", name)
-			m.cfg.Tell(id, "What was last written to "+name+" may not be in the storage, which went away meanwhile: see its size, and write it again")
+		if err = errors.Join(err, d.noteRead(to)); err != nil {
+			m.log.Warn("what xrootdfs says of a session's storage cannot be read", "id", id, "path", v.path(), "err", err)
 		}
 	}
 }
 
-func (m *Mounter) openedHere(o *own) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return o.opened > 0
+func (m *Mounter) tellLost(id string, v view, lost []string) {
+	for i, at := range lost {
+		lost[i] = filepath.Join(v.path(), strings.TrimPrefix(at, v.Path))
+	}
+	m.log.Warn("what was written may not have come to the storage", "id", id, "files", lost)
+	names := strings.Join(lost[:min(len(lost), mostNamed)], ", ")
+	if more := len(lost) - mostNamed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	m.cfg.Tell(id, "What was last written to "+names+" may not be in the storage, which went away meanwhile: see the size there, and write it again")
 }
 
-// readLog gives what is new in a log, and how far it is read. One that has become long begins anew.
-func readLog(file string, from int64) (string, int64) {
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
+// awaitWrites waits until xrootdfs has ended by itself: it writes the last of a file after that was closed, and tries for some seconds.
+// Nothing of the session is mounted any more. Of one that does not end nobody knows what it has written.
+func (m *Mounter) awaitWrites(id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Patience)
+	defer cancel()
+	for _, v := range m.written() {
+		if !m.ended(ctx, filepath.Join(m.cfg.RunDir, id, "new", v.prefix())) {
+			m.log.Warn("xrootdfs has not ended with its session, and is killed", "id", id, "path", v.path())
+			m.cfg.Tell(id, "What was last written to "+v.path()+" may not be in the storage, which did not answer at the end: see the sizes there")
+		}
+	}
+}
+
+// ended waits until no process is left that has mounted something at a path that begins so, or ctx ends.
+func (m *Mounter) ended(ctx context.Context, begins string) bool {
+	for len(m.processes(begins)) > 0 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// diary is the log of a view's client, and a note of how far it was read, which outlives the service.
+type diary struct{ log, note string }
+
+// read gives the files that are lost by what is new in the log, and how far that goes.
+func (d diary) read() (lost []string, to int64, err error) {
+	from := d.wasRead()
+	f, err := os.Open(d.log)
+	if os.IsNotExist(err) {
+		return nil, from, nil
+	}
 	if err != nil {
-		return "", 0
+		return nil, from, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", 0
-	}
-	from = min(from, info.Size())
-	text, _ := io.ReadAll(io.NewSectionReader(f, from, mostLog))
-	if info.Size() > mostLog {
-		_ = f.Truncate(0) // who writes it appends
-		return string(text), 0
-	}
-	return string(text), from + int64(len(text))
+	lost, n, err := lostIn(io.NewSectionReader(f, from, math.MaxInt64-from))
+	return lost, from + n, err
 }
 
-// lostIn gives the files that a log says could not be opened anew, each once.
-func lostIn(log string) []string {
-	var out []string
-	for _, found := range lastTry.FindAllStringSubmatch(log, -1) {
-		if at := strings.Map(printable, strings.ToValidUTF8(found[1], "?")); !slices.Contains(out, at) {
-			out = append(out, at)
+// wasRead gives how far the log was read; what was not noted will rather be told twice.
+func (d diary) wasRead() int64 {
+	text, _ := os.ReadFile(d.note)
+	at, _ := strconv.ParseInt(string(text), 10, 64)
+	return max(at, 0)
+}
+
+// noteRead notes that the log was read so far. What is long past is freed and not cut off: more may be written at any moment.
+func (d diary) noteRead(to int64) error {
+	if to == d.wasRead() {
+		return nil
+	}
+	if err := write(d.note, strconv.FormatInt(to, 10)); err != nil || to <= mostLog {
+		return err
+	}
+	f, err := os.OpenFile(d.log, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to-mostLog)
+}
+
+// lostIn gives the files that a log's whole lines say could not be opened anew, each once, and how long these lines are.
+func lostIn(log io.Reader) (lost []string, length int64, err error) {
+	for r := bufio.NewReader(log); ; {
+		line, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) { // the rest of this line comes later
+			return lost, length, nil
+		}
+		if err != nil {
+			return lost, length, err
+		}
+		length += int64(len(line))
+		if found := lastTry.FindStringSubmatch(line); found != nil {
+			if at := strings.Map(printable, strings.ToValidUTF8(found[1], "?")); !slices.Contains(lost, at) {
+				lost = append(lost, at)
+			}
 		}
 	}
-	return out
 }
 
 // printable keeps from a terminal what a name could do to it.

@@ -3,8 +3,8 @@
 //
 // Promises: no two sessions share a mount, and none is made with another's credentials; what reads through a cache cannot be written to;
 // a start waits for no storage; a mount whose process has died is made anew, and one whose credentials or whose cache have changed is
-// exchanged, while files that are open stay open; nothing of a session that has ended is left mounted. What is mounted is read from the
-// kernel, so a service that starts anew finds and keeps it. Nothing is ever removed below a directory while something is mounted there.
+// exchanged, while files that are open stay open; nothing of a session that has ended is left mounted; what was written and has not come to
+// its storage is told to who wrote it. What is mounted is read from the kernel, so a service that starts anew finds and keeps it. Nothing is ever removed below a directory while something is mounted there.
 //
 // It must not decide who may have which session, nor talk to storage by itself.
 package mount
@@ -74,8 +74,7 @@ type Mounter struct {
 type own struct {
 	sync.Mutex
 	once  sync.Once
-	begun chan struct{}    // closed once it was opened and looked at
-	read  map[string]int64 // by name of the view: how far its log was read; guarded by the lock
+	begun chan struct{} // closed once it was opened and looked at
 
 	// Guarded by the Mounter's lock.
 	opened  int                // when it was, by the Mounter's count
@@ -200,7 +199,8 @@ func (m *Mounter) begin(s Session, tell func(string)) {
 	}
 }
 
-// Close unmounts what a session had. What is still open there ends.
+// Close unmounts what a session had. What is still open there ends; what was written and closed has time to come to the storage, and is
+// told where it may not have.
 func (m *Mounter) Close(id string) { m.closeOpened(id, math.MaxInt) }
 
 // closeOpened does so where the session was not opened after a moment, by the Mounter's count.
@@ -297,11 +297,11 @@ func (m *Mounter) round(ctx context.Context, live func() []Session) {
 	for _, s := range all {
 		here[s.ID] = true
 	}
+	var looking sync.WaitGroup
 	for _, id := range m.left(now, here) {
 		m.log.Info("storage mounts of a session that has ended are removed", "id", id)
-		m.closeOpened(id, began)
+		looking.Go(func() { m.closeOpened(id, began) })
 	}
-	var looking sync.WaitGroup
 	for _, s := range all {
 		looking.Go(func() { m.settle(ctx, s, now) })
 	}
@@ -322,7 +322,7 @@ func (m *Mounter) own(id string) *own {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sessions[id] == nil {
-		m.sessions[id] = &own{begun: make(chan struct{}), read: map[string]int64{}, trouble: map[string]string{}}
+		m.sessions[id] = &own{begun: make(chan struct{}), trouble: map[string]string{}}
 	}
 	return m.sessions[id]
 }

@@ -37,6 +37,13 @@ func (b *bench) give(user, token string) {
 	b.papers[user] = Papers{Token: secret.New(token)}
 }
 
+// heard is what was told to users.
+func (b *bench) heard() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.told, "\n")
+}
+
 func newBench(t *testing.T, trust string, elements ...xrd.Element) *bench {
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.XRootDFS)
@@ -320,7 +327,12 @@ func TestBusyMountGoesWithItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = busy.Process.Kill(); _ = busy.Wait() })
+	b.Await("s-1", xrdtest.Patience)
+	b.Mounter.cfg.Patience = time.Second // nothing begins any more that has it
 	b.Close("s-1")
+	if told := b.heard(); !strings.Contains(told, "/storage/eos may not be in the storage, which did not answer at the end") {
+		t.Errorf("told: %q", told)
+	}
 	if n, pids := len(b.mounted("s-1")), b.processes(b.cfg.RunDir); n > 0 || len(pids) > 0 {
 		t.Errorf("left: %d mounts, processes %v", n, pids)
 	}

@@ -37,7 +37,7 @@ func (m *Mounter) settle(ctx context.Context, s Session, was table) {
 		})
 	}
 	each.Wait()
-	m.tellLosses(s.ID, o)
+	m.tellLosses(s.ID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o.stop = nil; ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
+	"slices"
 	"strings"
 
 	"slipway/internal/xrd"
@@ -28,6 +29,9 @@ func (v view) path() string { return path.Join(xrd.Root, v.name()) }
 // hold for what is mounted in it later, and through a cache directories could be made and removed at the origin.
 func (v view) readOnly() bool { return v.cached || !v.Write }
 
+// prefix begins the names of a view's mounts.
+func (v view) prefix() string { return "slipway-" + v.name() + "-" }
+
 // views are those that a session has.
 func (m *Mounter) views() []view {
 	var out []view
@@ -41,6 +45,9 @@ func (m *Mounter) views() []view {
 	}
 	return out
 }
+
+// written are those of them that can be written to.
+func (m *Mounter) written() []view { return slices.DeleteFunc(m.views(), view.readOnly) }
 
 // server is where a view's data comes from now.
 func (m *Mounter) server(v view) string {
@@ -56,7 +63,7 @@ func (m *Mounter) fsname(v view, p Papers) string {
 	for _, part := range []string{m.server(v), v.Path, p.Token.Reveal(), p.Proxy.Reveal(), m.cfg.Trust} {
 		sum.Write([]byte(part + "\x00"))
 	}
-	return "slipway-" + v.name() + "-" + hex.EncodeToString(sum.Sum(nil)[:6])
+	return v.prefix() + hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
 // readme is what a session finds beside its storage.

@@ -2,7 +2,8 @@
 // mounted storage, tokens, the proxy, and the clock.
 //
 // Promises: it ends within its deadline, whatever hangs, and says of what did; it writes nothing but a probe file on storage that may be
-// written to, under a name of its own, and removes that also when it is interrupted; no finding holds a secret.
+// written to, under a name of its own, and none where that could not be removed. It removes the file also when it is interrupted; of one
+// that it cannot remove it says so, and one that was left because the look was killed a later look removes. No finding holds a secret.
 //
 // It must not heal anything, and must not know who asked: it gives findings.
 package datadoctor
@@ -18,7 +19,7 @@ import (
 	"slipway/internal/secret"
 )
 
-// Storage is how storage is reached; rootclient.Client is one.
+// Storage is how storage is reached; rootclient.Client is one, and says what the errors mean.
 type Storage interface {
 	List(ctx context.Context, server, path string) ([]rootclient.Entry, error)
 	Read(ctx context.Context, server, path string, limit int) (int, error)
@@ -42,7 +43,7 @@ type Config struct {
 	Probe       []string                                         // argv of what calls mounts.Probe, but for its last two arguments
 	Scratch     string                                           // an empty directory
 	CVMFS       string                                           // where repositories are; empty: /cvmfs
-	Deadline    time.Duration
+	Deadline    time.Duration                                    // for all of it, tidying up included
 	Now         func() time.Time
 }
 
@@ -70,7 +71,7 @@ func Run(ctx context.Context, cfg Config) hubapi.DataReport {
 		cfg.CVMFS = "/cvmfs"
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, cfg.Deadline)
+	ctx, cancel := context.WithTimeout(ctx, cfg.Deadline-grace)
 	defer cancel()
 	report := hubapi.DataReport{At: cfg.Now().UTC().Truncate(time.Second), Checks: []hubapi.DataCheck{}}
 	for _, found := range all(ctx, cfg.checks()) {
@@ -96,7 +97,7 @@ func (cfg Config) checks() []check {
 
 type doctor struct{ Config }
 
-// grace is for what must be put in order after the deadline: a probe file is removed.
+// grace is the end of the time there is, kept for what must be put in order: a probe file is removed.
 const grace = tidyTime + time.Second
 
 // all waits for each, but not for one that does not heed the end of its context.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/hubapi"
@@ -60,7 +61,10 @@ func (f *fake) Read(ctx context.Context, server, _ string, _ int) (int, error) {
 func (f *fake) Write(ctx context.Context, server, path string, _ []byte) error {
 	f.wrote = append(f.wrote, path)
 	f.there[path] = true
-	return f.do(ctx, "write", server)
+	if err := f.do(ctx, "write", server); err != nil {
+		return fmt.Errorf("%w: %w", rootclient.ErrHalf, err)
+	}
+	return nil
 }
 
 func (f *fake) Remove(ctx context.Context, server, path string) error {
@@ -193,6 +197,32 @@ func TestFaults(t *testing.T) {
 			c.Plan.Storage[0].Mounts = []hubapi.DataMount{{Path: filepath.Join(t.TempDir(), "eos")}}
 			c.Probe = []string{os.Args[0], "probe"}
 		}, "fail|directory |no such file"},
+		{"the token lets none be removed", func(t *testing.T, c *Config, f *fake) {
+			put(t, c.Credentials, "token-eos", jwt(t, map[string]any{"aud": "https://eos.test", "scope": "storage.read:/ storage.create:/", "exp": noon.Add(time.Hour).Unix()}))
+			f.list = []rootclient.Entry{{Name: "f", Size: 5}}
+			f.before = func(what string) {
+				if what == "write" {
+					t.Error("it writes")
+				}
+			}
+		}, "warn|writing to storage eos|not tried"},
+		{"the rest of an earlier look stays", func(t *testing.T, _ *Config, f *fake) {
+			f.list = []rootclient.Entry{{Name: "f", Size: 5}, {Name: ".slipway-probe-1-RAND-alice", Size: 5}}
+			f.err = map[string]error{"remove": refused(rootclient.NotAuthorized, "permission denied")}
+			f.before = func(what string) {
+				if what == "write" {
+					t.Error("it writes")
+				}
+			}
+		}, "fail|writing to storage eos|/eos/alice/.slipway-probe-1-RAND-alice could not be removed"},
+		{"the directory is very long", func(_ *testing.T, _ *Config, f *fake) {
+			f.list = []rootclient.Entry{{Name: "f", Size: 5}}
+			f.err = map[string]error{"list": rootclient.ErrMore}
+		}, ""},
+		{"all is on tape", func(_ *testing.T, c *Config, f *fake) {
+			c.Plan.Storage[0].Write = false
+			f.list = []rootclient.Entry{{Name: "f", Size: 5, Offline: true}}
+		}, "warn|reading storage eos|on tape"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fake{}
@@ -218,16 +248,51 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWhatHangsIsAFinding: a look ends in time, whatever hangs, and what it has written is removed.
+// TestWhatHangsIsAFinding: a look ends in time, whatever hangs, and what it has written is removed, or named.
 func TestWhatHangsIsAFinding(t *testing.T) {
-	for _, what := range []string{"list", "write", "read"} {
-		f := &fake{hangs: map[string]bool{what: true}}
-		cfg := usual(t, f)
-		cfg.Deadline = 50 * time.Millisecond
-		report := Run(t.Context(), cfg)
-		if report.Worst() != hubapi.CheckFail || len(f.there) != 0 {
-			t.Errorf("%s: %+v, left: %v", what, report, f.there)
+	for _, what := range []string{"list", "write", "read", "write remove", "remove"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{hangs: map[string]bool{}}
+				for w := range strings.FieldsSeq(what) {
+					f.hangs[w] = true
+				}
+				began := time.Now()
+				report := Run(t.Context(), usual(t, f))
+				said, left := fmt.Sprint(report.Checks), strings.Contains(what, "remove")
+				if report.Worst() != hubapi.CheckFail || time.Since(began) > defaultDeadline || left != (len(f.there) > 0) {
+					t.Errorf("after %s: %s, left: %v", time.Since(began), said, f.there)
+				}
+				for file := range f.there {
+					if !strings.Contains(said, file+" could not be removed") {
+						t.Errorf("%s is not named: %s", file, said)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestLeftFilesGo: what an earlier look of the user's has left is removed, and nothing else is.
+func TestLeftFilesGo(t *testing.T) {
+	f := &fake{}
+	cfg := usual(t, f)
+	at := func(ago time.Duration, user string) string {
+		return fmt.Sprintf(".slipway-probe-%d-RAND-%s", noon.Add(-ago).Unix(), user)
+	}
+	stay := []string{at(time.Minute, "alice"), at(time.Hour, "bob"), at(time.Hour, "not-alice"), ".slipway-probe-", "file"}
+	for _, name := range append(stay, at(time.Hour, "alice"), at(10*time.Minute, "alice")) {
+		f.list = append(f.list, rootclient.Entry{Name: name, Size: 5})
+		f.there["/eos/alice/"+name] = true
+	}
+	Run(t.Context(), cfg)
+	for _, name := range stay {
+		if !f.there["/eos/alice/"+name] {
+			t.Errorf("%s is gone", name)
 		}
+	}
+	if len(f.there) != len(stay) || len(f.wrote) != 1 {
+		t.Errorf("left %v, wrote %v", f.there, f.wrote)
 	}
 }
 

@@ -64,6 +64,15 @@ func TestRealStorage(t *testing.T) {
 	want(found, "writing to storage eos", "fail", "does not let you")
 	want(found, "reading storage eos", "ok", "a file that is there: 1 KiB")
 
+	found = run("storage.read:/alice storage.create:/alice", time.Hour)
+	want(found, "writing to storage eos", "warn", "not tried")
+	want(found, "reading storage eos", "ok", "a file that is there: 1 KiB")
+
+	old := fmt.Sprintf("alice/.slipway-probe-%d-RAND-alice", time.Now().Add(-time.Hour).Unix())
+	origin.Put(old, "left by a look that was killed")
+	found = run(both, time.Hour) // and is removed
+	want(found, "writing to storage eos", "ok", "and removed")
+
 	found = run(both, -time.Minute)
 	want(found, "token token-eos", "fail", "ended")
 	if c := found["storage eos"]; c.Result != "fail" || c.Remedy == "" {

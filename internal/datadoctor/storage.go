@@ -2,7 +2,6 @@ package datadoctor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -14,18 +13,19 @@ import (
 )
 
 const (
-	probeSize = 256 << 10 // bytes of the file that is written
-	readSize  = 4 << 20   // at the most, of a file that is there
-	looks     = 6         // directories that are listed to find one
-	tidyTime  = 5 * time.Second
+	readSize = 4 << 20 // bytes at the most, of a file that is there
+	looks    = 6       // directories that are listed to find one
 )
+
+// errTape is why a file that is there is not read.
+var errTape = errors.New("there is no file to read on its disks: the files that were seen are on tape, and a look has none called back")
 
 // element is a look at one storage element.
 type element struct {
 	*doctor
 	hubapi.DataElement
 	way   Storage
-	token bool // there is one to show
+	token secret.Text // to show
 }
 
 // storage lists a storage element, writes there where that may be done, and reads there and through its cache.
@@ -34,7 +34,7 @@ func (d *doctor) storage(ctx context.Context, e hubapi.DataElement) []hubapi.Dat
 	if e.Token != "" {
 		token, _, _ = d.token(e.Token) // the tokens' check says what is wrong with it
 	}
-	s := &element{d, e, d.Storage(token), !token.Empty()}
+	s := &element{d, e, d.Storage(token), token}
 	list, listed := s.list(ctx)
 	out := []hubapi.DataCheck{listed}
 	if listed.Result != hubapi.CheckOK {
@@ -47,8 +47,8 @@ func (d *doctor) storage(ctx context.Context, e hubapi.DataElement) []hubapi.Dat
 		found, file := s.write(ctx)
 		if file != "" {
 			reads := s.read(ctx, file, "the probe file")
-			if err := s.remove(ctx, file); err != nil {
-				found = fail(found.Check, "the probe file "+file+" could not be removed: "+s.trouble(err), "remove it; storage.modify is the scope that lets you")
+			if err := s.remove(context.WithoutCancel(ctx), file); err != nil {
+				found = s.stays(file, err)
 			}
 			return append(append(out, found), reads...)
 		}
@@ -69,17 +69,24 @@ func (d *doctor) storage(ctx context.Context, e hubapi.DataElement) []hubapi.Dat
 func (s *element) list(ctx context.Context) ([]rootclient.Entry, hubapi.DataCheck) {
 	check := "storage " + s.Name
 	began := time.Now()
-	list, err := within(ctx, func(ctx context.Context) ([]rootclient.Entry, error) { return s.way.List(ctx, s.Origin, s.Path) })
+	list, err := s.entries(ctx, s.Path)
+	number := fmt.Sprint(len(list))
 	switch {
 	case errors.Is(err, rootclient.ErrOther):
 		return nil, s.listByProgram(ctx, check)
+	case errors.Is(err, rootclient.ErrMore):
+		number = "more than " + number
 	case err != nil:
 		return nil, fail(check, s.trouble(err), s.remedy(err))
 	}
 	if list == nil {
 		list = []rootclient.Entry{}
 	}
-	return list, good(check, "%s lists %d entries in %s", s.Path, len(list), words(time.Since(began)))
+	return list, good(check, "%s lists %s entries in %s", s.Path, number, words(time.Since(began)))
+}
+
+func (s *element) entries(ctx context.Context, dir string) ([]rootclient.Entry, error) {
+	return within(ctx, func(ctx context.Context) ([]rootclient.Entry, error) { return s.way.List(ctx, s.Origin, dir) })
 }
 
 // listByProgram is for servers that want to be shown a proxy, which the doctor itself cannot do.
@@ -95,55 +102,28 @@ func (s *element) listByProgram(ctx context.Context, check string) hubapi.DataCh
 	return good(check, "%s lists in %s, by xrdfs of this image: it takes proxies and no tokens", s.Path, words(time.Since(began)))
 }
 
-// write makes a probe file, in the user's own directory if there is one, and gives its path; empty when it is not there.
-func (s *element) write(ctx context.Context) (hubapi.DataCheck, string) {
-	check := "writing to storage " + s.Name
-	data := make([]byte, probeSize)
-	_, _ = rand.Read(data) // never fails
-	name := ".slipway-probe-" + rand.Text()
-	var last error
-	for _, dir := range []string{path.Join(s.Path, path.Base("/"+s.Plan.User)), s.Path} {
-		file := path.Join(dir, name)
-		began := time.Now()
-		_, err := within(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.way.Write(ctx, s.Origin, file, data) })
-		if err == nil {
-			return good(check, "%d KiB in %s in %s, and removed", probeSize>>10, dir, words(time.Since(began))), file
-		}
-		_ = s.remove(ctx, file) // it may be there all the same
-		if _, refused := errors.AsType[*rootclient.Refused](err); !refused {
-			return fail(check, s.trouble(err), s.remedy(err)), ""
-		}
-		last = err
-	}
-	return fail(check, s.trouble(last), s.remedy(last)), ""
-}
-
-// remove takes the probe file away, also when the look is over.
-func (s *element) remove(ctx context.Context, file string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
-	defer cancel()
-	return s.way.Remove(ctx, s.Origin, file)
-}
-
 // some finds a file in the first directories.
 func (s *element) some(ctx context.Context, list []rootclient.Entry) (string, error) {
 	dirs, at := []string{}, s.Path
+	var last error
 	for n := 1; ; n++ {
 		for _, e := range list {
-			if !e.Dir && e.Size != 0 {
-				return path.Join(at, path.Base(e.Name)), nil
-			}
-			if e.Dir {
-				dirs = append(dirs, path.Join(at, path.Base(e.Name)))
+			switch file := path.Join(at, path.Base(e.Name)); {
+			case e.Dir:
+				dirs = append(dirs, file)
+			case e.Offline:
+				last = errTape
+			case e.Size != 0:
+				return file, nil
 			}
 		}
 		if len(dirs) == 0 || n == looks {
-			return "", nil
+			return "", last
 		}
 		at, dirs = dirs[0], dirs[1:]
 		var err error
-		if list, err = within(ctx, func(ctx context.Context) ([]rootclient.Entry, error) { return s.way.List(ctx, s.Origin, at) }); err != nil && len(dirs) == 0 {
-			return "", err
+		if list, err = s.entries(ctx, at); err != nil && !errors.Is(err, rootclient.ErrMore) {
+			last = err
 		}
 	}
 }
@@ -220,7 +200,7 @@ func (s *element) remedy(err error) string {
 	switch {
 	case errors.Is(err, rootclient.ErrNoToken), refused && r.Code == rootclient.AuthFailed:
 		return anew
-	case refused && r.Code == rootclient.NotAuthorized && s.token:
+	case refused && r.Code == rootclient.NotAuthorized && !s.token.Empty():
 		return "see what its token is for and what scopes it has: `slipway credentials`; the storage's own administrator knows who may do what there"
 	case refused:
 		return "the storage's administrator knows who may do what there"

@@ -148,6 +148,12 @@ func unfit(check string, c claims, e hubapi.DataElement) hubapi.DataCheck {
 	return hubapi.DataCheck{}
 }
 
+// onlyCreates reports whether a token lets one make files, and not remove them.
+func (c claims) onlyCreates() bool {
+	have := strings.Fields(c.Scope)
+	return may(have, "storage.create") && !may(have, "storage.modify")
+}
+
 // may reports whether one of the scopes begins so.
 func may(have []string, kinds ...string) bool {
 	return slices.ContainsFunc(have, func(scope string) bool {

@@ -63,6 +63,7 @@ func engineErrors() map[string]errs.Kind {
 		oci + `unable to apply cgroup configuration: mkdir /sys/fs/cgroup/memory/docker/x: no space left on device: unknown`:                         errs.Missing,
 		oci + `error during container init: error mounting "/tmp/x" to rootfs at "/etc": mount /tmp/x:/etc, flags: 0x5001: not a directory: unknown`: errs.Missing,
 		`invalid mount config for type "bind": bind source path does not exist: /nonexist`:                                                           errs.Missing,
+		`Cannot pause container 0cg: OCI runtime pause failed: unable to freeze: unknown`:                                                            errs.Unavailable,
 		`network nonet not found`: errs.Missing,
 		`no available IPv4 addresses on this network's address pools: slwnet (3cef3284c3dd)`:             errs.NoCapacity,
 		`Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available`:                         errs.Invalid,

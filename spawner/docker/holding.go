@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,10 +38,24 @@ func (h *holding) pause(ctx context.Context) error {
 		return nil
 	}
 	h.guard(context.WithoutCancel(ctx), c.ID)
-	if _, err := h.b.client.ContainerPause(ctx, c.ID, client.ContainerPauseOptions{}); err != nil {
+	if err := h.b.freezeProcesses(ctx, c.ID); err != nil {
 		return h.b.explain(err, "pause %s", h.id)
 	}
 	return nil
+}
+
+// tooBusy is what runc says when the processes of a control group of version 1 are not all still after its many looks. It lets them go
+// on then. On a machine under load that happens to a container in which nothing is wrong.
+const tooBusy = "unable to freeze"
+
+// freezeProcesses pauses a container, and tries it three times more within two seconds when its processes are too busy.
+func (b *Backend) freezeProcesses(ctx context.Context, container string) error {
+	for wait := 250 * time.Millisecond; ; wait *= 2 {
+		_, err := b.client.ContainerPause(ctx, container, client.ContainerPauseOptions{})
+		if err == nil || !strings.Contains(err.Error(), tooBusy) || wait > time.Second || !sleep(ctx, wait) {
+			return err
+		}
+	}
 }
 
 // guard lets the container go on by itself when nobody else does. It is set before the container is paused, for the answer to that may

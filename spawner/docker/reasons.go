@@ -48,11 +48,12 @@ func ofPulls() []saying {
 
 const freeSpace = "free some space under the engine's data directory"
 
-// ofRuns is what goes wrong when the engine makes or starts a container.
+// ofRuns is what goes wrong when the engine makes, starts or pauses a container.
 func ofRuns() []saying {
 	return []saying{
 		{[]string{"oom-killed"}, errs.Invalid, "its memory limit is too small to start anything", "start it with more memory"},
 		{[]string{"cgroup"}, errs.Missing, "this machine's control groups refuse its limits", admin + "`docker info` says which controllers the engine has"},
+		{[]string{tooBusy}, errs.Unavailable, "its processes could not be held still", "try again when it, and this machine, do less; or stop it first"},
 		{[]string{"no space left on device", "disk quota exceeded"}, errs.NoSpace, "the engine's disk is full", freeSpace},
 		{[]string{"network*not found"}, errs.Missing, "the engine's network for sessions is gone", admin + "see `docker.network` in the configuration, and `docker network ls`"},
 		{[]string{"no available ip"}, errs.NoCapacity, "the engine's network has no address left", "try again when others have stopped theirs; " + admin + "the network's subnet is too small"},

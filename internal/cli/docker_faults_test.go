@@ -67,7 +67,7 @@ func killFirst(t *testing.T, container string) {
 func (s *site) fell(id string) map[string]any {
 	s.t.Helper()
 	var outcome map[string]any
-	s.eventually(id+" has stopped", 60*time.Second, func() bool {
+	s.eventually(id+" has stopped", 2*time.Minute, func() bool {
 		o := s.call("root", http.MethodGet, "/api/v1/sessions/"+id, nil).object(s.t)
 		outcome, _ = o["outcome"].(map[string]any)
 		return o["phase"] == "stopped"

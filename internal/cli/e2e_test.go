@@ -153,7 +153,7 @@ func (s *site) submit(user, environment, script string, more map[string]any) str
 
 func (s *site) ended(user, id string) map[string]any {
 	s.t.Helper()
-	s.eventually(id+" has ended", 90*time.Second, func() bool { return s.phase(user, "jobs", id) == "stopped" })
+	s.eventually(id+" has ended", 3*time.Minute, func() bool { return s.phase(user, "jobs", id) == "stopped" })
 	return s.call(user, http.MethodGet, "/api/v1/jobs/"+id, nil).object(s.t)
 }
 

@@ -101,7 +101,7 @@ func (s *farSite) keeps(id string) {
 	s.kill()
 	<-answered
 	s.serve()
-	s.eventually(id+" has stopped", 90*time.Second, func() bool { return s.phase("alice", "sessions", id) == "stopped" })
+	s.eventually(id+" has stopped", 3*time.Minute, func() bool { return s.phase("alice", "sessions", id) == "stopped" })
 	if left := s.jobsOf(id); len(left) > 0 {
 		s.t.Errorf("of a stopped session there is %v", left)
 	}
@@ -159,5 +159,5 @@ func (s *farSite) apart() {
 	s.eventually("what was parted has ended", 3*time.Minute, func() bool {
 		return !strings.Contains(strings.Join(s.pool.Processes(s.t, "node2"), "\n"), "slipway ")
 	})
-	s.eventually("nothing of it is left in the pool", 60*time.Second, func() bool { return len(s.queued()) == 0 })
+	s.eventually("nothing of it is left in the pool", 2*time.Minute, func() bool { return len(s.queued()) == 0 })
 }

@@ -77,7 +77,7 @@ func (s *farSite) aLab() {
 // goesOn runs a cell over a new connection to a kernel.
 func (s *farSite) goesOn(lab notebook, was, facts string) {
 	s.t.Helper()
-	s.eventually("the kernel is reached", 60*time.Second, func() bool {
+	s.eventually("the kernel is reached", 2*time.Minute, func() bool {
 		return s.call(lab.user, http.MethodGet, "/user/lily/api/kernels/"+lab.kernel, nil).status == http.StatusOK
 	})
 	if is, err := s.channels(lab).run(facts); err != nil || is != was {
@@ -106,7 +106,7 @@ func (s *farSite) channels(lab notebook) channels {
 }
 
 // cellTime is what a cell may take, of which none does much.
-const cellTime = 30 * time.Second
+const cellTime = time.Minute
 
 // run runs a cell and gives what it prints.
 func (c channels) run(code string) (printed string, err error) {

@@ -54,7 +54,7 @@ func (s *farSite) administrator() {
 	told := lastEvent(s.toldSince("sessions", id, "0"))
 	node := s.node("sessions", id)
 	s.pool.Admin(s.t, "condor_vacate", node+".slipway.test")
-	s.eventually("it is submitted anew", 60*time.Second, func() bool { return s.submissions(id) == 2 })
+	s.eventually("it is submitted anew", 2*time.Minute, func() bool { return s.submissions(id) == 2 })
 	s.running(id)
 	if events := s.toldSince("sessions", id, told); !strings.Contains(events, "evicted from "+node) || !strings.Contains(events, "what ran in it is lost") {
 		s.t.Errorf("of the eviction is told: %s", events)

@@ -175,7 +175,7 @@ func (s *farSite) killedIn(command string, leads func()) {
 	s.write("hang."+command, "")
 	s.t.Cleanup(func() { _ = os.Remove(file) }) // it is there when leads has failed
 	leads()
-	s.eventually(command+" has done its work", 60*time.Second, func() bool {
+	s.eventually(command+" has done its work", 2*time.Minute, func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && len(text) > 0
 	})

@@ -14,7 +14,7 @@ import (
 func (s *farSite) answers(user string) any {
 	s.t.Helper()
 	var pid any
-	s.eventually("the session of "+user+" answers", 60*time.Second, func() bool {
+	s.eventually("the session of "+user+" answers", 2*time.Minute, func() bool {
 		r := s.call("", http.MethodGet, "/user/"+user+"/api", nil)
 		if r.status != http.StatusOK {
 			return false
@@ -37,7 +37,7 @@ func (s *farSite) stop(id string) {
 	if r := s.call("hub", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		s.t.Fatalf("stop: %d %s", r.status, r.body)
 	}
-	s.eventually(id+" has stopped", 90*time.Second, func() bool { return s.phase("root", "sessions", id) == "stopped" })
+	s.eventually(id+" has stopped", 3*time.Minute, func() bool { return s.phase("root", "sessions", id) == "stopped" })
 }
 
 // queued gives the jobs that the pool has, held and ended ones too.
@@ -70,7 +70,7 @@ func (s *farSite) submissions(id string) int {
 // toldSince gives the events of a session or a job after one of them, up to the next that is final.
 func (s *farSite) toldSince(kind, id, after string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/"+kind+"/"+id+"/events", nil)
 	if err != nil {

@@ -272,7 +272,7 @@ func (s *site) session(user, launch string) string {
 // running waits until a session answers.
 func (s *site) running(id string) {
 	s.t.Helper()
-	s.eventually(id+" runs", 90*time.Second, func() bool {
+	s.eventually(id+" runs", 3*time.Minute, func() bool {
 		phase := s.phase("root", "sessions", id)
 		if phase == "stopped" {
 			s.t.Fatalf("the start failed: %s", s.call("root", http.MethodGet, "/api/v1/sessions/"+id, nil).body)

@@ -126,7 +126,7 @@ func (b *Backend) plain(ctx context.Context, p plan) error {
 
 // ready sees to it that what a new container binds is there: the engine wants it at once.
 func (b *Backend) ready(ctx context.Context, l spawner.Launch, image string) error {
-	if err := checkSources(b.shown(l)); err != nil {
+	if err := checkSources(b.cfg.Mounts); err != nil { // the others were found, and may never answer
 		return err
 	}
 	return b.writeAccounts(ctx, l, image)

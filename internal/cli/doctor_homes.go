@@ -46,7 +46,7 @@ func (h *housing) examine(ctx context.Context, w homes.Want) error {
 	switch {
 	case found.ReadOnly:
 		return errs.New(errs.Unavailable, "its file system is mounted read-only").With("mount it for writing")
-	case q.Percent >= full:
+	case full(q):
 		return errs.New(errs.NoSpace, "it is full: %s", words).With("make room, or let users do so by a profile with rescue: true")
 	}
 	return goodWord(words)

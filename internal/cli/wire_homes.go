@@ -30,6 +30,7 @@ type housing struct {
 	homes *homes.Homes
 	home  homes.Template // of zero: below the directory of the homes
 	areas []homes.Template
+	alarm *homes.Alarm
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]occupancy
@@ -70,7 +71,10 @@ func newHousing(cfg config.Config) (*housing, error) {
 // makeHousing refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at each start.
 func (s *service) makeHousing(ctx context.Context) error {
 	var err error
-	if s.housing, err = newHousing(s.cfg); err != nil || s.housing.home.Personal() {
+	if s.housing, err = newHousing(s.cfg); err != nil {
+		return err
+	}
+	if s.housing.alarm, err = s.recallAlarm(ctx); err != nil || s.housing.home.Personal() {
 		return err
 	}
 	_, err = s.housing.homes.Find(ctx, homes.Want{Template: homes.Below(s.cfg.Users.Homes), Create: true, Guarded: true})
@@ -96,6 +100,13 @@ func (s *service) homeOf(hub string, user spawner.User, a spawner.Account) homes
 		}
 		w.Template = homes.Below(s.cfg.Users.Homes, names...)
 	}
+	return w
+}
+
+// homeNow is the same, for who looks at it as it is.
+func (s *service) homeNow(hub string, user spawner.User, a spawner.Account) homes.Want {
+	w := s.homeOf(hub, user, a)
+	w.Create = false
 	return w
 }
 
@@ -215,21 +226,20 @@ func quotaOf(name, inside string, found homes.Found, err error) hubapi.Quota {
 	return q
 }
 
-// full is from when on programs that write to a home are likely to fail.
-const full = 99
+func full(q hubapi.Quota) bool {
+	return homes.Limit{Used: q.Used, Most: q.Limit, Files: q.Files, MostFiles: q.FilesLimit}.Full()
+}
 
-// fullWords says of a directory at a start what its user should know; empty: nothing.
+// fullWords says of a directory at a start what its user should know; empty: nothing. That it fills up she is told once, in a session: of a
+// job's events nobody may look at.
 func (s *service) fullWords(w spawner.Workload, q hubapi.Quota) string {
-	least := 100
-	if marks := s.cfg.Users.Home.Warn; len(marks) > 0 {
-		least = marks[0]
-	}
+	passed := w.Kind != spawner.Job && s.passes(w.Hub, w.Owner, q) > 0
 	switch {
 	case q.ReadOnly && q.Name == homeName:
 		return "Your home cannot be written to now: its file system is mounted read-only" + s.rescueHint(w)
-	case q.Percent >= full && q.Name == homeName:
+	case full(q) && q.Name == homeName:
 		return "Your home is full: " + hubapi.QuotaWords(q) + s.rescueHint(w)
-	case q.Percent >= least:
+	case passed:
 		return q.Path + " is filling up: " + hubapi.QuotaWords(q)
 	}
 	return ""
@@ -259,23 +269,19 @@ func (s *service) rescueProfile(w spawner.Workload) (spawner.Profile, bool) {
 
 // ailment is the engine's Config.Ailment: it looks at the home once more, for a session that has failed may have filled it.
 func (s *service) ailment(w spawner.Workload) (why, remedy string) {
-	if w.Remote {
+	if w.Remote || w.Account.UID == 0 { // of zero: its start has not come as far as its home
 		return "", ""
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Users.Home.Look)+time.Second)
 	defer cancel()
-	a, err := s.account(ctx, w.Hub, w.Owner)
-	if err != nil {
-		return "", ""
-	}
-	found, err := s.housing.homes.Find(ctx, s.homeOf(w.Hub, w.Owner, a))
-	q := quotaOf(homeName, a.Home, found, err)
+	found, err := s.housing.homes.Find(ctx, s.homeNow(w.Hub, w.Owner, w.Account))
+	q := quotaOf(homeName, w.Account.Home, found, err)
 	switch {
 	case q.Trouble != "":
 		return "your home is not at hand: " + q.Trouble, "try again in a few minutes; if this lasts, tell your administrator"
 	case q.ReadOnly:
 		why = "your home cannot be written to: its file system is mounted read-only"
-	case q.Percent >= full:
+	case full(q):
 		why = "your home is full: " + hubapi.QuotaWords(q)
 	default:
 		return "", ""

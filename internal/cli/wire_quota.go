@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/homes"
 	"slipway/internal/metrics"
 	"slipway/spawner"
 )
@@ -27,7 +26,14 @@ func (s *service) quota(ctx context.Context, c spawner.Caller) (hubapi.Quotas, e
 	if ok && time.Since(known.at) < recent {
 		return hubapi.Quotas{User: string(c.User), Quotas: known.rows, At: known.at.UTC()}, nil
 	}
-	got, err, _ := s.housing.looking.Do(principal, func() (any, error) { return s.lookAtAll(context.WithoutCancel(ctx), c.Hub, c.User) })
+	got, err, _ := s.housing.looking.Do(principal, func() (any, error) {
+		ctx := context.WithoutCancel(ctx)
+		a, err := s.account(ctx, c.Hub, c.User)
+		if err != nil {
+			return nil, err
+		}
+		return s.lookAtAll(ctx, c.Hub, c.User, a), nil
+	})
 	if err != nil {
 		return hubapi.Quotas{}, err
 	}
@@ -35,14 +41,8 @@ func (s *service) quota(ctx context.Context, c spawner.Caller) (hubapi.Quotas, e
 }
 
 // lookAtAll looks at the home and at the areas that a user may write to.
-func (s *service) lookAtAll(ctx context.Context, hub string, user spawner.User) ([]hubapi.Quota, error) {
-	a, err := s.account(ctx, hub, user)
-	if err != nil {
-		return nil, err
-	}
-	want := s.homeOf(hub, user, a)
-	want.Create = false
-	home, err := s.housing.homes.Find(ctx, want)
+func (s *service) lookAtAll(ctx context.Context, hub string, user spawner.User, a spawner.Account) []hubapi.Quota {
+	home, err := s.housing.homes.Find(ctx, s.homeNow(hub, user, a))
 	rows := []hubapi.Quota{quotaOf(homeName, a.Home, home, err)}
 	for i, found := range s.lookAtAreas(ctx, hub, user, a, false) {
 		if area := s.cfg.Data.Areas[i]; area.Write && found != nil {
@@ -50,7 +50,7 @@ func (s *service) lookAtAll(ctx context.Context, hub string, user spawner.User) 
 		}
 	}
 	s.housing.note(s.principal(hub, user), rows)
-	return rows, nil
+	return rows
 }
 
 // knownQuota is what was last found of the directories of a workload's owner, for pages, which do not wait.
@@ -65,7 +65,6 @@ func (s *service) knownQuota(w spawner.Workload) []hubapi.Quota {
 
 // watchHomes looks from time to time at the directories of those who have sessions, and tells them when one fills up.
 func (s *service) watchHomes(ctx context.Context) error {
-	alarm := homes.Alarm{Marks: s.cfg.Users.Home.Warn}
 	tick := time.NewTicker(time.Duration(s.cfg.Users.Home.Every))
 	defer tick.Stop()
 	for {
@@ -74,7 +73,7 @@ func (s *service) watchHomes(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		s.lookAtHomes(ctx, &alarm)
+		s.lookAtHomes(ctx)
 	}
 }
 
@@ -85,64 +84,56 @@ type person struct {
 }
 
 // housedSessions gives the sessions that run on this host, by whose they are.
-func (s *service) housedSessions(ctx context.Context) map[person][]spawner.ID {
+func (s *service) housedSessions(ctx context.Context) map[person][]spawner.Workload {
 	all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
-	out := map[person][]spawner.ID{}
+	out := map[person][]spawner.Workload{}
 	for _, w := range all {
 		if w.Kind != spawner.Job && !w.Remote && w.Phase == spawner.Running {
 			p := person{w.Hub, w.Owner}
-			out[p] = append(out[p], w.ID)
+			out[p] = append(out[p], w)
 		}
 	}
 	return out
 }
 
 // lookAtHomes makes one round: one user after the other, for nobody waits for it.
-func (s *service) lookAtHomes(ctx context.Context, alarm *homes.Alarm) {
-	var seen []string
+func (s *service) lookAtHomes(ctx context.Context) {
 	counts := metrics.Homes{Over: map[[2]string]int{}, Trouble: map[string]int{}}
 	people := s.housedSessions(ctx)
 	for p, sessions := range people {
-		rows, err := s.lookAtAll(ctx, p.hub, p.user)
+		rows := s.lookAtAll(ctx, p.hub, p.user, sessions[0].Account)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			s.log.Debug("a user's directories cannot be looked at", "user", p.user, "error", err)
-			continue
-		}
 		for _, q := range rows {
-			what := s.principal(p.hub, p.user) + " " + q.Name
-			seen = append(seen, what)
 			if q.Trouble != "" {
 				counts.Trouble[q.Name]++
 				continue
 			}
-			for _, mark := range alarm.Marks {
+			for _, mark := range s.cfg.Users.Home.Warn {
 				if q.Percent >= mark {
 					counts.Over[[2]string{q.Name, strconv.Itoa(mark)}]++
 				}
 			}
-			if mark := alarm.See(what, q.Percent); mark > 0 {
+			if mark := s.passes(p.hub, p.user, q); mark > 0 {
 				s.tellFilling(ctx, sessions, q, mark)
 			}
 		}
 	}
-	alarm.Keep(seen)
 	s.housing.count(counts, people, s.principal)
 }
 
 // tellFilling tells the people in a user's sessions.
-func (s *service) tellFilling(ctx context.Context, sessions []spawner.ID, q hubapi.Quota, mark int) {
+func (s *service) tellFilling(ctx context.Context, sessions []spawner.Workload, q hubapi.Quota, mark int) {
 	text := fmt.Sprintf("%s is more than %d %% full: %s. `slipway quota` shows it, and `slipway home usage` what is big", q.Path, mark, hubapi.QuotaWords(q))
-	for _, id := range sessions {
-		s.log.Info("a session is told that its home or an area fills up", "id", id, "text", text)
-		s.engine.Tell(ctx, id, text)
+	for _, w := range sessions {
+		s.log.Info("a session is told that its home or an area fills up", "id", w.ID, "text", text)
+		s.engine.Tell(ctx, w.ID, text)
 	}
 }
 
 // count keeps the numbers of a round, and forgets users who have no sessions.
-func (h *housing) count(m metrics.Homes, people map[person][]spawner.ID, principal func(string, spawner.User) string) {
+func (h *housing) count(m metrics.Homes, people map[person][]spawner.Workload, principal func(string, spawner.User) string) {
 	var known []string
 	for p := range people {
 		known = append(known, principal(p.hub, p.user))

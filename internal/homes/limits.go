@@ -32,6 +32,14 @@ type Limit struct {
 // Percent says how much of it is used: of bytes or of files, whatever is more. It is above 100 where more is used than may be.
 func (l Limit) Percent() int { return max(percent(l.Used, l.Most), percent(l.Files, l.MostFiles)) }
 
+// Full reports whether programs that write are likely to fail: next to nothing is left, of bytes or of files.
+func (l Limit) Full() bool { return full(l.Used, l.Most, 64<<20) || full(l.Files, l.MostFiles, 1000) }
+
+// full reports whether less is left than a hundredth, and than what is little in any case.
+func full(used, most, little int64) bool {
+	return most > 0 && most-used < little && percent(used, most) >= 99
+}
+
 // Bound reports whether it bounds anything.
 func (l Limit) Bound() bool { return l.Most > 0 || l.MostFiles > 0 }
 

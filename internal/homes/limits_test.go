@@ -98,15 +98,22 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-func TestAlarmRingsOncePerMark(t *testing.T) {
-	a := Alarm{Marks: []int{80, 95}}
-	for i, step := range [][2]int{{50, 0}, {80, 80}, {85, 0}, {79, 0}, {81, 0}, {96, 95}, {94, 0}, {95, 0}, {93, 0}, {95, 95}, {70, 0}, {99, 95}, {100, 0}} {
-		if got := a.See("x", step[0]); got != step[1] {
-			t.Errorf("step %d: at %d %% it tells of %d, want %d", i, step[0], got, step[1])
-		}
+func TestFull(t *testing.T) {
+	const tera, mega = 1 << 40, 1 << 20
+	tests := map[Limit]bool{
+		{}:                                                    false,
+		{Used: 5 * tera, Most: 5 * tera}:                      true,
+		{Used: 6 * tera, Most: 5 * tera}:                      true,
+		{Used: 5*tera - 50<<30, Most: 5 * tera}:               false, // 99 %, and 50 GiB left
+		{Used: 5*tera - mega, Most: 5 * tera}:                 true,
+		{Used: 10 * mega, Most: 12 * mega}:                    false, // little is left, but not next to nothing of what there is
+		{Used: 12*mega - 1000, Most: 12 * mega}:               true,
+		{Used: 1, Most: tera, Files: 999_999, MostFiles: 1e6}: true,
+		{Used: 1, Most: tera, Files: 995_000, MostFiles: 1e6}: false,
 	}
-	a.Keep(nil)
-	if a.See("x", 99) != 95 {
-		t.Error("it remembers who is gone")
+	for l, want := range tests {
+		if got := l.Full(); got != want {
+			t.Errorf("%+v: %t", l, got)
+		}
 	}
 }

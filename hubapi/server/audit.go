@@ -1,14 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -93,21 +97,12 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 		return
 	}
 	action, d := actionOf(r.Method, route), t.deed
-	result, what := "done", d.what
-	switch {
-	case status == 0:
-		result, what = "broken off", "an action was broken off"
-	case status >= http.StatusInternalServerError:
-		result, what = "failed", "an action has failed"
-	case status >= http.StatusBadRequest:
-		result, what = "refused", "an action is refused"
-	case d.wrong != "":
-		result, what = "failed", "an action has failed"
-	case what == "":
-		what = deedWords()[action]
+	result, what := judged(status, d.wrong)
+	if result == auditDone {
+		what = cmp.Or(d.what, deedWords()[action])
 	}
 	attrs := d.which
-	if result != "done" {
+	if result != auditDone {
 		attrs = nil
 	}
 	attrs = append(attrs, s.who(r.Context(), d)...)
@@ -118,10 +113,47 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 		attrs = append(attrs, "owner", d.owner)
 	}
 	attrs = append(attrs, "audit", result, "action", action, "request", t.id)
-	if result != "done" {
+	if result != auditDone {
 		attrs = append(attrs, "status", status, "why", d.wrong)
 	}
 	s.log.Log(r.Context(), slog.LevelInfo, what, attrs...)
+}
+
+// auditDone is the result of what was done.
+const auditDone = "done"
+
+// judged gives what came of an action by the status of its answer, 0 when there was none; and the words for what was not done.
+func judged(status int, wrong string) (result, what string) {
+	switch {
+	case status == 0:
+		return "broken off", "an action was broken off"
+	case status >= http.StatusInternalServerError:
+		return "failed", "an action has failed"
+	case status >= http.StatusBadRequest:
+		return "refused", "an action is refused"
+	case wrong != "":
+		return "failed", "an action has failed"
+	}
+	return auditDone, ""
+}
+
+// Audit writes the line of what a user has done by a door that is none of the routes': what in words, once it is done, and the error that it
+// came to otherwise.
+func (s *Server) Audit(ctx context.Context, c spawner.Caller, door, action, what string, err error, which ...any) {
+	status, why := http.StatusOK, ""
+	if err != nil {
+		status, why = errs.RowOf(errs.KindOf(err)).Status, errs.Brief(err)
+	}
+	if errors.Is(err, context.Canceled) {
+		status = 0
+	}
+	result, words := judged(status, why)
+	attrs := append(slices.Clone(which), s.who(ctx, deed{caller: c, door: door})...)
+	attrs = append(attrs, "audit", result, "action", action)
+	if result != auditDone {
+		attrs = append(attrs, "status", status, "why", why)
+	}
+	s.log.Log(ctx, slog.LevelInfo, cmp.Or(words, what), attrs...)
 }
 
 // who says who asks, as far as that is known.

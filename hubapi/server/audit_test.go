@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
 )
 
 // auditLines gives the audit lines among what was logged.
@@ -112,6 +115,24 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 		p.do("POST", prefix+path, map[string][]string{"token": {formToken(t, p.get(prefix).Body.String())}, fields[0]: {fields[1]}})
 		if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || strings.HasSuffix(lines[0], ` why=""`) {
 			t.Errorf("what is said where it was typed, %s: %s", path, lines)
+		}
+	}
+}
+
+// TestDoorsWithoutRoutes: what was done by one is in the log like the rest.
+func TestDoorsWithoutRoutes(t *testing.T) {
+	h := start(t, newFake(), func(cfg *Config) { newWallet("main:alice").with(cfg) })
+	alice := spawner.Caller{Hub: "main", User: "alice"}
+	for want, err := range map[string]error{
+		`msg="it is done" key=x by="alice of main" user=alice hub=main door=ssh principal=main:alice audit=done action=start`: nil,
+		`audit=refused action=start status=403 why="not hers"`:                                                                errs.New(errs.Forbidden, "not hers"),
+		`audit=failed action=start status=503 why=silent`:                                                                     errs.New(errs.Unavailable, "silent"),
+		`audit="broken off" action=start`:                                                                                     context.Canceled,
+	} {
+		before := len(h.logged.String())
+		h.Audit(t.Context(), alice, "ssh", "start", "it is done", err, "key", "x")
+		if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("%s, want %s", lines, want)
 		}
 	}
 }

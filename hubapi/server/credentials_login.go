@@ -64,11 +64,13 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 		told: hubapi.CredentialLogin{ID: g.ID, Issuer: issuer, URL: g.URL, Code: g.Code, Expires: g.Expires.UTC()},
 	}
 	s.issuerLogins.add(login)
+	caller, request := callerOf(ctx), traceOf(ctx).id
 	s.busy.Go(func() {
 		defer close(login.done)
 		login.entry, login.err = s.cfg.Wallet.Device(s.closing, principal, g.ID)
 		if login.err == nil {
-			s.log.Info("a login at an issuer is confirmed", "principal", principal, "credential", issuer, "subject", login.entry.Subject, "door", "issuer", "audit", "done")
+			s.Audit(s.closing, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})
 	return login.told, nil

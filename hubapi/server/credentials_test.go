@@ -169,7 +169,7 @@ func TestLoginAtAnIssuer(t *testing.T) {
 	if _, err := alice.BeginCredentialLogin(t.Context(), "nobody"); !errs.Is(err, errs.Invalid) {
 		t.Errorf("no issuer: %v", err)
 	}
-	if !strings.Contains(h.logged.String(), `msg="a login at an issuer is confirmed" principal=main:alice`) {
+	if _, line, _ := strings.Cut(h.logged.String(), `msg="a login at an issuer is confirmed"`); !strings.Contains(line, `by="alice of main" user=alice hub=main door=issuer principal=main:alice audit=done`) {
 		t.Error("the log does not say that she has confirmed it")
 	}
 }

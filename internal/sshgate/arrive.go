@@ -65,8 +65,7 @@ func (v *visitor) await(ctx context.Context, p place) error {
 	defer func() {
 		how := leaving{asked: asked, over: ctx.Err() == nil, lost: errors.Is(context.Cause(ctx), errLeft)}
 		if r := v.g.starts.leave(v.life, key, st, how); r != nil {
-			caller, log := v.caller(), v.log
-			v.g.work.Go(func() { v.g.takeBack(r, caller, log) })
+			v.g.work.Go(func() { v.g.takeBack(r, v.takeBack, v.log) })
 		}
 	}()
 	if p.join != nil {
@@ -79,7 +78,7 @@ func (v *visitor) await(ctx context.Context, p place) error {
 	v.tell("your session is being started")
 	_, asked, err = v.g.cfg.Start(ctx, v.caller(), p.start, func(p hubapi.Progress) { v.tell(p.Message) })
 	if asked {
-		v.log.Info("ssh start asked for", "server", p.server(), "result", outcome(err))
+		v.audit(ctx, "ssh start", "a session is started", err, "server", p.server())
 	}
 	if errs.Is(err, errs.Conflict) && ctx.Err() == nil { // somebody else was faster
 		return nil
@@ -87,12 +86,17 @@ func (v *visitor) await(ctx context.Context, p place) error {
 	return err
 }
 
-// outcome says in a word, or in the error's, how something went.
-func outcome(err error) string {
-	if err == nil {
-		return "done"
+// takeBack has a start of the visitor's taken back.
+func (v *visitor) takeBack(ctx context.Context, server string) {
+	err := v.g.cfg.Stop(ctx, v.caller(), server)
+	v.audit(ctx, "ssh start taken back", "a start that nobody waits for is taken back, unless it runs by now", err, "server", server)
+}
+
+// audit writes down what was done for the visitor.
+func (v *visitor) audit(ctx context.Context, action, what string, err error, which ...any) {
+	if v.g.cfg.Audit != nil {
+		v.g.cfg.Audit(ctx, v.caller(), action, what, err, append(which, "key", v.pass.Key, "address", v.ssh.RemoteAddr().String())...)
 	}
-	return brief(errs.Brief(err))
 }
 
 // follow waits for a start that is under way.

@@ -67,6 +67,9 @@ func open(t *testing.T, change func(*Config, *hall)) *hall {
 		AtOnce: 64, Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Deny: []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16")},
 	}
+	cfg.Audit = func(_ context.Context, c spawner.Caller, action, what string, err error, which ...any) {
+		cfg.Logger.Info(what, append([]any{"audit", action, "of", c.User, "err", err}, which...)...)
+	}
 	if change != nil {
 		change(&cfg, h)
 	}

@@ -75,6 +75,8 @@ type Config struct {
 	// Start and Stop are server.Server's StartFor and StopFor.
 	Start func(ctx context.Context, c spawner.Caller, r hubapi.ServerRequest, tell func(hubapi.Progress)) (s hubapi.Session, asked bool, err error)
 	Stop  func(ctx context.Context, c spawner.Caller, name string) error
+	// Audit is server.Server's, of this door: it writes what a user has had done into the log. Nil: nobody does.
+	Audit func(ctx context.Context, c spawner.Caller, action, what string, err error, which ...any)
 	// Dial opens a stream to the ssh door of a session's agent.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// Groups names the groups that a user is in, for Networks.

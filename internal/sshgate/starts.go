@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"slipway/spawner"
 )
 
 // keepStart is how long a start of ours goes on when the connection of the last who waited for it was lost. Some clients give up after a
@@ -114,18 +112,13 @@ func (s *starts) done(r *recall) {
 }
 
 // takeBack ends a start that nobody waits for any more, and gives back its place in the queue with it. Who joins meanwhile keeps it going.
-func (g *Gate) takeBack(r *recall, c spawner.Caller, log *slog.Logger) {
+func (g *Gate) takeBack(r *recall, stop func(ctx context.Context, server string), log *slog.Logger) {
 	defer g.starts.done(r)
-	log = log.With("server", r.key.server)
 	if r.after > 0 {
-		log.Info("ssh start kept", "reason", "the connection of who waits for it was lost", "for", r.after)
+		log.Info("ssh start kept", "server", r.key.server, "reason", "the connection of who waits for it was lost", "for", r.after)
 		pause(r.ctx, r.after)
 	}
-	if !g.starts.due(r) {
-		return
-	}
-	log.Info("ssh start taken back, unless it runs by now", "reason", "nobody waits for it")
-	if err := g.cfg.Stop(r.ctx, c, r.key.server); err != nil && r.ctx.Err() == nil {
-		log.Warn("cannot take a start back that nobody waits for", "err", err)
+	if g.starts.due(r) {
+		stop(r.ctx, r.key.server)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
-	"slipway/spawner"
 )
 
 // keepStarts changes how long starts are kept.
@@ -68,13 +67,11 @@ func TestStarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, stopped := time.Now(), []time.Duration{}
-				g := &Gate{starts: newStarts(), cfg: Config{Stop: func(context.Context, spawner.Caller, string) error {
-					stopped = append(stopped, max(time.Since(begun), time.Nanosecond))
-					return nil
-				}}}
+				g := &Gate{starts: newStarts()}
+				stop := func(context.Context, string) { stopped = append(stopped, max(time.Since(begun), time.Nanosecond)) }
 				tt.play(g.starts, func(st *start, l leaving) {
 					if r := g.starts.leave(t.Context(), key, st, l); r != nil {
-						g.work.Go(func() { g.takeBack(r, spawner.Caller{}, slog.New(slog.DiscardHandler)) })
+						g.work.Go(func() { g.takeBack(r, stop, slog.New(slog.DiscardHandler)) })
 					}
 				})
 				g.work.Wait()
@@ -98,13 +95,12 @@ func TestStarts(t *testing.T) {
 func TestWaitedForAgain(t *testing.T) {
 	key := startKey{server: "gpu10"}
 	g := &Gate{starts: newStarts()}
-	g.cfg.Stop = func(ctx context.Context, _ spawner.Caller, _ string) error {
+	stop := func(ctx context.Context, _ string) {
 		g.starts.join(key)
 		<-ctx.Done()
-		return ctx.Err()
 	}
 	st := g.starts.join(key)
-	g.takeBack(g.starts.leave(t.Context(), key, st, leaving{asked: true}), spawner.Caller{}, slog.New(slog.DiscardHandler))
+	g.takeBack(g.starts.leave(t.Context(), key, st, leaving{asked: true}), stop, slog.New(slog.DiscardHandler))
 	if g.starts.all[key] != st || !st.ours {
 		t.Error("it is nobody's any more")
 	}
@@ -151,6 +147,9 @@ func TestInterrupt(t *testing.T) {
 			eventually(t, "it is taken back", func() bool {
 				return h.engine.seen(func(e *fakeEngine) bool { return len(e.stopped) == 1 && e.stopped[0] == "gpu10" })
 			})
+			for _, words := range []string{`audit="ssh start" of=alice err="context canceled" server=gpu10 key=SHA256:`, `audit="ssh start taken back" of=alice err=<nil> server=gpu10 key=SHA256:`} {
+				eventually(t, words, func() bool { return strings.Contains(h.log.String(), words) })
+			}
 		})
 	}
 }

@@ -102,6 +102,23 @@ def test_results_are_a_table() -> None:
     assert Results(range(60), [{}] * 60)._table().remarks == ("and 10 more",)
 
 
+def test_results_stay_with_their_parameters() -> None:
+    results = Results([1, 2, 3], [{"k": "a"}, {"k": "b"}, {"k": "c"}])
+    assert not hasattr(results, "append")
+    assert (results[-1], list(results[1:]), results != [1, 2], repr(results)) == (3, [2, 3], True, "[1, 2, 3]")
+    assert results[1:].parameters == ({"k": "b"}, {"k": "c"})
+
+
+def test_a_column_of_a_parameter_is_kept() -> None:
+    results = Results([{"k_result": 4, "k": 5}, {"loss": 6}, 7], [{"k": "1", "result": "2"}] * 3)
+    given = {"k": 1, "result": 2}
+    assert results._rows() == [
+        {**given, "k_result": 4, "k_result_result": 5},
+        {**given, "loss": 6},
+        {**given, "result_result": 7},
+    ]
+
+
 def test_results_are_a_frame_where_there_is_pandas() -> None:
     pandas = pytest.importorskip("pandas")
     frame = Results([{"loss": 0.5}, {"loss": 0.25}], [{"lr": "0.1"}, {"lr": "0.2"}]).table()

@@ -220,6 +220,17 @@ def test_what_is_heavy_is_told_and_packed_once() -> None:
     assert len(told) == 1
 
 
+def test_what_shared_arguments_share_is_one_thing() -> None:
+    f: Any = lambda x, y: None  # noqa: E731
+    x: list[int] = []
+    y = {"x": x}
+    cargo = Cargo(io.BytesIO(Calls(f, [((x, y), {})] * 2).pack()))
+    (x, y), _ = cargo.value(cargo.record["first"])
+    assert y["x"] is x
+    (other, _), _ = cargo.value(cargo.record["first"] + 1)
+    assert other is not x
+
+
 def test_many_calls_are_packed_fast() -> None:
     f: Any = lambda x: x  # noqa: E731
     packed = Calls(f, [((n,), {}) for n in range(10_000)]).pack()

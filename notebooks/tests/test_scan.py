@@ -99,6 +99,7 @@ FILES = {
         '[{"k": 1, "s": "7", "b": true, "n": null, "l": [1, "a"]}]',
         [{"k": "1", "s": "'7'", "b": "True", "n": "None", "l": "[1, 'a']"}],
     ),
+    "turned.json": ('[{"a": 1, "b": 2}, {"b": 1, "a": 2}]', [{"a": "1", "b": "2"}, {"a": "2", "b": "1"}]),
 }
 
 
@@ -129,6 +130,11 @@ def test_points_from_a_file(name: str, tmp_path: Path) -> None:
         ("p.json", "[1]", "p.json: point 0 is not an object"),
         ("p.json", '[{"k": 1}, {"m": 1}]', "p.json: point 1: k is not in all points"),
         ("p.json", "[]", "no points"),
+        ("p.json", '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', "p.json: point 1: the same point as"),
+        ("p.json", '[{"k": [1, NaN]}]', "p.json: NaN is no finite number"),
+        ("p.json", '[{"k": -1e999}]', "p.json: -1e999 is no finite number"),
+        ("p.json", "[" * 200_000, "p.json: a value is nested too deeply"),
+        ("p.json", f'[{{"k": {"9" * 5000}}}]', "or has too many digits"),
     ],
 )
 def test_files_that_are_refused(name: str, text: str, words: str, tmp_path: Path) -> None:

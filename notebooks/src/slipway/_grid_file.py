@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -33,7 +34,7 @@ def read_points(path: str) -> list[Point]:
             if count > MOST:
                 continue  # it is counted, and not kept
             _check(where, point, points)
-            same = lines.setdefault(tuple(point.values()), where)
+            same = lines.setdefault(tuple(point[name] for name in (points or [point])[0]), where)
             if same != where:
                 raise _refusal(f"{where}: the same point as {same}", "give every point once")
             points.append(point)
@@ -41,6 +42,8 @@ def read_points(path: str) -> list[Point]:
         raise _refusal(f"{path}: {error.strerror or error}", "give the path of a file that is there") from None
     except UnicodeDecodeError as error:
         raise _refusal(f"{path}: not UTF-8 text ({error.reason})", _REMEDIES[kind]) from None
+    except (RecursionError, ValueError):
+        raise _refusal(f"{path}: a value is nested too deeply, or has too many digits", _REMEDIES[kind]) from None
     if count > MOST:
         raise _refusal(f"{path}: {count:,} points are too many", f"at most {MOST:,} points")
     if not points:
@@ -85,15 +88,25 @@ def _objects(path: str) -> Iterator[tuple[str, Point]]:
         raise _refusal(f"{path}: larger than {_WHOLE >> 20} MiB", "put large values into files, and their paths here")
     with open(path, encoding="utf-8-sig") as file:
         try:
-            listed = json.load(file)
+            listed = json.load(file, parse_float=_number, parse_constant=_number)
         except json.JSONDecodeError as error:
             raise _refusal(f"{path}:{error.lineno}: {error.msg}", _REMEDIES[".json"]) from None
+        except OverflowError as error:
+            raise _refusal(f"{path}: {error}", "write a finite number, or null") from None
     if not isinstance(listed, Iterable) or isinstance(listed, str | Mapping):
         raise _refusal(f"{path}: not a list", _REMEDIES[".json"])
     for at, item in enumerate(listed):
         if not isinstance(item, Mapping) or not item:
             raise _refusal(f"{path}: point {at} is not an object with values", _REMEDIES[".json"])
         yield f"{path}: point {at}", {str(name): _written(value) for name, value in item.items()}
+
+
+def _number(text: str) -> float:
+    """Read a number that the job can read again, of which NaN, Infinity and 1e999 are none."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise OverflowError(f"{text} is no finite number")
+    return value
 
 
 def _written(value: Any) -> str:

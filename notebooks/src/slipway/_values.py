@@ -59,19 +59,26 @@ class Cargo:
         return [f"{name} {there} there, {here} here" for name, there, here in found if there and here and there != here]
 
     def value(self, part: int = 0) -> Any:
-        """Read one value; those that several parts share are read with it."""
-        parts = self.record.get("parts") or [[0, -1]]
-        start, size = parts[part]
+        """Read one value; those that it shares with others, and they among themselves, are read with it, once each."""
+        return self._read(part, {})
+
+    def _read(self, part: int, shared: dict[int, Any]) -> Any:
+        def other(part: int) -> Any:
+            if part not in shared:
+                shared[part] = self._read(part, shared)
+            return shared[part]
+
+        start, size = (self.record.get("parts") or [[0, -1]])[part]
         self._file.seek(start)
-        return _Unpickler(io.BytesIO(self._file.read(size)), self.value).load()
+        return _Unpickler(io.BytesIO(self._file.read(size)), other).load()
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads a value and, once each, the parts that it shares with others."""
+    """Reads a value; ``part`` gives those that it shares with others."""
 
     def __init__(self, file: BinaryIO, part: Callable[[int], Any]) -> None:
         super().__init__(file)
-        self._part = cache(part)
+        self._part = part
 
     def persistent_load(self, part: int) -> Any:
         return self._part(part)

@@ -422,6 +422,13 @@ def test_a_lost_result_file(notebook: Notebook, service: FakeService) -> None:
         slipway.job("j-1").result()
 
 
+def test_an_end_without_a_word_is_no_result(notebook: Notebook) -> None:
+    notebook.names["result"] = "old"
+    error = notebook.refused("", "import os\nresult = 1\nos._exit(0)")
+    assert isinstance(error, ResultError)
+    assert "job j-1 has ended well and has not said whether it has a result" in str(error)
+
+
 def test_streams_that_break_are_mended(notebook: Notebook, service: FakeService) -> None:
     service.drop_events_after, service.drop_log_after = 1, 5
     out = notebook.grid("", "for i in range(3): print('line', i)\nresult = 1")

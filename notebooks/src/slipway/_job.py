@@ -137,7 +137,8 @@ class JobHandle:
 
     def show(self) -> None:
         """Show here what the payload has displayed."""
-        if remark := display_shown(self):
+        _, remark = display_shown(self)
+        if remark:
             print(remark)
 
     def log(self) -> str:
@@ -199,12 +200,19 @@ class JobHandle:
         try:
             data = self.client.job_file(self.id, RESULT)
         except NotFoundError:
-            if self.report().get("result") == "kept":
-                raise ResultError(
-                    f"job {self.id}: the file of its result is gone", remedy="submit the cell again"
-                ) from None
+            self._refuse_lost(self.report())
             return None
         return _load(self, data)
+
+    def _refuse_lost(self, report: Mapping[str, Any]) -> None:
+        """Tell a job whose result is not to be had from one that has set none."""
+        if not report:
+            raise ResultError(
+                f"job {self.id} has ended well and has not said whether it has a result",
+                remedy=f"a script has none, nor what ends with os._exit: slipway.job({self.id!r}).files has its files",
+            )
+        if report.get("result") == "kept":
+            raise ResultError(f"job {self.id}: the file of its result is gone", remedy="submit the cell again")
 
     def check(self) -> None:
         """Raise GridError when the job has failed or was cancelled."""

@@ -35,16 +35,19 @@ CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result
 
 
 def main() -> int:
-    """Do in the working directory what there is to do and give the exit code."""
+    """Do in the working directory what there is to do and give the exit code. The payload may leave that directory."""
+    home = os.getcwd()
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # values that the cell defines are pickled as a notebook's are
-    recorder = _shown.Recorder()
+    recorder = _shown.Recorder(home)
     recorder.install()
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
     outcome.update(recorder.finish())
     if code == 0:
-        code = _keep_result(module.__dict__, outcome)
-    _write_outcome({"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome})
+        code = _keep_result(os.path.join(home, RESULT), module.__dict__, outcome)
+    outcome = {"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome}
+    with open(os.path.join(home, OUTCOME), "w", encoding="utf-8") as file:
+        json.dump(outcome, file)
     return code
 
 
@@ -187,17 +190,17 @@ def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, frame or error.__traceback__))
 
 
-def _keep_result(names: dict[str, Any], outcome: dict[str, Any]) -> int:
+def _keep_result(path: str, names: dict[str, Any], outcome: dict[str, Any]) -> int:
     if "result" not in names:
         outcome["result"] = "unset"
         return 0
-    partial = RESULT + ".part"
+    partial = path + ".part"
     try:
         with open(partial, "wb") as file:
             packer = _values.Packer(file)
             packer.add(names["result"])
             packer.seal()
-        os.replace(partial, RESULT)
+        os.replace(partial, path)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         if os.path.exists(partial):
             os.remove(partial)
@@ -212,11 +215,6 @@ def _keep_result(names: dict[str, Any], outcome: dict[str, Any]) -> int:
         return code
     outcome["result"] = "kept"
     return 0
-
-
-def _write_outcome(outcome: dict[str, Any]) -> None:
-    with open(OUTCOME, "w", encoding="utf-8") as file:
-        json.dump(outcome, file)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,21 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import json
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-MANIFEST = "slipway-shown.json"
+MANIFEST, PREFIX = "slipway-shown.json", "slipway-shown-"
 MOST, MOST_BYTES = 20, 10_000_000
 """How many things come back, and how many bytes they may have together."""
 
-_KINDS = {
+KINDS = {
     "image/png": "png",
     "image/jpeg": "jpg",
     "image/svg+xml": "svg",
@@ -33,18 +36,24 @@ _KINDS = {
 }
 _METHODS = {
     "image/svg+xml": "_repr_svg_",
-    **{kind: f"_repr_{kind[kind.index('/') + 1 :]}_" for kind in _KINDS if "+" not in kind},
+    **{kind: f"_repr_{kind[kind.index('/') + 1 :]}_" for kind in KINDS if "+" not in kind},
 }
 _TEXT = 10_000  # how many characters of a text go into the output
 
 
 class Recorder:
-    """Takes what is displayed; ``display`` is what the payload calls."""
+    """Takes what is displayed into the directory ``home``; ``display`` is what the payload calls, in any thread.
 
-    def __init__(self) -> None:
+    Of a process that the payload has forked only the texts come back.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home, self._process = home, os.getpid()
+        self._lock = threading.RLock()  # a signal's handler may display too
         self._shown: list[dict[str, Any]] = []
         self._bytes = 0
         self._left_out = 0
+        self._numbers = itertools.count()
 
     def install(self) -> None:
         """Be there for the payload: as ``display``, IPython's too, and for matplotlib's figures."""
@@ -66,8 +75,8 @@ class Recorder:
         text = str(bundle.pop("text/plain", ""))
         if text:
             print(text if len(text) <= _TEXT else f"{text[:_TEXT]}... (of {len(text):,} characters)", flush=True)
-        kept = {kind: data for kind, given in bundle.items() if kind in _KINDS and (data := _data(kind, given))}
-        if kept:
+        kept = {kind: data for kind, given in bundle.items() if kind in KINDS and (data := _data(kind, given))}
+        if kept and os.getpid() == self._process:
             self._keep(text[:200], kept)
 
     def finish(self) -> dict[str, int]:
@@ -77,21 +86,33 @@ class Recorder:
         return {"shown": len(self._shown)} if self._shown or self._left_out else {}
 
     def _keep(self, text: str, kept: Mapping[str, bytes]) -> None:
+        """Keep a thing, or count it as left out: neither too much of it nor a full disk ends the payload."""
         size = sum(map(len, kept.values()))
-        if len(self._shown) >= MOST or self._bytes + size > MOST_BYTES:
-            self._left_out += 1
-        else:
-            self._bytes += size
-            files = {}
-            for kind, data in kept.items():
-                files[kind] = f"slipway-shown-{len(self._shown)}.{_KINDS[kind]}"
-                with open(files[kind], "wb") as file:
+        with self._lock:
+            number = next(self._numbers)
+            files = {kind: f"{PREFIX}{number}.{KINDS[kind]}" for kind in kept}
+            fits = len(self._shown) < MOST and self._bytes + size <= MOST_BYTES
+            if fits and self._save({name: kept[kind] for kind, name in files.items()}):
+                self._shown.append({"text": text, "files": files})
+                self._bytes += size
+            else:
+                self._left_out += 1
+            self._save({MANIFEST: json.dumps({"shown": self._shown, "left_out": self._left_out}).encode()})
+
+    def _save(self, files: Mapping[str, bytes]) -> bool:
+        """Write files, each as a whole or not, and say whether that went well."""
+        for name, data in files.items():
+            path = os.path.join(self._home, name)
+            partial = path + ".part"
+            try:
+                with open(partial, "wb") as file:
                     file.write(data)
-            self._shown.append({"text": text, "files": files})
-        partial = MANIFEST + ".part"
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump({"shown": self._shown, "left_out": self._left_out}, file)
-        os.replace(partial, MANIFEST)
+                os.replace(partial, path)
+            except OSError:
+                with suppress(OSError):
+                    os.remove(partial)
+                return False
+        return True
 
     def _pyplot(self, module: types.ModuleType) -> None:
         module.__dict__["show"] = lambda *args, **options: self._figures(module)

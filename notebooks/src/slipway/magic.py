@@ -5,7 +5,7 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -13,7 +13,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from . import _check
 from ._calls import LARGE, tell_heaviest
 from ._client import Client
-from ._errors import InvalidError
+from ._errors import InvalidError, SlipwayError
 from ._freezing import warn_of_home
 from ._gallery import display_shown
 from ._job import GridError, JobHandle
@@ -21,6 +21,7 @@ from ._options import HelpWanted, Options, parse_options
 from ._runner import CELL, INPUTS
 from ._scan import ScanHandle
 from ._show import Screen
+from ._shown import MOST_BYTES
 from ._submit import submit
 from ._watch import watch, watch_scan
 
@@ -70,22 +71,21 @@ class GridMagics(Magics):
 
     def _follow(self, job: JobHandle, screen: Screen, names: dict[str, Any]) -> None:
         whole = watch(job, screen, connect=self._connect)
-        _show([job], screen)
         try:
             value = job.result()
+            if value is not None or job.report().get("result") == "kept":
+                names["result"] = value
+            elif "result" in names:
+                screen.line("the cell has set no result: result is still the value from before")
         except GridError as error:
             error.shown, error.stale = whole, "result" in names
             raise
-        if value is not None or job.report().get("result") == "kept":
-            names["result"] = value
-        elif "result" in names:
-            screen.line("the cell has set no result: result is still the value from before")
+        finally:
+            _show(job, screen)
 
     def _follow_scan(self, scan: ScanHandle, screen: Screen, names: dict[str, Any]) -> None:
         watch_scan(scan, screen)
         line, count = screen.live(), scan.record.points
-        if count <= _SHOWN:
-            _show(scan.points, screen)
 
         def tell(done: int) -> None:
             if count > _MANY:
@@ -96,18 +96,27 @@ class GridMagics(Magics):
         except GridError as error:
             error.stale = "result" in names
             raise
+        finally:
+            if count <= _SHOWN:
+                _show(scan, screen)
 
 
-def _show(jobs: Iterable[JobHandle], screen: Screen) -> None:
-    """Show what jobs have displayed, each point under its parameters."""
-    for job in jobs:
-        if not job.report().get("shown"):
-            continue
-        if job.record.scan:
-            given = ", ".join(f"{name}={value}" for name, value in job.arguments.items())
-            screen.line(f"point {job.record.point} ({given}) has displayed:")
-        if remark := display_shown(job):
-            screen.line(remark)
+def _show(of: JobHandle | ScanHandle, screen: Screen) -> None:
+    """Show what a job or the points of a scan have displayed. It comes last, and is not worth an error of its own."""
+    room = MOST_BYTES
+    try:
+        for job in of.points if isinstance(of, ScanHandle) else [of]:
+            if not job.report().get("shown"):
+                continue
+            if job.record.scan:
+                given = ", ".join(f"{name}={value}" for name, value in job.arguments.items())
+                screen.line(f"point {job.record.point} ({given}) has displayed:")
+            size, remark = display_shown(job, room)
+            room -= size
+            if remark:
+                screen.line(remark)
+    except SlipwayError as error:
+        screen.line(f"what was displayed cannot be shown: {error}")
 
 
 def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:

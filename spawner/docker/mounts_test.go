@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway/spawner"
 )
 
 func TestCheckSources(t *testing.T) {
@@ -18,5 +20,14 @@ func TestCheckSources(t *testing.T) {
 	}
 	if err := checkSources([]Mount{{Source: t.TempDir(), Target: "/x", ReadOnly: true}}); err != nil {
 		t.Errorf("checkSources(plain) = %v", err)
+	}
+}
+
+// TestAreasAreNotTouched: they were found by who may wait for them; since then their file system may have fallen silent.
+func TestAreasAreNotTouched(t *testing.T) {
+	b := &Backend{cfg: Config{Mounts: []Mount{{Source: t.TempDir(), Target: "/x"}}}, accounts: map[string]accounts{"image": {}}}
+	l := spawner.Launch{Dir: t.TempDir(), Areas: []spawner.Area{{Name: "scratch", Source: filepath.Join(t.TempDir(), "silent"), Target: "/scratch"}}}
+	if err := b.ready(t.Context(), l, "image"); err != nil {
+		t.Errorf("ready: %v", err)
 	}
 }

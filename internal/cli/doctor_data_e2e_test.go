@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,16 +17,6 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// bridged is a server's address as containers reach it.
-func bridged(t *testing.T, url string) string {
-	t.Helper()
-	out, err := exec.Command("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Replace(url, "localhost", strings.TrimSpace(string(out)), 1)
-}
-
 // TestDataDoctor: a session looks at its data by itself, and again when it is asked; what is wrong is on record, in its events and on its
 // own terminal; a job looks too; nothing is left on the storage.
 func TestDataDoctor(t *testing.T) {
@@ -37,6 +26,7 @@ func TestDataDoctor(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	cache := xrdtest.Cache(t, origin)
 	i := oidcissuer.New(t)
+	bridged := strings.NewReplacer("localhost", xrdtest.Bridge(t)) // as containers reach the servers
 	secretFile := filepath.Join(t.TempDir(), "client-secret")
 	if err := os.WriteFile(secretFile, []byte(oidcissuer.ClientSecret), 0o600); err != nil {
 		t.Fatal(err)
@@ -47,7 +37,7 @@ credentials: {issuers: [{name: wlcg, issuer: %q, client_id: %s, client_secret_fi
 data:
   cvmfs: {path: %q, repositories: [%s, %s], probe: 2s}
   storage: [{name: eos, origin: %q, path: /data, cache: %q, mount: true, write: true}]
-`, i.URL, oidcissuer.ClientID, secretFile, i.CAFile, a.Dir, autofs.Repository, autofs.Dead, bridged(t, origin.URL), bridged(t, cache.URL)))
+`, i.URL, oidcissuer.ClientID, secretFile, i.CAFile, a.Dir, autofs.Repository, autofs.Dead, bridged.Replace(origin.URL), bridged.Replace(cache.URL)))
 	if r := s.call("alice", http.MethodPut, "/api/v1/credentials/wlcg/refresh-token", map[string]any{"refresh_token": i.Grant("alice@example")}); r.status != http.StatusOK {
 		t.Fatalf("a refresh token is given: %d %s", r.status, r.body)
 	}
@@ -74,14 +64,20 @@ data:
 
 	cache.Kill()
 	i.Down(true)
-	s.in("alice", "chmod 644 /run/slipway/credentials/token")
 	s.eventually("the issuer is looked at anew", 60*time.Second, func() bool { // by the service, not more often than every few seconds
-		if r := s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/data-check", nil); r.status != http.StatusAccepted {
-			t.Fatalf("check again: %d %s", r.status, r.body)
-		}
-		found = s.dataReport(id, "it has looked again", func(r hubapi.DataReport) bool { return !r.Running })
+		s.in("alice", "slipway doctor data")
+		found = s.dataReport(id, "it is told", func(hubapi.DataReport) bool { return true })
 		return strings.HasPrefix(found["issuer wlcg"], "warn does not answer, neither here nor")
 	})
+	s.in("alice", "chmod 644 /run/slipway/credentials/token")
+	again := func() reply { return s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/data-check", nil) }
+	if r := again(); r.status != http.StatusAccepted {
+		t.Fatalf("check again: %d %s", r.status, r.body)
+	}
+	found = s.dataReport(id, "it has looked again", func(r hubapi.DataReport) bool { return !r.Running })
+	if r := again(); r.status != http.StatusConflict || !strings.Contains(string(r.body), "try again in") {
+		t.Errorf("and again at once: %d %s", r.status, r.body)
+	}
 	for check, want := range map[string]string{"cache of storage eos": "warn", "reading storage eos": "ok", "token token": "fail others may read it"} {
 		if got := found[check]; !strings.HasPrefix(got, want) {
 			t.Errorf("with faults, %s: want %q, have %q", check, want, got)

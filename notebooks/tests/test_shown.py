@@ -99,7 +99,7 @@ def test_threads_may_display(tmp_path: Path) -> None:
 
 def test_a_forked_process_displays_its_text(tmp_path: Path) -> None:
     cell = PICTURE.replace("SIZE", "1") + "import os\ndisplay(P())\nif not (child := os.fork()):\n"
-    done = run(tmp_path, cell + "    display(P()); os._exit(0)\nos.waitpid(child, 0)")
+    done = run(tmp_path, cell + "    display(P()); os._exit(0)\nos.waitpid(child, 0);")
     assert (done.code, done.out) == (0, "a picture\na picture\n")
     assert len(manifest(done)["shown"]) == 1
 

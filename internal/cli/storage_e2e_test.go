@@ -16,7 +16,7 @@ import (
 )
 
 // TestStorageInSessions: a session has its storage as directories, also over a service that is killed; it is told where files are; and
-// when it has ended nothing of it is left mounted.
+// when it has ended nothing of it is left mounted, and what its end has lost is told.
 func TestStorageInSessions(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.XRootDFS)
@@ -26,6 +26,7 @@ func TestStorageInSessions(t *testing.T) {
 	unmountAfter(t)
 	s := newSite(t, fmt.Sprintf("\ndata:\n  storage:\n    - {name: eos, origin: %q, path: /data, cache: %q, mount: true, write: true}\n", origin.URL, cache.URL))
 	id := s.session("alice", "one")
+	up := lastEvent(s.events(id))
 	s.eventually("the storage is there", 60*time.Second, func() bool {
 		return s.in("alice", "cat /storage/eos/a /storage/eos.cached/a 2>/dev/null; true") == "contentcontent"
 	})
@@ -46,12 +47,19 @@ func TestStorageInSessions(t *testing.T) {
 	if got := s.in("alice", "cat /storage/eos/a"); got != "content" {
 		t.Errorf("after a restart: %q", got)
 	}
+	s.in("alice", "exec 3>/storage/eos/mine/late; echo begun >&3; nohup sleep 600 > /dev/null 2>&1 </dev/null &") // who ends with the session
+	origin.Kill()
 	if r := s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		t.Fatalf("stop: %d %s", r.status, r.body)
 	}
 	s.eventually("nothing is mounted", 60*time.Second, func() bool {
 		mounts, _ := os.ReadFile("/proc/self/mountinfo")
 		return !strings.Contains(string(mounts), "/storage/"+id+"/")
+	})
+	s.eventually("she is told what is lost", 60*time.Second, func() bool {
+		told := s.toldSince("sessions", id, up)
+		up = lastEvent(told)
+		return strings.Contains(told, "/storage/eos/mine/late may not be in the storage")
 	})
 	if _, err := os.Stat(origin.Data + "/mine"); err != nil {
 		t.Errorf("what she made is gone: %v", err)

@@ -3,14 +3,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,8 +36,9 @@ func doctorDataCommand(env Env) *cobra.Command {
 			"and their caches by XRootD, the directories below /storage, your tokens and your proxy, their issuers, and the clock; and say\n" +
 			"what to do about what is amiss. It needs no program of the image, for it speaks XRootD itself, with tokens; storage that takes\n" +
 			"proxies alone it lists by the image's xrdfs, if there is one. Where the site says that storage may be written to, it writes a\n" +
-			"file .slipway-probe-... of 256 KiB and removes it again; it writes nothing else. It takes half a minute at the most.\n" +
-			"A session's page shows what was found last. Exit code 1 when something does not work.",
+			"file .slipway-probe-... of 256 KiB and removes it again, unless your token does not let it remove one; it writes nothing else.\n" +
+			"It takes half a minute at the most. A session's page shows what was found last. Exit code 1 when something does not work,\n" +
+			"130 when it was interrupted.",
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctorData(c.Context(), env, asJSON, quiet) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -44,7 +48,16 @@ func doctorDataCommand(env Env) *cobra.Command {
 }
 
 func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		var stop func()
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+	}
 	report, err := lookAtData(ctx, env)
+	if ctx.Err() != nil {
+		fmt.Fprintln(env.Stderr, "slipway: interrupted before all was looked at; should a probe file be left, a later look removes it")
+		return exitCode(130)
+	}
 	if err != nil || quiet {
 		return err
 	}
@@ -72,6 +85,13 @@ func printDataReport(env Env, r hubapi.DataReport) error {
 	return printFindings(env, findings, false)
 }
 
+// All that a look takes, and what of it the service may take before and after.
+const (
+	dataTime = 30 * time.Second
+	planTime = 8 * time.Second
+	tellTime = 3 * time.Second
+)
+
 // lookAtData looks, and has the service remember what a session finds.
 func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	client, err := connect(env)
@@ -79,10 +99,11 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 		return hubapi.DataReport{}, err
 	}
 	asked := time.Now()
-	plan, err := client.DataPlan(ctx)
+	plan, err := dataPlan(ctx, client)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
+	answered := time.Now()
 	scratch, err := os.MkdirTemp("", "slipway-doctor-")
 	if err != nil {
 		return hubapi.DataReport{}, fmt.Errorf("make a directory of its own: %w", err)
@@ -94,10 +115,10 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	}
 	roots := trustedHere(env)
 	report := datadoctor.Run(ctx, datadoctor.Config{
-		Plan: plan, Asked: asked.Add(time.Since(asked) / 2), Afar: client.LookAtIssuer, Room: client.Quota,
+		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Afar: client.LookAtIssuer, Room: client.Quota,
 		Storage: func(token secret.Text) datadoctor.Storage { return rootclient.Client{Token: token, Roots: roots} },
 		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
-		Probe: []string{self, probeCommand}, Scratch: scratch,
+		Probe: []string{self, probeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),
 	})
 	if err := tellService(ctx, env, client, report); err != nil {
 		fmt.Fprintf(env.Stderr, "slipway: the session's page does not show this: %s\n", errs.Brief(err))
@@ -105,11 +126,23 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	return report, nil
 }
 
+func dataPlan(ctx context.Context, client *hubapi.Client) (hubapi.DataPlan, error) {
+	limited, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	plan, err := client.DataPlan(limited)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return plan, errs.New(errs.Unavailable, "the service has not said in time what there is to look at").With("try again in a minute")
+	}
+	return plan, err
+}
+
 // tellService has the service remember a session's report. A job has no page for it, and a look that was interrupted says nothing.
 func tellService(ctx context.Context, env Env, client *hubapi.Client, r hubapi.DataReport) error {
 	if ctx.Err() != nil || strings.HasPrefix(env.Getenv(control.IDEnv), "j") {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
 	return client.PutDataReport(ctx, r)
 }
 
@@ -158,11 +191,21 @@ func listByXrdfs() func(ctx context.Context, server, path string) error {
 	}
 	return func(ctx context.Context, server, path string) error {
 		cmd := exec.CommandContext(ctx, program, server, "ls", path)
-		cmd.WaitDelay = time.Second
-		out, err := cmd.CombinedOutput()
-		if err != nil && ctx.Err() == nil && len(out) > 0 {
-			return errors.New(strings.TrimSpace(string(out)))
+		said := &beginning{}
+		cmd.WaitDelay, cmd.Stderr = time.Second, said
+		err := cmd.Run()
+		if err != nil && ctx.Err() == nil && said.text.Len() > 0 {
+			return errors.New(strings.TrimSpace(said.text.String()))
 		}
 		return err
 	}
+}
+
+// beginning keeps the first words of a program.
+type beginning struct{ text bytes.Buffer } // not embedded: io.Copy would go by its ReadFrom, which has no bound
+
+// Write never fails.
+func (b *beginning) Write(p []byte) (int, error) {
+	b.text.Write(p[:min(len(p), 4<<10-b.text.Len())])
+	return len(p), nil
 }

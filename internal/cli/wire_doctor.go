@@ -22,43 +22,47 @@ type dataDoctor struct {
 	cfg     config.Config
 	service *service
 
-	mu    sync.Mutex
-	asked map[spawner.ID]time.Time        // to look again
-	looks map[string]hubapi.IssuerLook    // at issuers, of a moment ago
-	at    map[string]time.Time            // when that was
-	turns map[string]chan struct{}        // of who asks an issuer
-	known map[spawner.ID]issuedComplaints // what was said last
-}
+	sessions dataLooks
 
-type issuedComplaints string
+	mu    sync.Mutex
+	looks map[string]hubapi.IssuerLook // at issuers, of a moment ago
+	at    map[string]time.Time         // when that was
+	turns map[string]chan struct{}     // of who asks an issuer
+}
 
 const (
 	bucketReports = "data-reports"
 	issuerEvery   = 10 * time.Second // between two looks at an issuer, whoever asks
 	issuerTime    = 8 * time.Second
-	lookTime      = 75 * time.Second // after that nothing is being looked at any more
 )
 
 // makeDoctor forgets what was found in sessions that are gone.
 func (s *service) makeDoctor(ctx context.Context) error {
 	s.doctor = &dataDoctor{
-		cfg: s.cfg, service: s, asked: map[spawner.ID]time.Time{}, looks: map[string]hubapi.IssuerLook{}, at: map[string]time.Time{},
-		turns: map[string]chan struct{}{}, known: map[spawner.ID]issuedComplaints{},
+		cfg: s.cfg, service: s, looks: map[string]hubapi.IssuerLook{}, at: map[string]time.Time{},
+		turns: map[string]chan struct{}{},
 	}
 	for _, i := range s.cfg.Credentials.Issuers {
 		s.doctor.turns[i.Name] = make(chan struct{}, 1)
 	}
-	var gone []string
 	for r, err := range s.store.All(ctx, bucketReports) {
 		if err != nil {
 			return err
 		}
-		if _, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(r.Key)); errs.Is(err, errs.NotFound) {
-			gone = append(gone, r.Key)
-		}
+		s.doctor.sessions.know(spawner.ID(r.Key))
 	}
+	return s.doctor.forget(ctx)
+}
+
+// forget drops what was found in sessions that are gone.
+func (d *dataDoctor) forget(ctx context.Context) error {
+	gone := d.sessions.drop(func(id spawner.ID) bool {
+		_, err := d.service.engine.Get(ctx, spawner.Caller{System: true}, id)
+		return errs.Is(err, errs.NotFound)
+	})
 	for _, id := range gone {
-		if err := s.store.Delete(ctx, bucketReports, id); err != nil {
+		if err := d.service.store.Delete(ctx, bucketReports, string(id)); err != nil {
+			d.sessions.know(id) // to try again
 			return err
 		}
 	}
@@ -151,18 +155,18 @@ func issuerAhead(ctx context.Context, i config.Issuer) (time.Duration, error) {
 	return time.Until(at), err
 }
 
-// Keep is server.DataDoctor's. What is amiss is told to the session's people, once.
+// Keep is server.DataDoctor's. What is amiss is told to the session's people, once. What others found that are gone by now is dropped, so
+// that reports never are more than there were sessions since.
 func (d *dataDoctor) Keep(ctx context.Context, w spawner.Workload, r hubapi.DataReport) error {
-	if err := d.service.store.Put(ctx, bucketReports, string(w.ID), r); err != nil {
+	if err := d.forget(ctx); err != nil {
 		return err
 	}
 	words := complaint(r)
-	d.mu.Lock()
-	delete(d.asked, w.ID)
-	before := d.known[w.ID]
-	d.known[w.ID] = issuedComplaints(words)
-	d.mu.Unlock()
-	if words != "" && string(before) != words {
+	tell := d.sessions.ended(w.ID, words, time.Now())
+	if err := d.service.store.Put(ctx, bucketReports, string(w.ID), r); err != nil {
+		return err
+	}
+	if tell {
 		d.service.engine.Mention(w.ID, words)
 	}
 	return nil
@@ -192,9 +196,7 @@ func complaint(r hubapi.DataReport) string {
 // Report is server.DataDoctor's.
 func (d *dataDoctor) Report(ctx context.Context, id spawner.ID) (r hubapi.DataReport, err error) {
 	err = d.service.store.Get(ctx, bucketReports, string(id), &r)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	running := time.Since(d.asked[id]) < lookTime
+	running := d.sessions.running(id, time.Now())
 	if errs.Is(err, errs.NotFound) {
 		if !running {
 			return r, errs.New(errs.NotFound, "nothing has looked at the data of %s", id).With("`slipway doctor data` does, inside the session")
@@ -205,17 +207,23 @@ func (d *dataDoctor) Report(ctx context.Context, id spawner.ID) (r hubapi.DataRe
 	return r, err
 }
 
-// Again is server.DataDoctor's.
+// Again is server.DataDoctor's. One look that goes on is as good as another, and there is one a minute: each writes and reads on the storage.
 func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
+	begins, wait := d.sessions.begin(id, time.Now())
+	if wait > 0 {
+		return errs.New(errs.Conflict, "the data of %s was looked at a moment ago", id).
+			With(fmt.Sprintf("try again in %d s, or run `slipway doctor data` inside the session", int(wait.Seconds())+1))
+	}
+	if !begins {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, redial)
 	defer cancel()
-	if err := (agents{d.service.links}).client(id).Doctor(ctx); err != nil {
-		return err
+	err := (agents{d.service.links}).client(id).Doctor(ctx)
+	if err != nil {
+		d.sessions.failed(id)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.asked[id] = time.Now()
-	return nil
+	return err
 }
 
 // looking has the apps of sessions be launched with the program that looks at their data, where there is something to look at.

@@ -43,6 +43,18 @@ func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
 	return list, nil
 }
 
+// WithoutAny does what must not be done while a workload is there that of is true of. Until it is done, none is added.
+func (m *Manager) WithoutAny(of func(Workload) bool, do func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.work {
+		if of(e.Workload) {
+			return errs.New(errs.Conflict, "%s is there", e.ID)
+		}
+	}
+	return do()
+}
+
 // visibleLocked narrows the workloads down to those among which c may see some.
 func (m *Manager) visibleLocked(c Caller) iter.Seq[*entry] {
 	if c.User == "" || c.Admin || c.System {

@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"context"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,34 @@ func TestAJobWaitsForItsHome(t *testing.T) {
 			if _, err := s.Stop(t.Context(), alice, id); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})(t)
+}
+
+// TestWithoutAny: while something is done that nobody's session may see, none begins.
+func TestWithoutAny(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		alices := func(w spawner.Workload) bool { return w.Owner == "alice" }
+		var over atomic.Bool
+		begun := make(chan struct{})
+		err := s.WithoutAny(alices, func() error {
+			go func() {
+				defer close(begun)
+				if s.startSession(request("alice", "", "one")); !over.Load() {
+					t.Error("one has begun")
+				}
+			}()
+			for range 1000 { // no clock goes on while somebody waits for a lock
+				runtime.Gosched()
+			}
+			over.Store(true)
+			return nil
+		})
+		if <-begun; err != nil {
+			t.Error(err)
+		}
+		if err := s.WithoutAny(alices, func() error { t.Error("it is done"); return nil }); !errs.Is(err, errs.Conflict) {
+			t.Error(err)
 		}
 	})(t)
 }

@@ -147,19 +147,18 @@ func (p people) Numbers(ctx context.Context) ([]hubapi.Number, error) {
 	return list, err
 }
 
-// Release forgets a user's number. What her sessions and jobs have left belongs to it, so there may be none.
+// Release forgets a user's number. What her sessions and jobs have left belongs to it, so there may be none, and none may begin meanwhile.
 func (p people) Release(ctx context.Context, principal string) (hubapi.Number, error) {
-	all, err := p.engine.List(ctx, spawner.Caller{System: true})
-	if err != nil {
-		return hubapi.Number{}, err
+	var uid int
+	hers := func(w spawner.Workload) bool { return p.principal(w.Hub, w.Owner) == principal }
+	err := p.engine.WithoutAny(hers, func() (err error) {
+		uid, err = p.accounts.Release(ctx, principal)
+		return err
+	})
+	if errs.Is(err, errs.Conflict) {
+		err = errs.New(errs.Conflict, "%s has a session or a job (%s), and what it has written belongs to the number that is to be forgotten", principal, errs.Brief(err)).
+			With("have all sessions and jobs of that user discarded first")
 	}
-	for _, w := range all {
-		if p.principal(w.Hub, w.Owner) == principal {
-			return hubapi.Number{}, errs.New(errs.Conflict, "%s has %s, and what it has written belongs to the number that is to be forgotten", principal, w.ID).
-				With("have all sessions and jobs of that user discarded first")
-		}
-	}
-	uid, err := p.accounts.Release(ctx, principal)
 	return hubapi.Number{User: principal, UID: uid}, err
 }
 

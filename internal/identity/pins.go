@@ -52,8 +52,8 @@ func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home s
 		return nil
 	case is:
 		return errs.New(errs.Conflict, "uid: the account %q has the number %d now, and what is there of %s belongs to %d", n.Login, n.UID, principal, had).
-			With(fmt.Sprintf("the administrator gives the account its number %d back; or, once the user has discarded her sessions and jobs, gives %s to the new one "+
-				"(chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, releasing(principal)))
+			With(fmt.Sprintf("the administrator gives the account its number %d back; or, once the user has discarded her sessions and jobs, gives %s, and what she has "+
+				"in data.areas and elsewhere, to the new one (chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, releasing(principal)))
 	case other != "":
 		return errs.New(errs.Conflict, "uid: the account %q has the number %d, which is that of %s here: no two users share one", n.Login, n.UID, other).
 			With("the administrator corrects the account, or the rule under identities.accounts that leads to it; if " + other + " is there no more: " + releasing(other))
@@ -90,8 +90,8 @@ func (a *Accounts) Bound(ctx context.Context) (map[string]int, error) {
 	return maps.Clone(a.known), err
 }
 
-// Release forgets a user's number: her next start may have another, and it may become another user's. The caller makes sure that nothing of
-// hers is left that has it, but for her home, which no other number is given.
+// Release forgets a user's number: her next start may have another, and it may become another user's. The caller makes sure that no
+// session or job of hers is left that has it. Her home, which no other number is given, and what she has in shared areas keep it.
 func (a *Accounts) Release(ctx context.Context, principal string) (uid int, err error) {
 	a.ids.Lock()
 	defer a.ids.Unlock()

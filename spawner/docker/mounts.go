@@ -104,11 +104,16 @@ func (b *Backend) outgrown(p plan, c container.InspectResponse) string {
 		return "what sessions see of this host now"
 	case rehoused(p.Launch, c):
 		return "where your home is now"
-	case c.HostConfig != nil && !slices.Equal(c.HostConfig.GroupAdd, groupsOf(p.Account)):
+	case c.HostConfig != nil && !sameWords(c.HostConfig.GroupAdd, groupsOf(p.Account)):
 		return "the groups that your account has now"
 	default:
 		return ""
 	}
+}
+
+// sameWords reports whether two lists have the same words, in whatever order.
+func sameWords(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // survey tells the user what is amiss with the mounts, or forbids a start that would wait for one that does not answer.

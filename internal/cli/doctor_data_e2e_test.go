@@ -71,11 +71,12 @@ data:
 	})
 	s.in("alice", "chmod 644 /run/slipway/credentials/token")
 	again := func() reply { return s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/data-check", nil) }
+	asked := time.Now()
 	if r := again(); r.status != http.StatusAccepted {
 		t.Fatalf("check again: %d %s", r.status, r.body)
 	}
 	found = s.dataReport(id, "it has looked again", func(r hubapi.DataReport) bool { return !r.Running })
-	if r := again(); r.status != http.StatusConflict || !strings.Contains(string(r.body), "try again in") {
+	if r := again(); time.Since(asked) < time.Minute && (r.status != http.StatusConflict || !strings.Contains(string(r.body), "try again in")) {
 		t.Errorf("and again at once: %d %s", r.status, r.body)
 	}
 	for check, want := range map[string]string{"cache of storage eos": "warn", "reading storage eos": "ok", "token token": "fail others may read it"} {

@@ -65,7 +65,7 @@ data:
 	cache.Kill()
 	i.Down(true)
 	s.eventually("the issuer is looked at anew", 60*time.Second, func() bool { // by the service, not more often than every few seconds
-		s.in("alice", "slipway doctor data")
+		s.in("alice", "slipway doctor data --quiet")
 		found = s.dataReport(id, "it is told", func(hubapi.DataReport) bool { return true })
 		return strings.HasPrefix(found["issuer wlcg"], "warn does not answer, neither here nor")
 	})

@@ -13,7 +13,7 @@ import (
 const (
 	deviceGrant   = "urn:ietf:params:oauth:grant-type:device_code"
 	exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
-	scope         = "openid offline_access storage.read:/ storage.create:/"
+	scope         = "openid offline_access storage.read:/ storage.create:/ storage.modify:/"
 )
 
 // known reports whether the client is the one that the issuer knows.

@@ -4,7 +4,7 @@
 
 make_dirs() {
   # Jobs run as their users, who need the way to their homes and to nothing else.
-  install -d -m 711 "$STATE" "$STATE/homes"
+  install -d -m 711 "$STATE" "$STATE/homes" "$STATE/scratch"
   install -d -m 700 "$STATE/hub" "$LOGS" "$RUN"
 }
 
@@ -24,13 +24,16 @@ random_hex() { od -An -tx1 -N32 /dev/urandom | tr -d ' \n'; }
 write_secret() { (umask 077 && cat >"$1.new" && mv "$1.new" "$1"); }
 
 # write_config: Slipway's configuration. Half of this machine's memory and all its processors are
-# for sessions, and as much for jobs: a demo has few of either at a time. Its GPUs are simulated.
+# for sessions, and as much for jobs: a demo has few of either at a time. Its GPUs are simulated. A file
+# that somebody has edited stays as it is; what it would be lies beside it.
 write_config() {
-  local cpus gib
+  local cpus gib edited=
+  ! config_edited || edited=yes
   cpus=$(nproc)
   gib=$(awk '/^MemTotal:/ { half = int($2 / 2 / 1024 / 1024); print half ? half : 1 }' /proc/meminfo)
-  cat >"$STATE/slipway.yaml.new" <<END
-# Written by deploy/demo. \`slipway config example\` explains every key.
+  cat >"$STATE/slipway.yaml.demo.new" <<END
+# Written by deploy/demo. \`slipway config example\` explains every key. Edit it as you like: what you
+# have edited, the demo keeps; it takes it up with \`demo start\` or \`demo crash\`.
 listen: 127.0.0.1:$SERVICE_PORT
 data_dir: $STATE/data
 hubs:
@@ -41,6 +44,7 @@ hubs:
     spawner_token_file: $STATE/hub/spawner-token
     token_file: $STATE/hub/service-token
     roster: {mode: stop, every: 30s, age: 2m}
+    admins: [admin] # whoever logs in by that name
 users:
   uids: 20000-29999
   gid: 100
@@ -97,6 +101,9 @@ profiles:
     max_memory: ${gib}G
     gpu: 1g.18gb
 $(pool_profile)
+data:
+  areas:
+    - {name: scratch, path: "$STATE/scratch/{name}", inside: /scratch, write: true, create: true}
 ssh: {listen: "127.0.0.1:$SSH_PORT", host: 127.0.0.1}
 vscode: {gallery: "${SLIPWAY_DEMO_GALLERY:-}"}
 jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
@@ -108,5 +115,14 @@ gpu:
   devices: [{match: 0, mode: mig}, {match: 1, mode: whole}]
 $(pool_config)
 END
-  mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"
+  mv "$STATE/slipway.yaml.demo.new" "$STATE/slipway.yaml.demo"
+  if [[ -z $edited ]]; then
+    cp "$STATE/slipway.yaml.demo" "$STATE/slipway.yaml.new"
+    mv "$STATE/slipway.yaml.new" "$STATE/slipway.yaml"
+  fi
+}
+
+# config_edited: the configuration is not what the demo has written last.
+config_edited() {
+  [[ -f $STATE/slipway.yaml && -f $STATE/slipway.yaml.demo ]] && ! cmp -s "$STATE/slipway.yaml" "$STATE/slipway.yaml.demo"
 }

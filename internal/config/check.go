@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"slipway/internal/errs"
@@ -23,8 +24,8 @@ const (
 // would be right.
 func (c Config) Check() error {
 	var p problems
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		p.add("listen", c.Listen, "an address such as 127.0.0.1:8090")
+	if !listenable(c.Listen) {
+		p.add("listen", c.Listen, "an address with a port up to 65535, such as 127.0.0.1:8090")
 	}
 	p.absolute("data_dir", c.DataDir)
 	p.absolute("users.homes", c.Users.Homes)
@@ -67,6 +68,24 @@ func (c Config) Check() error {
 	c.checkHomes(&p)
 	c.checkAreas(&p)
 	return errors.Join(p...)
+}
+
+// listenable says whether one can listen at an address, as far as can be told from it: its port is a number, 0 for any that is free.
+func listenable(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	_, bad := strconv.ParseUint(port, 10, 16)
+	return err == nil && bad == nil
+}
+
+// dialable says whether an address has a host, and a port that something may listen at.
+func dialable(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return err == nil && host != "" && isPort(port)
+}
+
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // checkLimits looks at what jobs and sessions may have.

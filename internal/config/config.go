@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -168,6 +169,10 @@ func Parse(text []byte) (Config, error) {
 	c := Default()
 	if err := decode(text, &c); err != nil {
 		return Config{}, errs.New(errs.Invalid, "%s", plainly(strings.TrimSpace(yaml.FormatError(err, false, true)), err)).With(remedy(err))
+	}
+	if reflect.DeepEqual(c, Config{}) { // what the library makes of a file without a key
+		return Config{}, errs.New(errs.Invalid, "there is nothing in it").
+			With("`slipway config example` prints one to start from: at least hubs, images and profiles must be said")
 	}
 	return c, nil
 }

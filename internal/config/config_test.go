@@ -72,6 +72,41 @@ func TestCheckFindsEverythingAtOnce(t *testing.T) {
 	}
 }
 
+func TestPortsAreWithinBounds(t *testing.T) {
+	for text, want := range map[string]string{
+		"listen: 127.0.0.1:99999":                                                   "listen",
+		"listen: '127.0.0.1:-1'":                                                    "listen",
+		"ssh: {listen: ':99999', host: h}":                                          "ssh.listen",
+		"uplink: {url: 'https://h:99999'}":                                          "uplink.url",
+		"hubs: [{name: a, listen: '127.0.0.1:65536'}]":                              "hubs[0].listen",
+		"hubs: [{name: a, api_url: 'http://h:65536/hub/api'}]":                      "hubs[0].api_url",
+		"hubs: [{name: a, outpost: {address: 'h:0'}}]":                              "hubs[0].outpost.address",
+		"data: {storage: [{name: a, origin: 'root://h:70000', path: /a}]}":          "data.storage[0].origin",
+		"credentials: {issuers: [{name: a, issuer: 'https://h:70000'}]}":            "credentials.issuers[0].issuer",
+		"environments: {stores: [{name: a, s3: {endpoint: 'h:70000', bucket: b}}]}": "endpoint",
+	} {
+		c, err := Parse([]byte(text))
+		if err != nil {
+			t.Error(err)
+		} else if err := c.Check(); err == nil || !strings.Contains(err.Error(), want+": ") {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for _, address := range []string{":8090", "127.0.0.1:0", "[::1]:65535"} {
+		if !listenable(address) {
+			t.Errorf("%s is refused", address)
+		}
+	}
+}
+
+func TestAnEmptyFileSaysSo(t *testing.T) {
+	for _, text := range []string{"", "# only this\n", "---\n"} {
+		if _, err := Read([]byte(text), "a.yaml"); err == nil || !strings.HasPrefix(err.Error(), "a.yaml: there is nothing in it: `slipway config example`") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"jobs: {default_cpus: 3}", "jobs.default_cpus"},

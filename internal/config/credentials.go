@@ -100,7 +100,7 @@ func (c Config) checkCredentials(p *problems) {
 
 func (i Issuer) check(at string, p *problems) {
 	u, err := url.Parse(i.URL)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.Port() != "" && !isPort(u.Port()) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		p.add(at+"issuer", i.URL, "the issuer's address as its tokens have it, which begins with https://")
 	}
 	if i.ClientID == "" {

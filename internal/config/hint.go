@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -19,14 +20,8 @@ func remedy(err error) string {
 		return general
 	}
 	all := keys(reflect.TypeFor[Config](), "")
-	own := keysOf(all, section(e.Token))
-	near := nearest(e.Token.Value, own)
-	if near == "" {
-		near = begun(e.Token.Value, own)
-	}
-	if near == "" {
-		near = nearest(e.Token.Value, all)
-	}
+	own, word := keysOf(all, section(e.Token)), strings.ToLower(e.Token.Value)
+	near := cmp.Or(nearest(word, own), begun(word, own), nearest(word, all))
 	if near != "" {
 		return "did you mean " + near + "? " + general
 	}
@@ -46,9 +41,12 @@ func section(t *token.Token) string {
 	return ""
 }
 
-// keysOf gives the keys of a section.
+// keysOf gives the keys of a section; those of the left margin where it is empty.
 func keysOf(keys []string, section string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		if section == "" {
+			return strings.Contains(key, ".")
+		}
 		return !strings.HasPrefix(key, section+".") && !strings.HasPrefix(key, section+"[].")
 	})
 }

@@ -21,6 +21,9 @@ func TestUnknownKeysGetAHint(t *testing.T) {
 		{"jobs:\n  max_cpus: many\n", `"many" is not a number`},
 		{"ssh:\n  listen: ':2222'\n  nets: []\n", "did you mean ssh.networks?"},
 		{"ssh: {nets: []}\n", "did you mean ssh.networks?"},
+		{"Gpu: {}\n", "did you mean gpu?"},
+		{"gpus: {}\n", "did you mean gpu?"},
+		{"docker: {Socket: x}\n", "did you mean docker.socket?"},
 		{"kubernetes: {}\n", "`slipway config example` shows every key"},
 	}
 	for _, tt := range tests {

@@ -210,7 +210,7 @@ func (h Hub) checkRealm(at string, several bool, p *problems) {
 
 // checkListen wants a path to be one hub's: hubs that share an address must differ in their base paths.
 func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) {
-	if _, _, err := net.SplitHostPort(h.Listen); h.Listen != "" && err != nil {
+	if h.Listen != "" && !listenable(h.Listen) {
 		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091, or nothing")
 	}
 	if h.Listen == common {
@@ -260,7 +260,7 @@ func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 		}
 	}
 	if a := h.Outpost.Address; a != "" {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || strings.Contains(host, ":") {
+		if host, _, err := net.SplitHostPort(a); err != nil || !dialable(a) || strings.Contains(host, ":") {
 			p.add(at+"outpost.address", a, "host:port as the Hub reaches this service; OutpostSpawner takes no IPv6 address")
 		}
 	}
@@ -272,7 +272,7 @@ func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 // webURL reads an address. One with a password in it would show it wherever the address is told.
 func webURL(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
-	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && (u.Port() == "" || isPort(u.Port()))
 }
 
 // withoutPassword gives an address as it may be shown. In one that is none, what stands before an @ may be a password.

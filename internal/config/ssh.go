@@ -93,8 +93,7 @@ func (c Config) checkSSH(p *problems) {
 		}
 		return
 	}
-	_, port, err := net.SplitHostPort(s.Listen)
-	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+	if !listenable(s.Listen) {
 		p.add("ssh.listen", s.Listen, "an address such as :2222, or nothing: no ssh")
 	} else if other := c.listener(s.Listen); other != "" {
 		p.add("ssh.listen", s.Listen, "a port of its own, such as :2222: "+other+" is at this one")

@@ -62,7 +62,7 @@ func cleanPath(p string) bool {
 // checkXRootD refuses what is no server's address: a path or a user in it would become part of what users are told.
 func checkXRootD(field, text string, p *problems) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "root" && u.Scheme != "roots" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(text, ",") {
+	if err != nil || u.Scheme != "root" && u.Scheme != "roots" || u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(text, ",") {
 		p.add(field, text, "root://host:port or roots://host:port, and nothing behind it")
 	}
 }

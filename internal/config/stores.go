@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path"
@@ -135,7 +134,7 @@ func within(path, dir string) bool {
 }
 
 func (b Bucket) check(at string, places map[string]bool, p *problems) {
-	if host, port, err := net.SplitHostPort(b.Endpoint); err != nil || host == "" || port == "" || strings.Contains(b.Endpoint, "/") {
+	if !dialable(b.Endpoint) || strings.Contains(b.Endpoint, "/") {
 		p.add(at+"endpoint", b.Endpoint, "host:port without a scheme, such as s3.example.org:443")
 	}
 	if b.Bucket == "" || strings.Contains(b.Bucket, "/") {

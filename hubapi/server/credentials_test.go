@@ -221,7 +221,7 @@ func TestCredentialsPage(t *testing.T) {
 	token := formToken(t, page)
 	for _, words := range []string{
 		"sub-of-main:alice", "https://issuer.test", "storage.read:/", "50 min left", "1 h 30 min left", "it ends soon: put a new one", "/atlas/Role=NULL", "member of atlas",
-		"SLIPWAY_URL=https://slipway.test slipway proxy put", `href="` + prefix + `credentials"`, "Log in again",
+		"SLIPWAY_URL=https://slipway.test SLIPWAY_TOKEN=... slipway proxy put", `href="` + prefix + `credentials"`, "Log in again",
 	} {
 		if !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q: %s", words, page)

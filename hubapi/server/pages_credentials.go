@@ -47,7 +47,7 @@ func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsVi
 	}
 	view := webui.CredentialsView{Issuers: p.cfg.Wallet.Issuers(), Proxies: p.cfg.Wallet.Proxies()}
 	if v.hub.Address != "" {
-		view.Command = "SLIPWAY_URL=" + v.hub.Address + " slipway proxy put"
+		view.Command = "SLIPWAY_URL=" + v.hub.Address + " SLIPWAY_TOKEN=... slipway proxy put"
 	}
 	for _, e := range list {
 		view.List = append(view.List, wireEntry(e))

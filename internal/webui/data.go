@@ -28,7 +28,7 @@ func (single) Mark(c hubapi.DataCheck) string {
 	return map[string]string{hubapi.CheckOK: "running", hubapi.CheckWarn: "waiting"}[c.Result]
 }
 
-// Word is what it is called.
+// Word is what it is called, as `slipway doctor data` does.
 func (single) Word(c hubapi.DataCheck) string {
-	return map[string]string{hubapi.CheckOK: "good", hubapi.CheckWarn: "look", hubapi.CheckFail: "wrong"}[c.Result]
+	return map[string]string{hubapi.CheckOK: "ok", hubapi.CheckWarn: "warn", hubapi.CheckFail: "fail"}[c.Result]
 }

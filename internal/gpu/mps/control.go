@@ -33,12 +33,12 @@ func isRefusal(err error) bool {
 // maxAnswer is as much as is read of an answer.
 const maxAnswer = 1 << 20
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the beginning of what is written to it. The buffer is a field, not embedded: its ReadFrom would take everything.
+type bounded struct{ kept bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := maxAnswer - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	if room := maxAnswer - b.kept.Len(); room > 0 {
+		b.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
@@ -66,7 +66,7 @@ func (d *Daemons) run(ctx context.Context, g daemon, stdin string, args ...strin
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return "", d.missing(err)
 	}
-	text := out.String()
+	text := out.kept.String()
 	if no := refused(text); err != nil || no != "" {
 		if no == "" {
 			no = firstLine(text)

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -134,4 +136,13 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("memory %d of unit %d", n, unit)
 		}
 	})
+}
+
+// A control program that never stops printing does not fill the service's memory.
+func TestLongAnswer(t *testing.T) {
+	d := Daemons{cfg: Config{Control: "head", Deadline: time.Minute}}
+	text, err := d.run(t.Context(), daemon{}, "", "-c", strconv.Itoa(3*maxAnswer), "/dev/zero")
+	if len(text) != maxAnswer || err != nil {
+		t.Errorf("%d bytes are kept, %v, want %d", len(text), err, maxAnswer)
+	}
 }

@@ -109,9 +109,7 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 	if changes(r.Method, route) { // the path of a look may open something
 		attrs = append(attrs, objects(r)...)
 	}
-	if d.owner != "" {
-		attrs = append(attrs, "owner", d.owner)
-	}
+	attrs = append(attrs, s.whose(d)...)
 	attrs = append(attrs, "audit", result, "action", action, "request", t.id)
 	if result != auditDone {
 		attrs = append(attrs, "status", status, "why", d.wrong)
@@ -127,7 +125,7 @@ func judged(status int, wrong string) (result, what string) {
 	switch {
 	case status == 0:
 		return "broken off", "an action was broken off"
-	case status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError && status != errs.RowOf(errs.Missing).Status: // what this site lacks is no fault
 		return "failed", "an action has failed"
 	case status >= http.StatusBadRequest:
 		return "refused", "an action is refused"
@@ -170,6 +168,19 @@ func (s *Server) who(ctx context.Context, d deed) []any {
 		if uid, known := s.cfg.People.UID(ctx, c.Hub, c.User); known {
 			attrs = append(attrs, "uid", uid)
 		}
+	}
+	return attrs
+}
+
+// whose says whose something is that another does something to. A Hub's spawner has no principal of its own: the line has the owner's.
+func (s *Server) whose(d deed) []any {
+	if d.owner == "" {
+		return nil
+	}
+	owner := d.owner[:min(len(d.owner), mostWord)]
+	attrs := []any{"owner", owner}
+	if d.caller.User == "" && d.caller.Hub != "" && s.cfg.Principal != nil {
+		attrs = append(attrs, "principal", s.cfg.Principal(d.caller.Hub, spawner.User(owner)))
 	}
 	return attrs
 }

@@ -158,3 +158,18 @@ func walkRoutes(t *testing.T, routes chi.Routes, do func(method, route string)) 
 		t.Fatal(err)
 	}
 }
+
+// TestStartsThatFailSayWhose: the line of a start that a Hub's spawner asked for has whose it was to be, and what a site lacks is no fault.
+func TestStartsThatFailSayWhose(t *testing.T) {
+	engine := newFake()
+	engine.starting = func(context.Context) error { return errs.New(errs.Missing, "account: there is none") }
+	h := start(t, engine, func(cfg *Config) { newWallet("main:alice").with(cfg) })
+	body := `{"user":"alice","prefix":"/user/alice/","options":{"profile":"small"}}`
+	if status, text := h.post(t, spawnerToken, "/sessions", body); status != http.StatusNotImplemented {
+		t.Fatalf("%d %s", status, text)
+	}
+	lines := auditLines(h.logged.String())
+	if len(lines) != 1 || !strings.Contains(lines[0], "door=spawner owner=alice principal=main:alice audit=refused") {
+		t.Errorf("%s", lines)
+	}
+}

@@ -38,6 +38,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
+	onBehalf(r.Context(), spawner.User(shown(body.Env["JUPYTERHUB_USER"])))
 	address, err := outpostAddress(s.hub(c.Hub), r)
 	if err != nil {
 		return 0, nil, err

@@ -53,6 +53,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 }
 
 func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
+	onBehalf(r.Context(), spawner.User(req.User))
 	fresh, err := takeFresh(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err

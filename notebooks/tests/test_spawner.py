@@ -229,12 +229,12 @@ async def test_a_failed_start_shows_reason_remedy_and_log(hub: Hub, service: Fak
     page = await hub.browser()
     answer = await page.post("/hub/spawn", params={"_xsrf": page.cookies["_xsrf"]}, data={"profile": "small"})
     assert answer.status_code == 424
-    assert "the image &lt;none&gt; is not there</strong><br>choose another image<code class" in answer.text
+    assert "the image &lt;none&gt; is not there</strong><br>Choose another image.<code class" in answer.text
     assert "white-space: pre-wrap" in answer.text
     assert answer.text.count("ModuleNotFoundError: &lt;b&gt;jupyterlab&lt;/b&gt;\n") == 2  # the third ends the log
     assert "<b>jupyterlab" not in answer.text
     answer = await page.get("/hub/spawn-pending/alice")  # the page of the latest failure
-    assert "<strong>the image &lt;none&gt; is not there</strong><br>choose another image<code class" in answer.text
+    assert "<strong>the image &lt;none&gt; is not there</strong><br>Choose another image.<code class" in answer.text
     assert "<b>jupyterlab" not in answer.text
     last = (await progress(hub))[-1]
     assert last["failed"]
@@ -249,7 +249,7 @@ async def test_a_failed_start_through_the_api(hub: Hub, service: FakeService) ->
     await start(hub, {"cpus": 99})
     await until(lambda: hub.spawner().pending is None)
     last = (await progress(hub))[-1]
-    assert last["message"] == "Spawn failed: cpus: 99 is too many. at most 2"
+    assert last["message"] == "Spawn failed: cpus: 99 is too many. At most 2."
     assert service.stopped_calls == []
 
 
@@ -629,13 +629,13 @@ async def test_get_url_never_raises(hub: Hub, service: FakeService) -> None:
 
 
 def test_start_error_escapes_and_cuts() -> None:
-    error = StartError(500, "100 % <x>", "do <y>", "\n".join(f"<line {i}>" for i in range(100)))
+    error = StartError(500, "100 % <x>", "do `<y>`", "\n".join(f"<line {i}>" for i in range(100)))
     shown = error.jupyterhub_html_message
     assert "<x>" not in shown
-    assert "<y>" not in shown
+    assert "<br>Do <code>&lt;y&gt;</code>.<code class" in shown
     assert shown.count("&lt;line") == 40
-    assert str(error).startswith("100 % <x>. do <y>\nThe end of its log:\n<line 60>")
-    assert error.get_message() == "100 % <x>. do <y>"
+    assert str(error).startswith("100 % <x>. Do `<y>`.\nThe end of its log:\n<line 60>")
+    assert error.get_message() == "100 % <x>. Do `<y>`."
 
 
 async def test_many_at_once(hub: Hub, service: FakeService) -> None:

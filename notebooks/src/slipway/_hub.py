@@ -29,6 +29,17 @@ class _Text(str):
         return self.markup
 
 
+def _sentence(remedy: str) -> str:
+    """Make a sentence of what to do next."""
+    remedy = remedy.strip().rstrip(".")
+    return f"{remedy[0].upper()}{remedy[1:]}." if remedy else ""
+
+
+def _markup(words: str) -> str:
+    """Escape words; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))
+
+
 class StartError(web.HTTPError):
     """A start that failed, as the Hub's pages and its API show it.
 
@@ -37,13 +48,14 @@ class StartError(web.HTTPError):
     """
 
     def __init__(self, status: int, message: str, remedy: str = "", tail: str = "") -> None:
+        remedy = _sentence(remedy)
         text = f"{message.rstrip('.')}. {remedy}" if remedy else message
         super().__init__(status, text)
         last = "\n".join(tail.rstrip().splitlines()[-40:])
         self.jupyterhub_message = _Text(f"{text}\nThe end of its log:\n{last}" if last else text)
-        shown = f"<strong>{html.escape(message)}</strong>"
+        shown = f"<strong>{_markup(message)}</strong>"
         if remedy:
-            shown += f"<br>{html.escape(remedy)}"
+            shown += f"<br>{_markup(remedy)}"
         if last:
             # Not a <pre>: the Hub's pages put this into a <p>, which a <pre> would end.
             style = "display: block; white-space: pre-wrap; max-height: 24em; overflow: auto"

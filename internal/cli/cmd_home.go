@@ -23,15 +23,18 @@ func homeCommand(env Env) *cobra.Command {
 	c := &cobra.Command{Use: "home", Short: "Look at your home", Args: nothingElse, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	most := 20
 	usage := &cobra.Command{
-		Use: "usage [DIR]", Short: "Show what is big in your home, or in DIR", Args: atMostOne,
-		Long: "Show the biggest directories and files in your home, or in DIR: what they take on the disk. A directory stands there with what is\n" +
+		Use: "usage [DIR]", Short: "Show what is big in a session's home, or in DIR", Args: atMostOne,
+		Long: "Show the biggest directories and files in the home of the session or job in which it runs, or in DIR: what they take on the disk. A directory stands there with what is\n" +
 			"in it alone, without what stands in a line of its own. Links are not followed, and other file systems not entered.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir := env.Getenv("HOME")
 			if len(args) > 0 {
-				dir = args[0]
+				return runHomeUsage(env, args[0], most)
 			}
-			return runHomeUsage(env, dir, most)
+			if socketOf(env) == "" {
+				return errs.New(errs.Invalid, "this is no session, and so the home here is not the one that sessions have").
+					With("run it in a session, or name a directory of this computer: slipway home usage DIR")
+			}
+			return runHomeUsage(env, env.Getenv("HOME"), most)
 		},
 	}
 	usage.Flags().IntVarP(&most, "lines", "n", most, "how many lines")

@@ -1,6 +1,7 @@
 package xrd
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (s *Storage) locate(name string) (Element, string, error) {
 func (s *Storage) within(name, short, rest string) (Element, string, error) {
 	i := slices.IndexFunc(s.cfg.Elements, func(e Element) bool { return e.Name == short })
 	if i < 0 {
-		return Element{}, "", errs.Bad("lfn", name, "there is no storage element "+short+"; "+s.known())
+		return Element{}, "", unknown("there is no storage element "+short, s.known())
 	}
 	e := s.cfg.Elements[i]
 	at, err := clean(name, "/"+strings.TrimPrefix(rest, "/"))
@@ -86,7 +87,7 @@ func (s *Storage) within(name, short, rest string) (Element, string, error) {
 // byPath finds the element with the deepest directory that holds a path.
 func (s *Storage) byPath(name string) (Element, string, error) {
 	if !strings.HasPrefix(name, "/") {
-		return Element{}, "", errs.Bad("lfn", name, "begin with a slash, or with a storage element's name and a colon; "+s.known())
+		return Element{}, "", unusable(name, "begin with a slash, or with a storage element's name and a colon; "+s.known())
 	}
 	at, err := clean(name, name)
 	if err != nil {
@@ -106,10 +107,10 @@ func (s *Storage) byPath(name string) (Element, string, error) {
 	case 1:
 		return best[0], at, nil
 	case 0:
-		return Element{}, "", errs.Bad("lfn", name, "it is in no storage element; "+s.known())
+		return Element{}, "", unknown(name+" is in no storage element", s.known())
 	default:
 		rest := strings.TrimPrefix(strings.TrimPrefix(at, best[0].Path), "/")
-		return Element{}, "", errs.Bad("lfn", name, "several storage elements have that path: say "+best[0].Name+":"+rest+" or "+best[1].Name+":"+rest)
+		return Element{}, "", unusable(name, "several storage elements have that path: say "+best[0].Name+":"+rest+" or "+best[1].Name+":"+rest)
 	}
 }
 
@@ -128,7 +129,7 @@ func (s *Storage) byURL(name, scheme, rest string) (Element, string, error) {
 		}
 	}
 	if best == nil {
-		return Element{}, "", errs.Bad("lfn", name, "it is at no storage element; "+s.known())
+		return Element{}, "", unknown(name+" is at no storage element", s.known())
 	}
 	return *best, at, nil
 }
@@ -144,21 +145,33 @@ func (s *Storage) known() string {
 	return "there are " + strings.Join(all, ", ")
 }
 
+// unusable is the error of a file's name that says nothing, or too much.
+func unusable(name, remedy string) error {
+	e := errs.Bad("lfn", name, remedy)
+	e.Message = fmt.Sprintf("%q is no file's name here", name)
+	return e
+}
+
+// unknown is the error of a file's name that leads nowhere.
+func unknown(what, remedy string) error {
+	return &errs.Error{Kind: errs.Invalid, Field: "lfn", Message: what, Remedy: remedy}
+}
+
 func below(at, dir string) bool { return at == dir || dir == "/" || strings.HasPrefix(at, dir+"/") }
 
 // valid refuses names in which something could hide.
 func valid(name string) error {
 	switch {
 	case name == "":
-		return errs.Bad("lfn", name, "name a file, such as eos:run7/events.root")
+		return unusable(name, "name a file, such as eos:run7/events.root")
 	case len(name) > longest:
-		return errs.Bad("lfn", name[:60]+"...", "a name of at most 1024 bytes")
+		return unusable(name[:60]+"...", "a name of at most 1024 bytes")
 	case !utf8.ValidString(name):
-		return errs.Bad("lfn", name, "a name in UTF-8")
+		return unusable(name, "a name in UTF-8")
 	case strings.ContainsRune(name, '?'):
-		return errs.Bad("lfn", before(name), "leave out the question mark and what follows it: servers would take it for parameters")
+		return unusable(before(name), "leave out the question mark and what follows it: servers would take it for parameters")
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == '#' }):
-		return errs.Bad("lfn", name, "leave out control characters, \\ and #: XRootD's clients do not take them for parts of a name")
+		return unusable(name, "leave out control characters, \\ and #: XRootD's clients do not take them for parts of a name")
 	}
 	return nil
 }
@@ -176,7 +189,7 @@ func clean(name, p string) (string, error) {
 		return "/", nil
 	}
 	if path.Clean(trimmed) != trimmed {
-		return "", errs.Bad("lfn", name, "leave out //, . and ..")
+		return "", unusable(name, "leave out //, . and ..")
 	}
 	return trimmed, nil
 }

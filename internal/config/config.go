@@ -132,9 +132,12 @@ func Load(path string) (Config, error) {
 
 // Read reads and checks a configuration; from is what errors call the place where it was found.
 func Read(text []byte, from string) (Config, error) {
-	c, err := Parse(text)
-	if err != nil {
-		return Config{}, locate(err, from)
+	c, wrong := parse(text)
+	if len(wrong) > 0 {
+		for i, err := range wrong {
+			wrong[i] = locate(err, from)
+		}
+		return Config{}, errors.Join(wrong...)
 	}
 	c.fill()
 	return c, c.Check()
@@ -166,13 +169,22 @@ func (c *Config) fill() {
 
 // Parse reads a configuration without checking what it names.
 func Parse(text []byte) (Config, error) {
+	c, wrong := parse(text)
+	return c, errors.Join(wrong...)
+}
+
+func parse(text []byte) (Config, []error) {
 	c := Default()
-	if err := decode(text, &c); err != nil {
-		return Config{}, errs.New(errs.Invalid, "%s", plainly(strings.TrimSpace(yaml.FormatError(err, false, true)), err)).With(remedy(err))
+	var p problems
+	for _, err := range mistakes(text, &c) {
+		p = append(p, errs.New(errs.Invalid, "%s", plainly(strings.TrimSpace(yaml.FormatError(err, false, true)), err)).With(remedy(err)))
 	}
-	if reflect.DeepEqual(c, Config{}) { // what the library makes of a file without a key
-		return Config{}, errs.New(errs.Invalid, "there is nothing in it").
-			With("`slipway config example` prints one to start from: at least hubs, images and profiles must be said")
+	if reflect.DeepEqual(c, Config{}) && len(p) == 0 { // what the library makes of a file without a key
+		p = append(p, errs.New(errs.Invalid, "there is nothing in it").
+			With("`slipway config example` prints one to start from: at least hubs, images and profiles must be said"))
+	}
+	if len(p) > 0 {
+		return Config{}, p
 	}
 	return c, nil
 }

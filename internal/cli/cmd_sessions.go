@@ -178,7 +178,11 @@ func dataPairs(r hubapi.DataReport) (pairs [][2]string) {
 			fine++
 			continue
 		}
-		pairs = append(pairs, [2]string{"data " + c.Result, c.Check + ": " + c.Finding})
+		said := c.Check + ": " + c.Finding
+		if c.Remedy != "" {
+			said += " -> " + c.Remedy
+		}
+		pairs = append(pairs, [2]string{"data " + c.Result, said})
 	}
 	summary := fmt.Sprintf("%d of %d checks found nothing amiss, at %s", fine, len(r.Checks), r.At.Local().Format(time.DateTime))
 	if r.Running {

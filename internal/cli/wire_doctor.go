@@ -184,13 +184,17 @@ func complaint(r hubapi.DataReport) string {
 			}
 		}
 	}
+	more := ""
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("Your data: %s: %s; `slipway doctor data` says what to do", first.Check, first.Finding)
+	case 2:
+		more = "; 1 more check fails"
+	default:
+		more = fmt.Sprintf("; %d more checks fail", n-1)
 	}
-	return fmt.Sprintf("Your data: %s: %s; and %d more do not work: `slipway doctor data` says what to do", first.Check, first.Finding, n-1)
+	return fmt.Sprintf("Your data: %s: %s%s. The session's page, and `slipway doctor data` in it, say what to do", first.Check, first.Finding, more)
 }
 
 // Report is server.DataDoctor's.

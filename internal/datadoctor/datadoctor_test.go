@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,6 +166,10 @@ func TestFaults(t *testing.T) {
 		{"the storage is down", func(_ *testing.T, _ *Config, f *fake) {
 			f.err = map[string]error{"list": errors.New("nothing listens there")}
 		}, "fail|storage eos|nothing listens"},
+		{"nothing listens at the storage", func(_ *testing.T, _ *Config, f *fake) {
+			at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1094}
+			f.err = map[string]error{"list": fmt.Errorf("list: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: at, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})}
+		}, "fail|storage eos|nothing listens at 127.0.0.1:1094"},
 		{"the storage wants a token", func(_ *testing.T, _ *Config, f *fake) { f.err = map[string]error{"list": rootclient.ErrNoToken} }, "fail|storage eos|asks for a token"},
 		{"the storage wants a proxy", func(_ *testing.T, _ *Config, f *fake) { f.err = map[string]error{"list": rootclient.ErrOther} }, "warn|storage eos|takes proxies"},
 		{"the storage is not to be written to", func(_ *testing.T, _ *Config, f *fake) {

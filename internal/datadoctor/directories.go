@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"slipway/hubapi"
 	"slipway/internal/mounts"
@@ -28,15 +29,23 @@ func (d *doctor) cvmfs(ctx context.Context) []hubapi.DataCheck {
 		case r.Trouble == "":
 			out = append(out, good(check, "read in %s", words(r.Took)))
 		case d.Plan.Remote:
-			out = append(out, warn(check, "on this host, which is not the service's, it "+r.Trouble, noRepository))
+			out = append(out, warn(check, "on this host, which is not the service's, it "+r.Trouble, repositoryRemedy(r.Trouble)))
 		default:
-			out = append(out, fail(check, "it "+r.Trouble, noRepository))
+			out = append(out, fail(check, "it "+r.Trouble, repositoryRemedy(r.Trouble)))
 		}
 	}
 	return out
 }
 
 const noRepository = "programs that read there hang or fail: look again in a minute, and tell your administrator if it stays so"
+
+// repositoryRemedy is for one that has answered, if only that it is not there.
+func repositoryRemedy(trouble string) string {
+	if strings.Contains(trouble, syscall.ENOENT.Error()) { // the words of another process
+		return "it is not there: tell your administrator, who sees whether its name is right and whether this host can mount it"
+	}
+	return noRepository
+}
 
 func (d *doctor) prober(dir, locks string, names ...string) *mounts.Prober {
 	locks = filepath.Join(d.Scratch, strings.ReplaceAll(locks, "/", "_"))

@@ -54,7 +54,7 @@ func TestRealStorage(t *testing.T) {
 		}
 	}
 	found := run(both, time.Hour)
-	want(found, "storage eos", "ok", "lists 1 entries")
+	want(found, "storage eos", "ok", "lists 1 entry")
 	want(found, "writing to storage eos", "ok", "and removed")
 	want(found, "reading storage eos", "ok", "probe file: 256 KiB")
 	want(found, "cache of storage eos", "ok", "first 256 KiB")
@@ -86,10 +86,10 @@ func TestRealStorage(t *testing.T) {
 	e.Path = "/data/alice"
 	cache.Kill()
 	found = run(both, time.Hour)
-	want(found, "cache of storage eos", "warn", "refused")
+	want(found, "cache of storage eos", "warn", "nothing listens at 127.0.0.1:")
 	want(found, "reading storage eos", "ok", "probe file")
 	origin.Kill()
-	want(run(both, time.Hour), "storage eos", "fail", "refused")
+	want(run(both, time.Hour), "storage eos", "fail", "nothing listens at 127.0.0.1:")
 }
 
 // TestStaleMount: a directory whose real xrootdfs was killed is found, and what is wrong with it.

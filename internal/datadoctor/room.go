@@ -10,6 +10,8 @@ import (
 const (
 	tightRoom = 80 // percent
 	noRoom    = 98
+
+	noCount = "look again in some minutes, and tell your administrator if it stays so"
 )
 
 // room looks how full the user's directories are, as the service sees it.
@@ -22,14 +24,14 @@ func (d *doctor) room(ctx context.Context) []hubapi.DataCheck {
 		return nil // nobody counts there
 	}
 	if err != nil {
-		return []hubapi.DataCheck{warn("room", "how full your directories are is not known: "+errs.Brief(err), "")}
+		return []hubapi.DataCheck{warn("room", "how full your directories are is not known: "+errs.Brief(err), noCount)}
 	}
 	var out []hubapi.DataCheck
 	for _, q := range found.Quotas {
 		check, said := "room in "+q.Path, hubapi.QuotaWords(q)
 		switch {
 		case q.Trouble != "":
-			out = append(out, warn(check, said, ""))
+			out = append(out, warn(check, said, noCount))
 		case q.Percent >= noRoom:
 			out = append(out, fail(check, said, "remove what you do not need: `slipway home usage` shows what is big; with a full home many programs fail without a word"))
 		case q.Percent >= tightRoom:

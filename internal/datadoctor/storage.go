@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
+	"strings"
+	"syscall"
 	"time"
 
 	"slipway/hubapi"
@@ -70,7 +73,10 @@ func (s *element) list(ctx context.Context) ([]rootclient.Entry, hubapi.DataChec
 	check := "storage " + s.Name
 	began := time.Now()
 	list, err := s.entries(ctx, s.Path)
-	number := fmt.Sprint(len(list))
+	number := fmt.Sprintf("%d entries", len(list))
+	if len(list) == 1 {
+		number = "1 entry"
+	}
 	switch {
 	case errors.Is(err, rootclient.ErrOther):
 		return nil, s.listByProgram(ctx, check)
@@ -82,7 +88,7 @@ func (s *element) list(ctx context.Context) ([]rootclient.Entry, hubapi.DataChec
 	if list == nil {
 		list = []rootclient.Entry{}
 	}
-	return list, good(check, "%s lists %s entries in %s", s.Path, number, words(time.Since(began)))
+	return list, good(check, "%s lists %s in %s", s.Path, number, words(time.Since(began)))
 }
 
 func (s *element) entries(ctx context.Context, dir string) ([]rootclient.Entry, error) {
@@ -190,8 +196,18 @@ func (s *element) trouble(err error) string {
 		return "it refuses: " + plainWords(r.Error())
 	case errors.Is(err, rootclient.ErrNoToken):
 		return "it asks for a token, and you have none here"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens at " + dialed(err)
 	}
 	return plainWords(err.Error())
+}
+
+// dialed is the address that a connection was to go to.
+func dialed(err error) string {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+		return op.Addr.String()
+	}
+	return "its address"
 }
 
 // remedy says what to do about it.
@@ -204,6 +220,8 @@ func (s *element) remedy(err error) string {
 		return "see what its token is for and what scopes it has: `slipway credentials`; the storage's own administrator knows who may do what there"
 	case refused:
 		return "the storage's administrator knows who may do what there"
+	case errors.Is(err, syscall.ECONNREFUSED) && strings.HasPrefix(dialed(err), "127."):
+		return "a session or job has a 127.0.0.1 of its own: your administrator gives the storage an address that they reach"
 	}
 	return "look again in a minute, and tell your administrator if it stays so"
 }

@@ -140,17 +140,30 @@ func (l *Library) prepare() error {
 	return nil
 }
 
+// lockPatience is how long an opening waits for the lock: a service that was killed leaves it to a child that it was just starting, which
+// has it until it becomes another program.
+const lockPatience = 2 * time.Second
+
 // acquire takes the lock: reaping must never take the work of another process for left-overs.
 func (l *Library) acquire() error {
 	f, err := os.OpenFile(l.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockSoon(f); err != nil {
 		return errors.Join(errs.New(errs.Conflict, "another process has it open: %w", err).With("stop the other service first"), f.Close())
 	}
 	l.lock = f
 	return nil
+}
+
+func lockSoon(f *os.File) error {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // Close lets another process open the library. No freeze may be in progress.

@@ -118,7 +118,7 @@ func playFirst() int {
 	meter := newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid()))
 	_ = os.Mkdir(cfg.WorkDir, 0o700)
 	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
-	a.app = newSupervisor(a)
+	a.app, a.rounds = newSupervisor(a), &rounds{agent: a}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.ctx = ctx
 	a.work.Go(func() { a.reaper.run(ctx) })

@@ -11,7 +11,8 @@ import (
 type DataPlan struct {
 	Now     time.Time     `json:"now"` // the service's clock
 	User    string        `json:"user"`
-	CVMFS   []string      `json:"cvmfs"` // repositories, below /cvmfs
+	CVMFS   []string      `json:"cvmfs"`  // repositories, below /cvmfs
+	Silent  []string      `json:"silent"` // those of them that do not answer the service, on the same host
 	Storage []DataElement `json:"storage"`
 	Issuers []DataIssuer  `json:"issuers"` // of tokens that the service keeps for the user
 	Proxy   bool          `json:"proxy"`   // it keeps one for her

@@ -92,6 +92,19 @@ func (c cvmfs) outlook(ctx context.Context) (notes []string, err error) {
 	return notes, nil
 }
 
+// silent names the repositories that do not answer.
+func (c cvmfs) silent() []string {
+	names := []string{}
+	if c.prober != nil {
+		for _, r := range c.prober.Known() {
+			if r.Silent {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	return names
+}
+
 // forDocker and forJobs add what workloads see to the configuration of the backends of this host.
 func (c cvmfs) forDocker(cfg *docker.Config) {
 	if c.prober != nil {

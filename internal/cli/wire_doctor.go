@@ -74,7 +74,10 @@ func (d *dataDoctor) Plan(ctx context.Context, w spawner.Workload) hubapi.DataPl
 	c := spawner.Caller{User: w.Owner, Hub: w.Hub, Workload: w.ID}
 	plan := hubapi.DataPlan{
 		Now: time.Now().UTC(), User: string(w.Owner), Remote: w.Remote, CVMFS: slices.Clone(d.cfg.Data.CVMFS.Repositories),
-		Storage: []hubapi.DataElement{}, Issuers: []hubapi.DataIssuer{},
+		Storage: []hubapi.DataElement{}, Issuers: []hubapi.DataIssuer{}, Silent: []string{},
+	}
+	if !w.Remote {
+		plan.Silent = d.service.cvmfs.silent()
 	}
 	for i, s := range d.service.storage.List(ctx, c) {
 		e := d.cfg.Data.Storage[i]

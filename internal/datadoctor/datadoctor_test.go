@@ -191,6 +191,9 @@ func TestFaults(t *testing.T) {
 			c.CVMFS, c.Plan.CVMFS = t.TempDir(), []string{"dead.test"}
 			c.Probe = []string{os.Args[0], "probe"}
 		}, "fail|CVMFS dead.test|no such file"},
+		{"a repository is known to be silent", func(t *testing.T, c *Config, _ *fake) {
+			c.CVMFS, c.Plan.CVMFS, c.Plan.Silent = t.TempDir(), []string{"dead.test"}, []string{"dead.test"}
+		}, "fail|CVMFS dead.test|not tried in here"},
 		{"a repository answers", func(t *testing.T, c *Config, _ *fake) {
 			c.CVMFS, c.Plan.CVMFS = t.TempDir(), []string{"good.test"}
 			c.Probe = []string{os.Args[0], "probe"}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -12,18 +13,22 @@ import (
 	"slipway/internal/mounts"
 )
 
-// cvmfs reads in each repository, each in a process of its own.
+// cvmfs reads in each repository, each in a process of its own. Those known to be silent are left alone: a process that hangs there
+// cannot be held still, and so the session could not be frozen meanwhile.
 func (d *doctor) cvmfs(ctx context.Context) []hubapi.DataCheck {
 	if len(d.Plan.CVMFS) == 0 {
 		return nil
 	}
-	p := d.prober(d.CVMFS, "cvmfs", d.Plan.CVMFS...)
+	silent := func(name string) bool { return slices.Contains(d.Plan.Silent, name) }
+	p := d.prober(d.CVMFS, "cvmfs", slices.DeleteFunc(slices.Clone(d.Plan.CVMFS), silent)...)
 	p.Round(ctx)
 	var out []hubapi.DataCheck
 	for _, name := range d.Plan.CVMFS {
 		check := "CVMFS " + name
 		r, known := p.Of(name)
 		switch {
+		case silent(name):
+			out = append(out, fail(check, "it does not answer on this host; it was not tried in here", noRepository))
 		case !known:
 			out = append(out, fail(check, "it does not answer", noRepository))
 		case r.Trouble == "":

@@ -39,7 +39,7 @@ func TestRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts, err := c.Check(ctx, got, Want{Subject: "alice"})
-	if err != nil || facts.Subject != "alice" || len(facts.Scopes) != 4 || time.Until(facts.Expires) < 50*time.Minute || got.Refresh.Empty() {
+	if err != nil || facts.Subject != "alice" || len(facts.Scopes) != 5 || time.Until(facts.Expires) < 50*time.Minute || got.Refresh.Empty() {
 		t.Fatalf("%+v, %v", facts, err)
 	}
 	if _, err := c.Check(ctx, got, Want{Subject: "bob"}); !errs.Is(err, errs.Invalid) {

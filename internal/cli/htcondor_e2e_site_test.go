@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -88,7 +89,7 @@ func newFarSite(t *testing.T) *farSite {
 	return s
 }
 
-// invite asks for a user's first session, and waits until she has an account: ids are given in that order.
+// invite asks for a user's first session, and waits until she has a number: they are given in that order.
 func (s *farSite) invite(user string) {
 	s.t.Helper()
 	ask := func(user string) reply { return s.ask(user, "one") }
@@ -98,9 +99,8 @@ func (s *farSite) invite(user string) {
 	if r := ask(user); r.status != http.StatusAccepted {
 		s.t.Fatalf("start for %s: %d %s", user, r.status, r.body)
 	}
-	s.eventually(user+" has an account", 30*time.Second, func() bool {
-		_, err := os.Stat(filepath.Join(s.dir, "homes", user))
-		return err == nil
+	s.eventually(user+" has a number", time.Minute, func() bool {
+		return bytes.Contains(s.call("root", http.MethodGet, "/api/v1/accounts", nil).body, []byte(`"`+user+`"`))
 	})
 }
 

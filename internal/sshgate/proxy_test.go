@@ -82,6 +82,7 @@ func TestSilentProxies(t *testing.T) {
 			here, there := net.Pipe()
 			g.door.approach(t.Context())
 			g.work.Go(func() { g.serve(t.Context(), far{there}) })
+			synctest.Wait() // who comes later is younger
 			return here
 		}
 		begun, silent := time.Now(), []net.Conn{}

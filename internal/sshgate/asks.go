@@ -26,6 +26,7 @@ func (l *line) ask(came <-chan *ssh.Request) {
 	if !more { // what it has asked for and did not wait for
 		l.makeUp(held)
 	}
+	l.letFlow()
 	l.drain()
 	_ = l.far.Close()
 }
@@ -126,5 +127,12 @@ func (l *line) send(r *ssh.Request) (bool, error) {
 	if ok && err == nil && runs(r.Type) {
 		l.ran(r)
 	}
+	if runs(r.Type) {
+		l.letFlow()
+	}
 	return ok, err
 }
+
+// letFlow lets a session have the client's data, of which it holds little before it has something to run: clients do not wait for the answer
+// to what they want to run, and data that overtook the request would stop it.
+func (l *line) letFlow() { l.flow.Do(func() { close(l.flows) }) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -128,5 +129,33 @@ func TestManyRequestsEarly(t *testing.T) {
 	s.Stdin = strings.NewReader("hello")
 	if out, _ := s.Output("cat"); string(out) != "hello" {
 		t.Errorf("the command behind them says %q", out)
+	}
+}
+
+// TestInputBeforeTheCommand: more than the session holds for whom it knows no command yet does not stand in the command's way.
+func TestInputBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	s, err := open(t, nil).alice("alice").NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := strings.Repeat("0123456789abcdef", 7<<20/64) // of the 2 MiB that may be on their way
+	if _, err := io.WriteString(in, whole); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(200 * time.Millisecond) // so much would have overtaken it by now
+	if err := errors.Join(s.Start("cat"), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(out); string(got) != whole || err != nil {
+		t.Errorf("%d of %d bytes came back, %v", len(got), len(whole), err)
 	}
 }

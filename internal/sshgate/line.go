@@ -23,7 +23,9 @@ type line struct {
 	gone   chan struct{} // closed when the client has closed the channel
 	sent   chan struct{} // closed when all that the client has sent is on its way
 	begun  chan struct{} // closed when the client has said what is to run
+	flows  chan struct{} // closed when the session has been asked to run it, or never will be
 	news   chan string   // of the start, for the client
+	flow   sync.Once     // closes flows
 	taken  bool          // one of the session's streams
 	pty    atomic.Bool
 	out    sync.Mutex // near's stderr, of which x/crypto wants one writer at a time
@@ -39,7 +41,7 @@ type line struct {
 func (v *visitor) newLine(kind, to string) *line {
 	l := &line{
 		v: v, kind: kind, to: to, since: time.Now(), opened: make(chan struct{}), gone: make(chan struct{}), sent: make(chan struct{}),
-		begun: make(chan struct{}), news: make(chan string, mostNews),
+		begun: make(chan struct{}), flows: make(chan struct{}), news: make(chan string, mostNews),
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -71,6 +71,9 @@ func (l *line) put(data []byte) bool {
 			return false
 		}
 	}
+	if l.kind == kindSession {
+		<-l.flows
+	}
 	_, err := far.Write(data)
 	return err == nil
 }

@@ -116,13 +116,17 @@ func (w world) exec(t *testing.T, id spawner.ID, line string) int {
 	return code
 }
 
-// env gives the environment of a workload's first process.
+// env gives the environment of a workload's first process. It reads as empty while that becomes the workload's program.
 func (w world) env(t *testing.T, id spawner.ID) []string {
 	t.Helper()
-	text, err := os.ReadFile(strings.TrimSuffix(w.root(t, id), "/root") + "/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var text []byte
+	until(t, "the first process has an environment", func() (there bool) {
+		var err error
+		if text, err = os.ReadFile(strings.TrimSuffix(w.root(t, id), "/root") + "/environ"); err != nil {
+			t.Fatal(err)
+		}
+		return len(text) > 0
+	})
 	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 }
 

@@ -77,7 +77,7 @@ func (s *farSite) orders() {
 	}
 	s.pool.Admin(s.t, "condor_hold", "-reason", "the site is being repaired", first[held][0])
 	s.pool.Admin(s.t, "condor_rm", "-reason", "it is too loud", first[removed][0])
-	s.pool.Admin(s.t, "condor_vacate_job", first[vacated][0])
+	s.pool.Vacate(s.t, first[vacated][0])
 	s.changeJob(requeued, "requeue")
 	s.eventually("it is told why it waits", 2*time.Minute, func() bool {
 		return strings.Contains(fmt.Sprint(s.show("alice", "jobs", held)["waiting"]), "an administrator holds it: the site is being repaired")

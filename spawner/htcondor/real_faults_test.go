@@ -114,7 +114,7 @@ func TestRealWords(t *testing.T) {
 		await(t, b, id, spawner.Up)
 	}
 	w.pool.Admin(t, "condor_hold", "-reason", "the site is being repaired", jobOf(t, b, kept))
-	w.pool.Admin(t, "condor_vacate_job", jobOf(t, b, evicted))
+	w.pool.Vacate(t, jobOf(t, b, evicted))
 	w.pool.Admin(t, "condor_rm", "-reason", "it is too loud", jobOf(t, b, gone))
 	for id, tc := range map[spawner.ID]struct {
 		want    spawner.Existence

@@ -86,6 +86,15 @@ func (p *Pool) Admin(t testing.TB, command string, argv ...string) string {
 	return p.machines[Main].must(t, append([]string{command}, argv...)...)
 }
 
+// Vacate has the worker give a running job up. The queue may learn last that it runs, and refuses until then.
+func (p *Pool) Vacate(t testing.TB, job string) {
+	t.Helper()
+	Await(t, "job "+job+" is given up", func() bool {
+		_, err := p.machines[Main].run("condor_vacate_job", job)
+		return err == nil
+	})
+}
+
 // mint gives a token of the pool for a user, or for its daemons.
 func (p *Pool) mint(user string) (string, error) {
 	out, err := p.machines[Main].run("condor_token_create", "-identity", user+"@"+Domain, "-key", "POOL")

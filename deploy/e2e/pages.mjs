@@ -10,7 +10,7 @@ export async function fillForm(page) {
   await page.waitForSelector(`.slipway-form ${small}`);
   const free = await room(page);
   const here = free.filter((words) => !/when a slot is free/.test(words));
-  require(here.length === 4 && here.every((words) => /^\d+ free now$/.test(words)), `the form counts ${JSON.stringify(free)}`);
+  require(here.length === 5 && here.every((words) => /^\d+ free now$/.test(words)), `the form counts ${JSON.stringify(free)}`);
   say(`  free: ${free.join(", ")}`);
   await shootBoth(page, "spawn-form", `.slipway-form ${small}`);
   await page.check(large);

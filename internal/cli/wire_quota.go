@@ -5,7 +5,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -134,15 +133,15 @@ func (s *service) tellFilling(ctx context.Context, sessions []spawner.Workload, 
 
 // count keeps the numbers of a round, and forgets users who have no sessions.
 func (h *housing) count(m metrics.Homes, people map[person][]spawner.Workload, principal func(string, spawner.User) string) {
-	var known []string
+	here := map[string]bool{}
 	for p := range people {
-		known = append(known, principal(p.hub, p.user))
+		here[principal(p.hub, p.user)] = true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts = m
 	for who, found := range h.known {
-		if !slices.Contains(known, who) && time.Since(found.at) > time.Hour {
+		if !here[who] && time.Since(found.at) > time.Hour {
 			delete(h.known, who)
 		}
 	}

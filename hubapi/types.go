@@ -126,6 +126,16 @@ type Job struct {
 	Point       int      `json:"point"`    // its number in the scan, from 0
 	// Parameters are what sets the point apart from others of its scan; null: it is of none.
 	Parameters map[string]string `json:"parameters"`
+	Progress   *JobProgress      `json:"progress"` // what its payload says of how far it is; null: nothing
+	Attempt    int               `json:"attempt"`  // which try this is, from 1
+	Retries    int               `json:"retries"`  // how often it is tried again by itself when it fails
+	// Attempts are how the tries before this one ended, where one job is asked for; lists do without.
+	Attempts []Outcome  `json:"attempts,omitempty"`
+	Priority int        `json:"priority"` // among its owner's jobs: higher goes first
+	After    []string   `json:"after"`    // the jobs and scans that it still waits for
+	Out      []string   `json:"out"`      // the output files that it has to leave, of which no other comes back; empty: whatever it leaves
+	Origin   string     `json:"origin"`   // the job from which it was submitted anew; empty: none
+	Expires  *time.Time `json:"expires"`  // when its record and its files will be removed; null: it has not ended, or never
 }
 
 // State is a job's phase and outcome in one word.
@@ -153,8 +163,12 @@ type Outcome struct {
 	Canceled bool      `json:"canceled"`
 	Expired  bool      `json:"expired"` // a session whose time was up: it was idle, too old or never opened
 	At       time.Time `json:"at"`
-	MaxRSS   int64     `json:"max_rss"` // bytes
+	MaxRSS   int64     `json:"max_rss"` // the most memory it had at once, in bytes
 	CPU      float64   `json:"cpu"`     // seconds
+	Wall     float64   `json:"wall"`    // seconds that it ran
+	Signal   int       `json:"signal"`  // that ended it; 0: none did
+	Cause    Cause     `json:"cause"`   // of a failure, for programs
+	GPU      *SliceUse `json:"gpu"`     // null: it had none, or nothing was measured
 }
 
 // Event is one step of a workload.
@@ -219,6 +233,11 @@ type JobRequest struct {
 	Backend     string            `json:"backend,omitempty"`
 	Points      []Point           `json:"points,omitempty"` // a scan: a job for each; the answer is then a Jobs, and not a Job
 	RequestID   string            `json:"request_id"`       // repeating the request with the same one gives the same job
+	Blobs       map[string]string `json:"blobs,omitempty"`  // more input files, by name: the digests of what was put into the caller's store, see PutBlob
+	Retries     int               `json:"retries,omitempty"`
+	After       []string          `json:"after,omitempty"` // jobs and scans of the caller's that must be done before it starts
+	Priority    int               `json:"priority,omitempty"`
+	Out         []string          `json:"out,omitempty"` // names or patterns of output files: one that is missing is a failure, and no other comes back
 }
 
 // ServerRequest asks the caller's Hub for one of her servers.

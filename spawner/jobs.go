@@ -25,10 +25,15 @@ type JobRequest struct {
 	Resources   Resources
 	TimeLimit   time.Duration
 	GPU         gpu.Request
-	Preemptible bool   // it may borrow an idle session's slice, and is put back in line when its owner returns
-	Backend     string // empty: the site's default
-	RequestID   string // repeating a request with the same one gives the same job. Empty: every request is a new one
-	Session     ID     // from which it is submitted, if any
+	Preemptible bool              // it may borrow an idle session's slice, and is put back in line when its owner returns
+	Backend     string            // empty: the site's default
+	RequestID   string            // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Session     ID                // from which it is submitted, if any
+	Blobs       map[string]string // more input files, by name: digests of what the caller has put into her store
+	Retries     int               // see Spec
+	After       []string          // jobs and scans of the caller's that must be done before it starts
+	Priority    int               // see Spec
+	Out         []string          // see Spec
 }
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.

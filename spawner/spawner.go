@@ -87,6 +87,9 @@ type Spec struct {
 	GPU         gpu.Request       `json:"gpu,omitzero"`          // what slice of one; zero: none
 	Preemptible bool              `json:"preemptible,omitempty"` // jobs: may borrow an idle session's slice, and is put back in line when it is wanted
 	Rescue      bool              `json:"rescue,omitempty"`      // sessions: nothing of it writes to the home by itself, which may be full
+	Retries     int               `json:"retries,omitempty"`     // jobs: how often it is tried again by itself when it fails
+	Priority    int               `json:"priority,omitempty"`    // jobs: among its owner's, higher goes first
+	Out         []string          `json:"out,omitempty"`         // jobs: names and patterns of the output files that it has to leave; empty: what it leaves
 	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.Herald tells what happens in the start
 }
 
@@ -124,6 +127,11 @@ type Workload struct {
 	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
 	Point int    `json:"point,omitempty"` // its number in the scan, from 0
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
+	// After are the jobs and scans that it waits for, as far as they are not done.
+	After    []string  `json:"after,omitempty"`
+	Attempt  int       `json:"attempt,omitempty"`  // jobs: how many tries ended before this one
+	Attempts []Outcome `json:"attempts,omitempty"` // jobs: how, without their tails; the oldest are dropped
+	Origin   ID        `json:"origin,omitempty"`   // jobs: from which it was submitted anew
 	// Jobs: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 
@@ -164,6 +172,20 @@ type Outcome struct {
 	At       time.Time `json:"at"`
 	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes
 	CPU      float64   `json:"cpu,omitempty"`     // seconds
+	Wall     float64   `json:"wall,omitempty"`    // seconds that it ran
+	Signal   int       `json:"signal,omitempty"`  // that ended it
+	Cause    Cause     `json:"cause,omitempty"`   // jobs: why it failed, in a word
+	GPU      *SliceUse `json:"gpu,omitempty"`     // jobs: what it made of its slice
+}
+
+// Cause says in one word why a job has failed, as hubapi.Cause has it.
+type Cause string
+
+// SliceUse is what a job has made of its slice of a GPU.
+type SliceUse struct {
+	Busy   float64 `json:"busy"`             // of the slice, 0 to 1, in the mean
+	Memory int64   `json:"memory"`           // the most at once, in bytes
+	Energy float64 `json:"energy,omitempty"` // joules; 0: not measured
 }
 
 // Account is who a workload runs as.

@@ -125,7 +125,23 @@ type Status struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes, the app's largest process
 	CPU      float64   `json:"cpu,omitempty"`     // seconds, user and system
+	Progress *Progress `json:"progress,omitempty"`
 }
+
+// Progress is what a job's payload says of how far it is, by ProgressFile.
+type Progress struct {
+	Done float64 `json:"done"`
+	Of   float64 `json:"of"`             // 0: it is not known of how much
+	Text string  `json:"text,omitempty"` // one line, at most ProgressLimit bytes
+}
+
+// A payload writes a Progress as JSON into ProgressFile, which ProgressEnv names to it, by writing another file and renaming it. The
+// agent looks at it every second.
+const (
+	ProgressFile  = RunDir + "/progress.json"
+	ProgressEnv   = "SLIPWAY_PROGRESS"
+	ProgressLimit = 200
+)
 
 // File is one file of the work directory.
 type File struct {

@@ -28,6 +28,7 @@ func TestExamples(t *testing.T) {
 		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs), "pool.json": new(PoolGPUs), "scan.json": new(Scan), "change.json": new(ScanChange), "why.json": new(Explanation),
 		"details.json": new(EnvironmentDetails), "diff.json": new(EnvironmentDiff), "check.json": new(EnvironmentCheck), "usage.json": new(EnvironmentUsage),
 		"ssh.json": new(SSHService), "ssh-key.json": new(SSHKey), "ssh-certificate.json": new(SSHCertificate), "ssh-login.json": new(SSHLogin),
+		"plan.json": new(JobPlan), "jobs-usage.json": new(JobsUsage), "point-event.json": new(PointEvent), "retry.json": new(RetryRequest), "resubmit.json": new(ResubmitRequest),
 		"ssh-login-state.json": new(SSHLoginState), "credentials.json": new(Credentials), "credential-login.json": new(CredentialLogin),
 	} {
 		t.Run(name, func(t *testing.T) {

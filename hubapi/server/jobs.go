@@ -57,6 +57,7 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 	return spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
 		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: callerOf(r.Context()).Workload,
+		Blobs: req.Blobs, Retries: req.Retries, After: req.After, Priority: req.Priority, Out: req.Out,
 	}, err
 }
 

@@ -22,11 +22,20 @@ func (s *Server) wire(w spawner.Workload) hubapi.Workload {
 	} else {
 		out.Queue = &hubapi.Queue{Place: queue.Place, Lacks: queue.Lacks, Estimate: seconds(queue.Estimate)}
 	}
-	if o := w.Outcome; o != nil {
-		out.Outcome = &hubapi.Outcome{
-			ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled, Expired: o.Expired,
-			At: o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU,
-		}
+	if w.Outcome != nil {
+		o := wireOutcome(*w.Outcome)
+		out.Outcome = &o
+	}
+	return out
+}
+
+func wireOutcome(o spawner.Outcome) hubapi.Outcome {
+	out := hubapi.Outcome{
+		ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled, Expired: o.Expired,
+		At: o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU, Wall: o.Wall, Signal: o.Signal, Cause: hubapi.Cause(o.Cause),
+	}
+	if u := o.GPU; u != nil {
+		out.GPU = &hubapi.SliceUse{Busy: u.Busy, Memory: u.Memory, Energy: u.Energy}
 	}
 	return out
 }
@@ -59,6 +68,9 @@ func (s *Server) wireJob(c spawner.Caller, w spawner.Workload) hubapi.Job {
 	if o := w.Outcome; o != nil {
 		out.Outcome.Tail = o.Tail
 	}
+	for _, o := range w.Attempts {
+		out.Attempts = append(out.Attempts, wireOutcome(o))
+	}
 	if owns(c, w) {
 		out.Argv = w.Spec.Argv
 	}
@@ -79,7 +91,16 @@ func (s *Server) wireListed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 		Workload: wired, Environment: w.Spec.Environment, Session: string(w.Session),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
+		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: orEmpty(w.After), Out: orEmpty(w.Spec.Out), Origin: string(w.Origin),
 	}
+}
+
+// orEmpty has a list that is empty written as one.
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
 }
 
 // youHold tells the owner of a job why it waits; others are told that its owner has it wait.

@@ -77,10 +77,11 @@ type index struct {
 	longest  int           // of their prefixes so far
 	lines    map[line]row
 	shares   map[line]map[client]row // the lines again, of each client apart: whoever may have no more now is passed by at once
+	scans    map[string][]*entry     // the points of each, in order
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]row{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]row{}, scans: map[string][]*entry{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -93,6 +94,10 @@ func (x *index) put(before Workload, e *entry) {
 		x.owned[o] = map[ID]*entry{}
 	}
 	x.owned[o][e.ID] = e
+	if e.Scan != "" {
+		at, _ := x.point(e.Workload)
+		x.scans[e.Scan] = slices.Insert(x.scans[e.Scan], at, e)
+	}
 	if e.Kind != Job {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
 	}
@@ -116,6 +121,12 @@ func (x *index) drop(w Workload) {
 	if len(x.owned[o]) == 0 {
 		delete(x.owned, o)
 	}
+	if at, ok := x.point(w); ok {
+		x.scans[w.Scan] = slices.Delete(x.scans[w.Scan], at, at+1)
+	}
+	if len(x.scans[w.Scan]) == 0 {
+		delete(x.scans, w.Scan)
+	}
 	if l := (launch{w.Hub, w.Launch}); x.launches[l] == w.ID {
 		delete(x.launches, l)
 	}
@@ -129,6 +140,11 @@ func (x *index) drop(w Workload) {
 			delete(x.shares[l], c)
 		}
 	}
+}
+
+// point gives the index of w among the points of its scan.
+func (x *index) point(w Workload) (int, bool) {
+	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *entry, n int) int { return cmp.Compare(e.Point, n) })
 }
 
 // find gives the index in line of w.

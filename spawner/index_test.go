@@ -67,6 +67,9 @@ func (r *registry) enter() {
 	w := Workload{ID: ID(fmt.Sprint("s-", r.last)), Kind: Lab, Hub: hub, Owner: user, Name: []string{"", "a", "ab"}[r.rng.IntN(3)], Backend: "docker"}
 	if r.rng.IntN(4) == 0 {
 		w.ID, w.Kind, w.Backend = ID(fmt.Sprint("j-", r.last)), Job, "local"
+		if r.rng.IntN(2) == 0 {
+			w.Scan, w.Point = fmt.Sprint("scan-", r.rng.IntN(3)), int(r.last)*7%300
+		}
 	}
 	if w.Kind != Job && r.active(w) {
 		return
@@ -108,6 +111,9 @@ func (r *registry) disagreement() string {
 			want.owned[o] = map[ID]*entry{}
 		}
 		want.owned[o][e.ID] = e
+		if e.Scan != "" {
+			want.scans[e.Scan] = append(want.scans[e.Scan], e)
+		}
 		if e.Kind != Job {
 			want.launches[launch{e.Hub, e.Launch}] = e.ID
 		}
@@ -121,6 +127,9 @@ func (r *registry) disagreement() string {
 			}
 			want.lines[l], want.shares[l][c] = append(want.lines[l], e.ticket()), append(want.shares[l][c], e.ticket())
 		}
+	}
+	for _, points := range want.scans {
+		slices.SortFunc(points, func(a, b *entry) int { return a.Point - b.Point })
 	}
 	for l, all := range want.lines {
 		slices.SortFunc(all, ticket.compare)

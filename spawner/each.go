@@ -1,0 +1,39 @@
+package spawner
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"slipway/internal/errs"
+)
+
+// Each has each look at the workloads that the caller may see: the points of a scan in their order or, without one, all in no order. What it
+// looks at is not copied, for there may be very many: each must be quick, must change and keep nothing of it, and must not ask the Manager
+// anything.
+func (m *Manager) Each(_ context.Context, c Caller, scan string, each func(w *Workload)) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	found := false
+	for e := range m.amongLocked(c, scan) {
+		if c.may(e.Workload) {
+			found = true
+			each(&e.Workload)
+		}
+	}
+	if !found && scan != "" {
+		return noScan(scan)
+	}
+	return nil
+}
+
+func (m *Manager) amongLocked(c Caller, scan string) iter.Seq[*entry] {
+	if scan != "" {
+		return slices.Values(m.index.scans[scan])
+	}
+	return m.visibleLocked(c)
+}
+
+func noScan(scan string) error {
+	return errs.New(errs.NotFound, "there is no scan %.80q of yours", scan).With("`slipway jobs` lists them")
+}

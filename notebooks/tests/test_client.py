@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -358,7 +359,7 @@ def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environm
 NAMES = {"with": "with_"}
 """Keys that are words of Python's own."""
 
-EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile | GPUs | Scan | ScanChange | Explanation]] = {
+EXAMPLES: dict[str, Any] = {
     "session.json": Session,
     "job.json": Job,
     "point.json": Job,
@@ -370,6 +371,9 @@ EXAMPLES: dict[str, type[Session | Job | Environment | Event | Profile | GPUs | 
     "profile.json": Profile,
     "gpus.json": GPUs,
     "waiting.json": Session,
+    "plan.json": slipway.JobPlan,
+    "point-event.json": slipway.PointEvent,
+    "jobs-usage.json": slipway.JobsUsage,
 }
 
 

@@ -29,9 +29,11 @@ from ._errors import (
 from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
 from ._mine import job, jobs, scan, scans
-from ._models import Event, Job, Outcome, Queue, Session, Stops
+from ._models import Event, Job, Queue, Session, Stops
+from ._outcome import JobProgress, Outcome, SliceUse
+from ._plans import JobPlan, JobsUsage, KeptFiles
 from ._scan import Points, ScanHandle
-from ._scans import Clause, Explanation, Scan, ScanChange
+from ._scans import Clause, Explanation, PointEvent, Scan, ScanChange
 from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
 from ._transport import Target
 
@@ -62,6 +64,10 @@ __all__ = [
     "Job",
     "JobFile",
     "JobHandle",
+    "JobPlan",
+    "JobProgress",
+    "JobsUsage",
+    "KeptFiles",
     "Me",
     "MissingError",
     "NoCapacityError",
@@ -70,6 +76,7 @@ __all__ = [
     "Outcome",
     "OutputFile",
     "OverQuotaError",
+    "PointEvent",
     "Points",
     "Profile",
     "Queue",
@@ -80,6 +87,7 @@ __all__ = [
     "Session",
     "Share",
     "Slice",
+    "SliceUse",
     "SlipwayError",
     "Stops",
     "Target",

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._envs import Table
-from ._models import Job, Outcome
+from ._models import Job
+from ._outcome import Outcome
 from ._scans import Scan
 from ._wire import amount
 

@@ -14,7 +14,8 @@ from ._board import advice, error_card, job_card
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
 from ._gallery import Shown, display_shown, shown_by
-from ._models import Job, Outcome
+from ._models import Job
+from ._outcome import Outcome
 from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation

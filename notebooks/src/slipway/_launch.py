@@ -15,7 +15,8 @@ from typing import Any
 from ._async import AsyncService
 from ._errors import SlipwayError, UnavailableError
 from ._hub import StartError
-from ._models import Outcome, Session
+from ._models import Session
+from ._outcome import Outcome
 from ._transport import part
 
 GRACE = 1.0

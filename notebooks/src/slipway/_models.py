@@ -7,39 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._gpus import Slice
-from ._wire import JSON, items, known, lines, number, text, whole
+from ._outcome import JobProgress, Outcome
+from ._wire import JSON, items, known, number, text, whole
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a workload ended."""
-
-    exit_code: int | None = None
-    reason: str = ""
-    remedy: str = ""
-    tail: str = ""
-    failed: bool = False
-    canceled: bool = False
-    expired: bool = False
-    at: str = ""
-    max_rss: int | None = None
-    cpu: float | None = None
-
-    @classmethod
-    def from_json(cls, doc: JSON) -> Outcome:
-        """Read an outcome."""
-        return cls(
-            exit_code=whole(doc, "exit_code"),
-            reason=text(doc, "reason"),
-            remedy=text(doc, "remedy"),
-            tail=lines(doc, "tail"),
-            failed=bool(doc.get("failed")),
-            canceled=bool(doc.get("canceled")),
-            expired=bool(doc.get("expired")),
-            at=text(doc, "at"),
-            max_rss=whole(doc, "max_rss"),
-            cpu=number(doc, "cpu"),
-        )
+ENDED = ("done", "failed", "canceled")
+"""The states of a job that has come to its end."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +112,7 @@ class Job(Workload):
     """One batch workload in a frozen environment; ``requeued`` counts how often it went back in line.
 
     One with a ``scan`` is a point of that: ``parameters`` set it apart from the others. One that is ``held`` waits
-    until its owner releases it. ``argv`` is empty in lists, and of another's job.
+    until its owner releases it. ``argv`` and ``attempts``, how the tries before this one ended, are empty in lists.
     """
 
     environment: str = ""
@@ -153,12 +125,22 @@ class Job(Workload):
     scan: str = ""
     point: int = 0
     parameters: Mapping[str, str] | None = None
+    progress: JobProgress | None = None
+    attempt: int = 1
+    retries: int = 0
+    attempts: tuple[Outcome, ...] = ()
+    priority: int = 0
+    after: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+    origin: str = ""
+    expires: str = ""
 
     @classmethod
     def from_json(cls, doc: JSON) -> Job:
         """Read a job."""
-        own: dict[str, Any] = {key: text(doc, key) for key in ("environment", "session", "time_limit", "state", "scan")}
-        parameters = doc.get("parameters")
+        keys = ("environment", "session", "time_limit", "state", "scan", "origin", "expires")
+        own: dict[str, Any] = {key: text(doc, key) for key in keys}
+        parameters, progress = doc.get("parameters"), doc.get("progress")
         return cls(
             **_workload(doc),
             **own,
@@ -167,12 +149,19 @@ class Job(Workload):
             held=bool(doc.get("held")),
             point=whole(doc, "point") or 0,
             parameters={str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, Mapping) else None,
+            progress=JobProgress.from_json(progress) if isinstance(progress, Mapping) else None,
+            attempt=whole(doc, "attempt") or 1,
+            retries=whole(doc, "retries") or 0,
+            attempts=tuple(Outcome.from_json(one) for one in items(doc, "attempts") if isinstance(one, Mapping)),
+            priority=whole(doc, "priority") or 0,
+            after=tuple(map(str, items(doc, "after"))),
+            out=tuple(map(str, items(doc, "out"))),
         )
 
     @property
     def ended(self) -> bool:
         """Whether it has come to its end, good or bad."""
-        return self.state in ("done", "failed", "canceled")
+        return self.state in ENDED
 
 
 @dataclass(frozen=True)
@@ -200,26 +189,10 @@ class Event:
 
 
 def _workload(doc: JSON) -> dict[str, Any]:
-    keys = [
-        "id",
-        "kind",
-        "user",
-        "name",
-        "backend",
-        "phase",
-        "want",
-        "launch",
-        "memory",
-        "created",
-        "since",
-        "up",
-        "waiting",
-        "gpu",
-        "host",
-    ]
+    keys = ("id", "kind", "user", "name", "backend", "phase", "want", "launch", "memory", "created", "since", "up")
     outcome, queue, held = doc.get("outcome"), doc.get("queue"), doc.get("slice")
     return {
-        **{key: text(doc, key) for key in keys},
+        **{key: text(doc, key) for key in (*keys, "waiting", "gpu", "host")},
         "cpus": number(doc, "cpus"),
         "evictions": whole(doc, "evictions") or 0,
         "queue": Queue.from_json(queue) if isinstance(queue, Mapping) else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ._outcome import JobProgress
 from ._wire import JSON, items, text, whole
 
 STATES = ("pending", "running", "done", "failed", "canceled")
@@ -76,6 +77,33 @@ class ScanChange:
             whole(doc, "changed") or 0,
             whole(doc, "refused") or 0,
             text(doc, "why"),
+        )
+
+
+@dataclass(frozen=True)
+class PointEvent:
+    """How one point of a scan stands; ``slice`` is what it holds of a GPU, ``reason`` why it waits or has failed."""
+
+    point: int = 0
+    job: str = ""
+    state: str = ""
+    attempt: int = 1
+    progress: JobProgress | None = None
+    host: str = ""
+    slice: str = ""
+    reason: str = ""
+    up: str = ""
+    ended: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> PointEvent:
+        """Read how a point stands."""
+        progress = doc.get("progress")
+        return cls(
+            **{key: text(doc, key) for key in ("job", "state", "host", "slice", "reason", "up", "ended")},
+            point=whole(doc, "point") or 0,
+            attempt=whole(doc, "attempt") or 1,
+            progress=JobProgress.from_json(progress) if isinstance(progress, Mapping) else None,
         )
 
 

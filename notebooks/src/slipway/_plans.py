@@ -1,0 +1,87 @@
+"""What a job would meet if it were submitted now, and what the caller's jobs keep, as the service says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._wire import JSON, items, known, number, text, whole
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job, or each point of a scan, would meet now: ``free`` start at once, ``most`` run together.
+
+    Of those -1 means that it is not limited or not known. ``estimate`` is in seconds until one starts, ``typical`` how
+    many seconds the caller's jobs of this name have run; -1: nobody knows.
+    """
+
+    backend: str = ""
+    free: int = -1
+    most: int = -1
+    waiting: int = 0
+    lacks: str = ""
+    estimate: float = -1
+    typical: float = -1
+    points: int = 0
+    stored: int = 0
+    store: int = 0
+    gpu_hours: float = 0
+    gpu_most: float = 0
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> JobPlan:
+        """Read a plan."""
+        return cls(
+            backend=text(doc, "backend"),
+            lacks=text(doc, "lacks"),
+            free=int(known(doc, "free")),
+            most=int(known(doc, "most")),
+            estimate=known(doc, "estimate"),
+            typical=known(doc, "typical"),
+            **{key: whole(doc, key) or 0 for key in ("waiting", "points", "stored", "store")},
+            gpu_hours=number(doc, "gpu_hours") or 0,
+            gpu_most=number(doc, "gpu_most") or 0,
+        )
+
+
+@dataclass(frozen=True)
+class KeptFiles:
+    """What one job, or a scan, keeps, and when that is removed; empty: it goes on, or never."""
+
+    id: str = ""
+    name: str = ""
+    bytes: int = 0
+    files: int = 0
+    expires: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> KeptFiles:
+        """Read what is kept."""
+        words = {key: text(doc, key) for key in ("id", "name", "expires")}
+        return cls(**words, bytes=whole(doc, "bytes") or 0, files=whole(doc, "files") or 0)
+
+
+@dataclass(frozen=True)
+class JobsUsage:
+    """What the caller's jobs keep, in bytes, and the hours of GPUs that she has used, with the most of both (0: any)."""
+
+    stored: int = 0
+    store: int = 0
+    kept: tuple[KeptFiles, ...] = ()
+    inputs: int = 0
+    gpu_hours: float = 0
+    gpu_most: float = 0
+    window: str = ""
+
+    @classmethod
+    def from_json(cls, doc: JSON) -> JobsUsage:
+        """Read a usage."""
+        kept = [item for item in items(doc, "kept") if isinstance(item, Mapping)]
+        return cls(
+            **{key: whole(doc, key) or 0 for key in ("stored", "store", "inputs")},
+            kept=tuple(KeptFiles.from_json(item) for item in kept),
+            gpu_hours=number(doc, "gpu_hours") or 0,
+            gpu_most=number(doc, "gpu_most") or 0,
+            window=text(doc, "window"),
+        )

@@ -61,15 +61,32 @@ func BenchmarkProxy(b *testing.B) {
 	}
 }
 
+// manyPoints is an engine with one scan that looks at it as the Manager does, without a copy.
+type manyPoints struct {
+	*fakeEngine
+	points []spawner.Workload
+}
+
+func (m *manyPoints) Each(_ context.Context, _ spawner.Caller, _ string, each func(w *spawner.Workload)) error {
+	for i := range m.points {
+		each(&m.points[i])
+	}
+	return nil
+}
+
+func aLargeScan() *manyPoints {
+	engine := &manyPoints{fakeEngine: newFake()}
+	for n := range hubapi.PointLimit {
+		engine.points = append(engine.points, point(n, []spawner.Phase{spawner.Pending, spawner.Running}[n%2], nil))
+	}
+	return engine
+}
+
 // BenchmarkManyPoints shows what a user with a scan of ten thousand points waits for.
 func BenchmarkManyPoints(b *testing.B) {
-	engine := newFake()
-	for n := range hubapi.PointLimit {
-		w := point(n, []spawner.Phase{spawner.Pending, spawner.Running}[n%2], nil)
-		engine.work[w.ID] = w
-	}
+	engine := aLargeScan()
 	s := New(Config{Engine: engine, Hubs: []Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}}, Logger: quiet()})
-	for _, path := range []string{"/jobs?points=no", "/jobs?scan=scan-1", "/scans/scan-1"} {
+	for _, path := range []string{"/jobs?points=no", "/jobs?scan=scan-1", "/jobs?scan=scan-1&state=pending&limit=100", "/scans/scan-1"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				r, w := httptest.NewRequest("GET", hubapi.Base+path, nil), httptest.NewRecorder()

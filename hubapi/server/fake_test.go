@@ -154,6 +154,22 @@ func (f *fakeEngine) List(_ context.Context, c spawner.Caller) (list []spawner.W
 	return list, nil
 }
 
+func (f *fakeEngine) Each(ctx context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error {
+	list, err := f.List(ctx, c)
+	slices.SortStableFunc(list, func(a, b spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
+	found := false
+	for i := range list {
+		if scan == "" || list[i].Scan == scan {
+			found = true
+			each(&list[i])
+		}
+	}
+	if !found && scan != "" {
+		return errs.New(errs.NotFound, "there is no scan %q", scan)
+	}
+	return err
+}
+
 func (f *fakeEngine) SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
 	all, err := f.List(ctx, c)
 	return slices.DeleteFunc(all, func(w spawner.Workload) bool {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"slipway/hubapi"
@@ -59,42 +58,6 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: callerOf(r.Context()).Workload,
 		Blobs: req.Blobs, Retries: req.Retries, After: req.After, Priority: req.Priority, Out: req.Out,
 	}, err
-}
-
-// listJobs lists all jobs; with scan=ID the points of a scan, and it; with points=no the scans in place of their points.
-func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
-	q := r.URL.Query()
-	if q.Has("scan") {
-		points, err := s.points(r, q.Get("scan"))
-		if err != nil {
-			return hubapi.Jobs{}, err
-		}
-		list := s.wireJobs(callerOf(r.Context()), points)
-		list.Scans = []hubapi.Scan{s.wireScan(points)}
-		return list, nil
-	}
-	if p := q.Get("points"); p != "" && p != "yes" && p != "no" {
-		return hubapi.Jobs{}, errs.Bad("points", p, "yes or no")
-	}
-	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
-	if err != nil || q.Get("points") != "no" {
-		return s.wireJobs(callerOf(r.Context()), all), err
-	}
-	scans := s.wireScans(all)
-	list := s.wireJobs(callerOf(r.Context()), slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Scan != "" }))
-	list.Scans = scans
-	return list, nil
-}
-
-// wireJobs makes the wire's form of the jobs among a list of workloads.
-func (s *Server) wireJobs(c spawner.Caller, all []spawner.Workload) hubapi.Jobs {
-	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
-	for _, w := range all {
-		if w.Kind == spawner.Job {
-			list.Jobs = append(list.Jobs, s.wireListed(c, w))
-		}
-	}
-	return list
 }
 
 func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {

@@ -71,12 +71,12 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	if err != nil {
 		return err
 	}
-	view := webui.ScanView{Scan: p.wireScan(points), State: r.URL.Query().Get("state")}
+	view := webui.ScanView{Scan: p.wireScan(tallied(points)), State: r.URL.Query().Get("state")}
 	if view.State != "" {
 		if !slices.Contains(hubapi.Order(), hubapi.State(view.State)) {
 			return errs.Bad("state", view.State, "pending, running, done, failed or canceled")
 		}
-		points = slices.DeleteFunc(points, func(w spawner.Workload) bool { return jobState(w) != hubapi.State(view.State) })
+		points = slices.DeleteFunc(points, func(w spawner.Workload) bool { return jobState(&w) != hubapi.State(view.State) })
 	}
 	leaf, err := whole(r, "leaf", 1, hubapi.PointLimit)
 	if err != nil {
@@ -94,11 +94,11 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askScan asks whether something is really to be done to a scan.
 func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	scan, err := p.getScan(r.WithContext(withCaller(r.Context(), v.caller)), none{})
 	if err != nil {
 		return err
 	}
-	known, err := webui.AskScan(w, p.view(v), p.wireScan(points), chi.URLParam(r, "verb"))
+	known, err := webui.AskScan(w, p.view(v), scan, chi.URLParam(r, "verb"))
 	if err == nil && !known {
 		err = errs.New(errs.NotFound, "there is no such page")
 	}

@@ -39,21 +39,27 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 
 // overview shows the visitor's sessions, scans and jobs; an administrator's, with all=1, those of the whole Hub.
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
-	list, err := p.cfg.Engine.List(r.Context(), v.caller)
+	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
+	var list []spawner.Workload
+	sums := tallies{}
+	err := p.cfg.Engine.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
+		switch {
+		case !all && w.Owner != v.caller.User:
+		case w.Scan != "": // its scan has a row
+			sums.add(w)
+		default:
+			list = append(list, *w)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
-	if !all {
-		list = slices.DeleteFunc(list, func(w spawner.Workload) bool { return w.Owner != v.caller.User })
-	}
 	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
-		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created))
+		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
 	view, lent := webui.OverviewView{All: all}, p.lent()
 	for _, found := range list {
 		switch {
-		case found.Scan != "": // its scan has a row
 		case found.Kind != spawner.Job:
 			view.Sessions = append(view.Sessions, p.item(v, found, lent))
 		case len(view.Jobs) < webui.JobsShown:
@@ -62,7 +68,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 			view.MoreJobs++
 		}
 	}
-	view.Scans = p.wireScans(list)
+	view.Scans = p.wireScans(sums)
 	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
 		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
 	})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,78 +79,43 @@ func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
 	return s.points(r, id)
 }
 
-func (s *Server) points(r *http.Request, id string) ([]spawner.Workload, error) {
-	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
-	if err != nil {
-		return nil, err
-	}
-	found := slices.DeleteFunc(all, func(w spawner.Workload) bool { return id == "" || w.Scan != id })
-	if len(found) == 0 {
-		return nil, errs.New(errs.NotFound, "there is no scan %.80q of yours", id).With("`slipway jobs` lists them")
-	}
-	onBehalf(r.Context(), found[0].Owner)
-	slices.SortFunc(found, func(a, b spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
-	return found, nil
+// points copies the points of a scan, in order; look sums one up without that.
+func (s *Server) points(r *http.Request, id string) (points []spawner.Workload, err error) {
+	err = s.eachPoint(r, id, func(w *spawner.Workload) { points = append(points, *w) })
+	return points, err
 }
 
-// wireScan makes the wire's form of a scan out of its points, of which there is one at least, in order.
-func (s *Server) wireScan(points []spawner.Workload) hubapi.Scan {
-	return s.sumUp(pointers(points))
-}
-
-// pointers spares copying and sorting what is large.
-func pointers(list []spawner.Workload) []*spawner.Workload {
-	out := make([]*spawner.Workload, len(list))
-	for i := range list {
-		out[i] = &list[i]
+// eachPoint has each look at the points of a scan in order, as Engine.Each says.
+func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Workload)) error {
+	if id == "" {
+		return errs.New(errs.NotFound, "a scan has a name").With("`slipway jobs` lists them")
 	}
-	return out
-}
-
-func (s *Server) sumUp(points []*spawner.Workload) hubapi.Scan {
-	first := points[0]
-	out := hubapi.Scan{
-		ID: first.Scan, Name: first.Name, User: string(first.Owner), Backend: first.Backend, Environment: first.Spec.Environment,
-		Created: first.Created.UTC(), Points: len(points), States: map[hubapi.State]int{},
+	var owner spawner.User
+	err := s.cfg.Engine.Each(r.Context(), callerOf(r.Context()), id, func(w *spawner.Workload) {
+		owner = w.Owner
+		each(w)
+	})
+	if err == nil {
+		onBehalf(r.Context(), owner)
 	}
-	for _, w := range points {
-		state := jobState(*w)
-		out.States[state]++
-		switch {
-		case state == hubapi.JobPending && w.Held:
-			out.Held++
-		case state == hubapi.JobPending && out.Waiting == "":
-			out.Waiting = s.cfg.Engine.Detail(*w)
-		case state == hubapi.JobFailed && out.Failure == "":
-			out.Failure = w.Outcome.Reason
-		}
-	}
-	return out
-}
-
-// wireScans makes the wire's form of all scans among a list of workloads.
-func (s *Server) wireScans(list []spawner.Workload) []hubapi.Scan {
-	points := map[string][]*spawner.Workload{}
-	for _, w := range pointers(list) {
-		if w.Scan != "" {
-			points[w.Scan] = append(points[w.Scan], w)
-		}
-	}
-	var out []hubapi.Scan
-	for _, id := range slices.Sorted(maps.Keys(points)) {
-		slices.SortFunc(points[id], func(a, b *spawner.Workload) int { return cmp.Compare(a.Point, b.Point) })
-		out = append(out, s.sumUp(points[id]))
-	}
-	slices.SortStableFunc(out, func(a, b hubapi.Scan) int { return a.Created.Compare(b.Created) })
-	return out
+	return err
 }
 
 func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
-	points, err := s.scan(r)
+	id, err := param(r, "id")
 	if err != nil {
 		return hubapi.Scan{}, err
 	}
-	return s.wireScan(points), nil
+	return s.look(r, id)
+}
+
+// look sums up a scan as it is now.
+func (s *Server) look(r *http.Request, id string) (hubapi.Scan, error) {
+	sum := newTally()
+	if err := s.eachPoint(r, id, sum.add); err != nil {
+		return hubapi.Scan{}, err
+	}
+	return s.wireScan(sum), nil
 }
 
 // whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
@@ -161,12 +125,12 @@ func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return jobState(w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
+		return jobState(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.why(r, points[i])
 	}
-	scan := s.wireScan(points)
+	scan := s.wireScan(tallied(points))
 	out := hubapi.Explanation{Job: scan.ID, Summary: "none of its points waits", Clauses: []hubapi.Clause{}}
 	if scan.Held > 0 {
 		out.Summary, out.Remedy = fmt.Sprintf("nothing waits but the %d of its %d points that are held", scan.Held, scan.Points), "`slipway jobs release "+scan.ID+"`"
@@ -217,10 +181,10 @@ func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*htt
 
 // scanNow is a scan after a change, which may have taken all its points away.
 func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
-	if now, err := s.points(r, before[0].Scan); err == nil {
-		return s.wireScan(now)
+	if now, err := s.look(r, before[0].Scan); err == nil {
+		return now
 	}
-	gone := s.wireScan(before)
+	gone := s.wireScan(tallied(before))
 	gone.Points, gone.States, gone.Held, gone.Waiting, gone.Failure = 0, map[hubapi.State]int{}, 0, "", ""
 	return gone
 }
@@ -265,7 +229,7 @@ func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *h
 func anyPoint(spawner.Workload) bool  { return true }
 func active(w spawner.Workload) bool  { return w.Phase.Active() }
 func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
-func running(w spawner.Workload) bool { return jobState(w) == hubapi.JobRunning }
+func running(w spawner.Workload) bool { return jobState(&w) == hubapi.JobRunning }
 
 // releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.
 func (s *Server) releaseHeld(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {

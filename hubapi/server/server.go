@@ -43,6 +43,7 @@ type Engine interface {
 	Detail(w spawner.Workload) string
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	Each(ctx context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error
 	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)
 	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error

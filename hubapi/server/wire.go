@@ -89,7 +89,7 @@ func (s *Server) wireListed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 	}
 	return hubapi.Job{
 		Workload: wired, Environment: w.Spec.Environment, Session: string(w.Session),
-		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(w), Requeued: w.Moves,
+		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(&w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
 		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: orEmpty(w.After), Out: orEmpty(w.Spec.Out), Origin: string(w.Origin),
 	}
@@ -114,7 +114,7 @@ func keepsBack(c spawner.Caller, w spawner.Workload) bool {
 }
 
 // jobState says a job's phase and outcome in one word. A job has ended when its files are here, not when its payload has.
-func jobState(w spawner.Workload) hubapi.State {
+func jobState(w *spawner.Workload) hubapi.State {
 	switch {
 	case w.Held && w.Phase == spawner.Stopping && w.Want == spawner.WantRunning: // it is being taken back
 		return hubapi.JobPending

@@ -13,12 +13,12 @@ func TestHeldIsNotRunning(t *testing.T) {
 		hubapi.JobPending: {Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true, Moving: true, Withdrawn: true},
 		hubapi.JobRunning: {Phase: spawner.Stopping, Want: spawner.WantStopped, Held: true, Moving: true, Withdrawn: true}, // cancelled meanwhile
 	} {
-		if got := jobState(w); got != want {
+		if got := jobState(&w); got != want {
 			t.Errorf("%+v is %s, want %s", w, got, want)
 		}
 	}
 	var s Server
-	if scan := s.sumUp([]*spawner.Workload{{Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true}}); scan.Held != 1 || scan.Word() != "held" {
+	if scan := s.wireScan(tallied([]spawner.Workload{{Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true}})); scan.Held != 1 || scan.Word() != "held" {
 		t.Errorf("%+v", scan)
 	}
 }

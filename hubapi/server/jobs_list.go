@@ -1,0 +1,116 @@
+package server
+
+import (
+	"cmp"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// choice says which jobs a list is to have.
+type choice struct {
+	scan          string // whose points; with one is false: everything is meant
+	one           bool
+	noPoints      bool // the scans in place of their points
+	states        []hubapi.State
+	offset, limit int
+}
+
+func choiceOf(r *http.Request) (choice, error) {
+	q := r.URL.Query()
+	c := choice{scan: q.Get("scan"), one: q.Has("scan"), noPoints: q.Get("points") == "no"}
+	if p := q.Get("points"); p != "" && p != "yes" && p != "no" {
+		return c, errs.Bad("points", p, "yes or no")
+	}
+	var err error
+	if c.states, err = statesOf(q.Get("state")); err != nil {
+		return c, err
+	}
+	offset, err := whole(r, "offset", 0, math.MaxInt32)
+	if err != nil {
+		return c, err
+	}
+	limit, err := whole(r, "limit", math.MaxInt32, math.MaxInt32)
+	c.offset, c.limit = int(offset), int(limit)
+	return c, err
+}
+
+// statesOf reads states that commas part.
+func statesOf(list string) (states []hubapi.State, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		state := hubapi.State(word)
+		if !slices.Contains(hubapi.Order(), state) {
+			return nil, errs.Bad("state", word, "some of pending, running, done, failed and canceled, with commas between them")
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// has reports whether the list is to have a workload.
+func (c choice) has(w *spawner.Workload) bool {
+	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && (len(c.states) == 0 || slices.Contains(c.states, jobState(w)))
+}
+
+// listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
+// the jobs, offset and limit among those.
+func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
+	c, err := choiceOf(r)
+	if err != nil {
+		return hubapi.Jobs{}, err
+	}
+	jobs, sums, err := s.chosen(r, c)
+	if err != nil {
+		return hubapi.Jobs{}, err
+	}
+	list := s.wireJobs(callerOf(r.Context()), jobs)
+	list.Scans = s.wireScans(sums)
+	return list, nil
+}
+
+// chosen copies no more than is asked for, where the order is known beforehand.
+func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums tallies, err error) {
+	sums = tallies{}
+	matched := 0
+	each := func(w *spawner.Workload) {
+		if w.Scan != "" && (c.one || c.noPoints) {
+			sums.add(w)
+		}
+		if !c.has(w) {
+			return
+		}
+		matched++
+		if !c.one || matched > c.offset && matched-c.offset <= c.limit {
+			jobs = append(jobs, *w)
+		}
+	}
+	if c.one {
+		return jobs, sums, s.eachPoint(r, c.scan, each)
+	}
+	err = s.cfg.Engine.Each(r.Context(), callerOf(r.Context()), "", each)
+	slices.SortFunc(jobs, older)
+	from := min(c.offset, len(jobs))
+	return jobs[from:min(len(jobs), from+c.limit)], sums, err
+}
+
+// older puts jobs in the order in which they came.
+func older(a, b spawner.Workload) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Scan, b.Scan), cmp.Compare(a.Point, b.Point), cmp.Compare(a.ID, b.ID))
+}
+
+// wireJobs makes the wire's form of a list of jobs.
+func (s *Server) wireJobs(c spawner.Caller, all []spawner.Workload) hubapi.Jobs {
+	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
+	for _, w := range all {
+		list.Jobs = append(list.Jobs, s.wireListed(c, w))
+	}
+	return list
+}

@@ -17,8 +17,8 @@ from typing import Any
 
 from ._culprit import global_names, refusal
 from ._errors import InvalidError
-from ._jobs import MAX_FILES
 from ._points import usable
+from ._request import MAX_FILES
 from ._values import Packer, dump, has_cloudpickle
 from ._wire import amount
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from ._errors import ConflictError, InternalError, UnavailableError, from_body
 from ._gpus import GPUs
-from ._jobs import JobCalls, given
 from ._models import Event, Session
+from ._request import given
+from ._scan_calls import ScanCalls
 from ._site import Environment, FreezeStep, Me, Profile
 from ._storage import DataURL, Storage
 from ._transport import PATIENCE, Target, Transport, find_target, part, read_events, say
 
 
-class Client(JobCalls):
+class Client(ScanCalls):
     """Talks to one Slipway service as one user.
 
     Without arguments it finds the service itself: the socket of the session it runs in (SLIPWAY_SOCKET,

@@ -1,94 +1,42 @@
-"""The client's part for jobs and scans."""
+"""The client's part for jobs."""
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
-from ._errors import SlipwayError, UnavailableError
+from ._errors import NotFoundError, UnavailableError
 from ._models import Event, Job
-from ._scans import Explanation, Scan, ScanChange
+from ._plans import JobPlan, JobsUsage
+from ._request import Changes, JobRequest, change_request, job_request, retry_request
+from ._scans import Explanation
 from ._site import JobFile
 from ._transport import Transport, part
-
-MAX_FILES = 64 << 20
-"""What the files of one job may weigh together, in bytes."""
-
 
 Change = Literal["cancel", "hold", "release", "requeue"]
 
 
-class JobRequest(TypedDict, total=False):
-    """What a job is submitted with, as ``Client.submit`` takes it."""
-
-    environment: Required[str]
-    argv: Required[Sequence[str]]
-    name: str
-    env: Mapping[str, str] | None
-    files: Mapping[str, bytes] | None
-    cpus: float | None
-    memory: str | int | None
-    time_limit: str | None
-    gpu: str | None
-    preemptible: bool
-    backend: str | None
-    request_id: str | None
-
-
 class JobCalls:
-    """The routes of jobs and scans; ``Client`` adds the others."""
+    """The routes of jobs; ``Client`` adds the others."""
 
     _http: Transport
 
-    def submit(
-        self,
-        *,
-        environment: str,
-        argv: Sequence[str],
-        name: str = "",
-        env: Mapping[str, str] | None = None,
-        files: Mapping[str, bytes] | None = None,
-        cpus: float | None = None,
-        memory: str | int | None = None,
-        time_limit: str | None = None,
-        gpu: str | None = None,
-        preemptible: bool = False,
-        backend: str | None = None,
-        request_id: str | None = None,
-    ) -> Job:
-        """Submit a job. It is submitted once, however often the request has to be repeated.
+    def submit(self, **job: Unpack[JobRequest]) -> Job:
+        """Submit a job. It is submitted once, however often the request has to be repeated."""
+        return Job.from_json(self._http.json("POST", "/jobs", body=job_request(**job)))
 
-        With a ``gpu`` such as 1g.18gb, a ``preemptible`` job may borrow the slice of an idle session; it goes
-        back in line, and starts anew, when that session's owner returns.
-        """
-        body = _request(
-            environment=environment,
-            argv=argv,
-            name=name,
-            env=env,
-            files=files,
-            cpus=cpus,
-            memory=memory,
-            time_limit=time_limit,
-            gpu=gpu,
-            preemptible=preemptible,
-            backend=backend,
-            request_id=request_id,
-        )
-        return Job.from_json(self._http.json("POST", "/jobs", body=body))
-
-    def check_job(self, **job: Unpack[JobRequest]) -> None:
-        """Have the service refuse what it would refuse when it is submitted; the environment need not be there yet."""
-        self._http.call("POST", "/jobs/check", body={**_request(**job), "files": {}})
+    def check_job(self, points: Sequence[Mapping[str, str]] | None = None, **job: Unpack[JobRequest]) -> JobPlan:
+        """Say what a job would meet now, and refuse what would be refused; the environment need not be there yet."""
+        light: JobRequest = {**job, "files": {}, "blobs": {}}
+        body = {**job_request(**light), **_points(points)}
+        return JobPlan.from_json(self._http.json("POST", "/jobs/check", body=body))
 
     def submit_scan(self, points: Sequence[Mapping[str, str]], **job: Unpack[JobRequest]) -> list[Job]:
         """Submit a job for each point, all or none. A point's parameters are environment variables of its job.
 
         The rest is as for ``submit``; the jobs share their input files.
         """
-        body = {**_request(**job), "points": [{"parameters": dict(point)} for point in points]}
+        body = {**job_request(**job), **_points(points)}
         docs = self._http.json("POST", "/jobs", body=body).get("jobs")
         return [Job.from_json(doc) for doc in docs or [] if isinstance(doc, Mapping)]
 
@@ -99,6 +47,10 @@ class JobCalls:
     def job(self, id: str) -> Job:  # noqa: A002
         """Give a job."""
         return Job.from_json(self._http.json("GET", f"/jobs/{part(id)}"))
+
+    def jobs_usage(self) -> JobsUsage:
+        """Say what the caller's jobs keep, and what she has used."""
+        return JobsUsage.from_json(self._http.json("GET", "/jobs/usage"))
 
     def job_events(self, id: str) -> Iterator[Event]:  # noqa: A002
         """Follow a job's steps until it has ended."""
@@ -126,6 +78,11 @@ class JobCalls:
             except UnavailableError as error:
                 patience.again(error)
 
+    def job_log_tail(self, id: str, lines: int = 1) -> str:  # noqa: A002
+        """Give the last lines of a job's output."""
+        data = self._http.call("GET", f"/jobs/{part(id)}/log", params={"tail": lines}).content
+        return data.decode("utf-8", "replace")
+
     def cancel_job(self, id: str) -> Job:  # noqa: A002
         """Cancel a job."""
         return self.change_job(id, "cancel")
@@ -136,6 +93,24 @@ class JobCalls:
         One that is held does not start until it is released; one that is requeued is ended and begins anew.
         """
         return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/{change}"))
+
+    def retry_job(
+        self,
+        id: str,  # noqa: A002
+        *,
+        states: Sequence[str] = (),
+        cpus: float | None = None,
+        memory: str | int | None = None,
+        time_limit: str | None = None,
+    ) -> Job:
+        """Try an ended job again: the same job, with a new attempt; by itself only one that failed or was cancelled."""
+        body = retry_request(states, cpus, memory, time_limit)
+        return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/retry", body=body))
+
+    def resubmit_job(self, id: str, **changes: Unpack[Changes]) -> Job:  # noqa: A002
+        """Submit a new job with what an earlier one had but for the changes."""
+        body = change_request(**changes)
+        return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/resubmit", body=body))
 
     def why_job(self, id: str) -> Explanation:  # noqa: A002
         """Explain what a job waits for."""
@@ -153,29 +128,17 @@ class JobCalls:
         """Fetch a file that a job has left."""
         return self._http.call("GET", f"/jobs/{part(id)}/files/{part(name)}").content
 
-    def scans(self) -> list[Scan]:
-        """List the caller's scans."""
-        return [Scan.from_json(doc) for doc in self._list("/jobs", "scans", {"points": "no"})]
+    def has_blob(self, digest: str) -> bool:
+        """Say whether the caller's store has what a digest names."""
+        try:
+            self._http.call("HEAD", f"/blobs/{part(digest)}")
+        except NotFoundError:
+            return False
+        return True
 
-    def scan(self, id: str) -> Scan:  # noqa: A002
-        """Give a scan."""
-        return Scan.from_json(self._http.json("GET", f"/scans/{part(id)}"))
-
-    def points(self, scan: str) -> list[Job]:
-        """List the jobs of a scan in their order."""
-        return [Job.from_json(doc) for doc in self._list("/jobs", "jobs", {"scan": scan})]
-
-    def change_scan(self, id: str, change: Change) -> ScanChange:  # noqa: A002
-        """Cancel, hold, release or requeue all jobs of a scan for which that has a meaning."""
-        return ScanChange.from_json(self._http.json("POST", f"/scans/{part(id)}/{change}"))
-
-    def why_scan(self, id: str) -> Explanation:  # noqa: A002
-        """Explain what the first job of a scan that waits is waiting for."""
-        return Explanation.from_json(self._http.json("GET", f"/scans/{part(id)}/why"))
-
-    def delete_scan(self, id: str) -> ScanChange:  # noqa: A002
-        """Remove the records and files of the jobs of a scan that have ended."""
-        return ScanChange.from_json(self._http.json("DELETE", f"/scans/{part(id)}"))
+    def put_blob(self, digest: str, data: bytes) -> None:
+        """Put data into the caller's store, under its digest; what no job needs goes by itself."""
+        self._http.call("PUT", f"/blobs/{part(digest)}", content=data)
 
     def _list(self, path: str, key: str, params: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
         docs = self._http.json("GET", path, params=params).get(key)
@@ -194,29 +157,5 @@ class JobCalls:
                 return
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """Leave out what is not given."""
-    return {key: value for key, value in values.items() if value not in (None, "")}
-
-
-def _request(**job: Unpack[JobRequest]) -> dict[str, Any]:
-    files = job.get("files") or {}
-    weight = sum(map(len, files.values()))
-    if weight > MAX_FILES:
-        raise SlipwayError(
-            f"the job's files are {weight / 2**20:.0f} MiB together, at most {MAX_FILES >> 20} MiB can be sent",
-            code="invalid",
-            field="files",
-            remedy="leave large data where the job sees it too (a home that is mounted there) and pass its path",
-        )
-    keys = ("cpus", "memory", "time_limit", "gpu", "backend")
-    return {
-        "name": job.get("name", ""),
-        "environment": job["environment"],
-        "argv": list(job["argv"]),
-        "env": dict(job.get("env") or {}),
-        "files": {key: base64.b64encode(data).decode() for key, data in files.items()},
-        "request_id": job.get("request_id") or str(uuid.uuid4()),
-        **given(**{key: job.get(key) for key in keys}),
-        **({"preemptible": True} if job.get("preemptible") else {}),
-    }
+def _points(points: Sequence[Mapping[str, str]] | None) -> dict[str, Any]:
+    return {} if points is None else {"points": [{"parameters": dict(point)} for point in points]}

@@ -64,7 +64,7 @@ class KeptFiles:
 
 @dataclass(frozen=True)
 class JobsUsage:
-    """What the caller's jobs keep, in bytes, and the hours of GPUs that she has used, with the most of both (0: any)."""
+    """What the caller's jobs keep, in bytes, and the hours of GPUs that she has used; of both the most (0: any)."""
 
     stored: int = 0
     store: int = 0

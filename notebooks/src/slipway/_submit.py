@@ -11,9 +11,9 @@ from ._client import Client
 from ._errors import InvalidError, SlipwayError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
-from ._jobs import JobRequest
 from ._models import Job
 from ._options import Options
+from ._request import JobRequest
 from ._scan import ScanHandle
 from ._show import Screen
 from ._site import Environment

@@ -131,13 +131,14 @@ class Transport:
         *,
         params: Mapping[str, Any] | None = None,
         body: object = None,
+        content: bytes | None = None,
         repeat: bool = True,
     ) -> httpx.Response:
         """Make a request; repeat it while the service is away, unless ``repeat`` is false."""
         patience = self.patience() if repeat else Patience(0)
         while True:
             try:
-                with self.open(method, path, params=params, body=body) as response:
+                with self.open(method, path, params=params, body=body, content=content) as response:
                     response.read()
                     return response
             except UnavailableError as error:
@@ -162,12 +163,14 @@ class Transport:
         *,
         params: Mapping[str, Any] | None = None,
         body: object = None,
+        content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
         """Open one answer for reading; every failure comes out as a SlipwayError."""
         what = f"{method} {path}"
         try:
-            with self._http.stream(method, "/api/v1" + path, params=params, json=body, headers=headers) as response:
+            sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
+            with self._http.stream(method, "/api/v1" + path, params=params, headers=headers, **sent) as response:
                 if not response.is_success:
                     raise _refusal(response, what)
                 yield response
@@ -183,19 +186,27 @@ class Transport:
                 f"({type(error).__name__}: {error})"
             ) from error
 
-    def events(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[ServerEvent]:
-        """Follow a stream of events for ever, going on after a break from the last one seen."""
+    def events(
+        self, path: str, params: Mapping[str, Any] | None = None, *, wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[ServerEvent]:
+        """Follow a stream of events while it is ``wanted``, going on after a break from the last one seen."""
         patience, last = self.patience(), ""
         while True:
             headers = {"Last-Event-ID": last} if last else {}
             try:
                 with self.open("GET", path, params=params, headers=headers) as response:
-                    for event in read_events(response):
-                        patience.reset()
-                        last = event.id or last
-                        yield event
+                    parser = Parser()
+                    for chunk in response.iter_raw():  # each heartbeat is one
+                        if not wanted():
+                            return
+                        for event in parser.feed(chunk):
+                            patience.reset()
+                            last = event.id or last
+                            yield event
                 patience.again(UnavailableError(f"{path}: the stream has ended before its last event"))
             except UnavailableError as error:
+                if not wanted():
+                    return
                 patience.again(error)
 
     def bytes(self, path: str, params: Mapping[str, Any]) -> Iterator[bytes]:

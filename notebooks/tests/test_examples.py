@@ -38,8 +38,8 @@ def _text(output: Any) -> str:
     return str(output.data["text/plain"]) + "\n"
 
 
-def test_first_job(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = execute("first_job.ipynb", monkeypatch, service)
+def test_hello_grid(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = execute("hello_grid.ipynb", monkeypatch, service)
     lines = out["job"].splitlines()
     assert lines[0].startswith("▸ environment abababababab frozen now, 2.5 GB (")
     assert lines[1].startswith("▸ job first j-1 submitted")
@@ -72,7 +72,7 @@ def test_repaired_scan(service: FakeService, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_failure_shows_the_remote_traceback_only(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = execute("first_job.ipynb", monkeypatch, service, "%%grid --name bad --quiet\nx = 0\n1 / x")["more"]
+    out = execute("hello_grid.ipynb", monkeypatch, service, "%%grid --name bad --quiet\nx = 0\n1 / x")["more"]
     assert 'File "<grid cell bad>", line 3, in <module>\n    1 / x' in out
     assert out.rstrip().endswith(
         "the cell raised ZeroDivisionError: division by zero (result is still the value from before)"

@@ -53,6 +53,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.abortable(ctx, e, m.save)
 	case Requeue:
 		return m.requeue(ctx, e)
+	case Again:
+		return m.again(ctx, e)
 	case Resume:
 		return m.resume(ctx, e)
 	case Settle:
@@ -73,7 +75,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 // record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
 func restsOnRecord(a Action, k Kind) bool {
 	switch a {
-	case Start, Hand, Sweep, Requeue, Forget:
+	case Start, Hand, Sweep, Requeue, Again, Forget:
 		return true
 	case Kill:
 		return k == Job
@@ -228,13 +230,13 @@ func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
 }
 
-// finish makes e one that is being ended, with outcome o.
+// finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
 func (e *entry) finish(o Outcome) {
 	o.At = time.Now()
 	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
 		e.Phase = Stopping
 	}
-	if e.Want == WantRunning {
+	if e.Want == WantRunning && !e.triesAgain() {
 		e.Want = WantStopped
 	}
 }
@@ -284,7 +286,7 @@ func (m *Manager) bidFarewell(id ID) {
 
 // clearRun removes what only a running workload needs.
 func (m *Manager) clearRun(e entry) error {
-	for _, name := range []string{"link", "run", "inputs"} {
+	for _, name := range []string{"link", "run"} { // a job's inputs stay: it may be tried again
 		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
 			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
 		}

@@ -14,7 +14,7 @@ func (m *Manager) Evict(ctx context.Context, id ID, reason, remedy string) error
 		return nil
 	}
 	m.log.Warn("evicting", "id", id, "owner", e.Owner, "why", reason)
-	err := m.endLocked(ctx, e, Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy})
+	err := m.endLocked(ctx, e, Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: CauseCanceled})
 	if err == nil && e.abort != nil {
 		e.abort()
 	}

@@ -156,7 +156,9 @@ func (x *index) find(w Workload) (int, bool) {
 }
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
-func (w Workload) waits() bool { return w.Phase == Pending && w.Want == WantRunning && !w.Held }
+func (w Workload) waits() bool {
+	return w.Phase == Pending && w.Want == WantRunning && !w.Held && !w.Moving
+}
 
 // head gives who is next in a line; empty when nobody is.
 func (x *index) head(l line) ID {

@@ -94,7 +94,7 @@ func (m *Manager) jobOf(c Caller, r JobRequest, digest string) Workload {
 	w := Workload{
 		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Remote: m.remote(r.Backend),
 		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now,
-		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible},
+		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible, Retries: r.Retries, Priority: r.Priority, Out: r.Out},
 	}
 	if launch == "" {
 		launch = string(w.ID)
@@ -135,6 +135,9 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
 	names := []error{checkName("name", r.Name), checkSizes(r)}
+	if r.Retries < 0 || r.Retries > MostRetries {
+		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
+	}
 	for name := range r.Files {
 		names = append(names, checkFileName(name))
 	}
@@ -199,7 +202,8 @@ func (m *Manager) repeatedLocked(c Caller, request string) []Workload {
 	return nil
 }
 
-// saveInputs keeps the input files until the job has ended: it may have to wait, and the service may restart meanwhile.
+// saveInputs keeps the input files until the job is removed: it may have to wait, the service may restart meanwhile, and it may be tried
+// again.
 func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
 	dir := m.inputs(id)
 	if err := os.MkdirAll(dir, 0o711); err != nil {

@@ -192,20 +192,21 @@ type Manager struct {
 // entry is one workload with what is known of it while the service runs.
 type entry struct {
 	Workload
-	secrets    control.Env    // until its app has them; nil then, and when their seal cannot be opened
-	heralded   string         // the launch that Config.Herald tells of
-	started    bool           // the backend's Start succeeded for this launch
-	startedAt  time.Time      // when it did; of a Remote, since when it is seen to run there
-	fetched    fetched        // how much of its image a Remote has
-	seen       Observation    // by the last look at what a Remote has of it
-	blindly    time.Time      // when a Remote was last asked to end it though it was not seen
-	quit       time.Time      // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
-	parting    string         // the run whose agent, on another host, has said that it ends
-	collecting time.Time      // since when what its app left is being fetched; zero: it is not
-	hindrance  string         // what keeps what a job has left from being kept here, in words; empty: nothing
-	keeping    attempts       // at keeping what came back of a run; zero: there was none
-	status     control.Status // the agent's last word; zero while the link is down
-	pulse      pulse          // what is known of what goes on in it
+	secrets    control.Env       // until its app has them; nil then, and when their seal cannot be opened
+	heralded   string            // the launch that Config.Herald tells of
+	started    bool              // the backend's Start succeeded for this launch
+	startedAt  time.Time         // when it did; of a Remote, since when it is seen to run there
+	fetched    fetched           // how much of its image a Remote has
+	seen       Observation       // by the last look at what a Remote has of it
+	blindly    time.Time         // when a Remote was last asked to end it though it was not seen
+	quit       time.Time         // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
+	parting    string            // the run whose agent, on another host, has said that it ends
+	collecting time.Time         // since when what its app left is being fetched; zero: it is not
+	hindrance  string            // what keeps what a job has left from being kept here, in words; empty: nothing
+	keeping    attempts          // at keeping what came back of a run; zero: there was none
+	status     control.Status    // the agent's last word; zero while the link is down
+	pulse      pulse             // what is known of what goes on in it
+	progress   *control.Progress // what its payload has last said of how far it is; nil: nothing
 	journal    journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change

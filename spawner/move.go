@@ -15,12 +15,16 @@ import (
 // mostBad is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at fault.
 const mostBad = 3
 
-// Run names one run of a workload's launch: after a move the same launch is run again.
+// Run names one run of a workload's launch: after a move, and when a job is tried again, the same launch is run again.
 func (w Workload) Run() string {
-	if w.Moves == 0 {
-		return w.Launch
+	run := w.Launch
+	if w.Attempt > 0 {
+		run = fmt.Sprintf("%s~%d", run, w.Attempt)
 	}
-	return fmt.Sprintf("%s.%d", w.Launch, w.Moves)
+	if w.Moves > 0 {
+		run = fmt.Sprintf("%s.%d", run, w.Moves)
+	}
+	return run
 }
 
 // leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's own test
@@ -95,20 +99,33 @@ func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, al
 // requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job begins anew, so
 // what it had printed and left is dropped.
 func (m *Manager) requeue(ctx context.Context, e entry) error {
+	if err := m.clearTry(e); err != nil {
+		return err
+	}
+	_, err := m.vacate(ctx, e, func(e *entry) {
+		e.toLine()
+		if e.Withdrawn {
+			e.Withdrawn, e.Moves = false, e.Moves+1
+		}
+	})
+	return err
+}
+
+// clearTry drops what a run that was seen gone had here, but for what the next one needs.
+func (m *Manager) clearTry(e entry) error {
 	m.cfg.Agents.Close(e.ID)
 	for _, name := range []string{"link", "run", "files", filepath.Base(m.logFile(e.ID))} {
 		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
 			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
 		}
 	}
-	_, err := m.vacate(ctx, e, func(e *entry) {
-		e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-		e.collecting, e.Host = time.Time{}, ""
-		if e.Withdrawn {
-			e.Withdrawn, e.Moves = false, e.Moves+1
-		}
-	})
-	return err
+	return nil
+}
+
+// toLine puts e in line, with nothing of an earlier run.
+func (e *entry) toLine() {
+	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
+	e.collecting, e.Host = time.Time{}, ""
 }
 
 // vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.

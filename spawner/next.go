@@ -23,6 +23,7 @@ const (
 	Cede    Action = "cede"    // a batch system took its place away: have what is left cleared, to go back in line
 	Save    Action = "save"    // it has ended on another host: bring here what came back of it, a session's changes above all
 	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
+	Again   Action = "again"   // it has failed and was seen gone, and is tried once more: to Pending
 	Resume  Action = "resume"  // it was to be taken back, and has begun: back to Starting
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
 	Sweep   Action = "sweep"   // have the backend remove what is left
@@ -48,6 +49,8 @@ type situation struct {
 	fault bool
 	// moving says that it is being ended to go back in line.
 	moving bool
+	// again says that a job has failed, and is to be tried once more.
+	again bool
 	// recalled says that its slice is borrowed, and its owner is back.
 	recalled bool
 	// expired says that a session has been idle, unvisited or running for longer than it may.
@@ -150,14 +153,16 @@ func stop(s situation) Action {
 		return Sweep
 	case s.moving && s.want == WantRunning:
 		return Requeue
+	case s.again && s.want == WantRunning:
+		return Again
 	default:
 		return Settle
 	}
 }
 
-// toSave reports whether something may have come back of a run on another host that is nowhere else.
+// toSave reports whether something may have come back of a run on another host that is nowhere else, and is not to be dropped.
 func (s situation) toSave() bool {
-	return s.remote && s.seen == Exited && !s.saved && s.want != WantGone
+	return s.remote && s.seen == Exited && !s.saved && s.want != WantGone && !(s.again && s.want == WantRunning)
 }
 
 // rest keeps a stopped workload stopped: it holds no resources, so nothing of it may run.
@@ -195,22 +200,27 @@ func harvest(s situation) Action {
 	return Collect
 }
 
-// admit lets a waiting workload in.
+// admit lets a waiting workload in. What an earlier try of a job has left here is cleared away before.
 func admit(s situation) Action {
-	if s.held {
+	switch {
+	case s.moving:
+		return Requeue
+	case s.held:
 		return Wait
+	default:
+		return ifArmed(s, Lease)
 	}
-	return ifArmed(s, Lease)
 }
 
-// begin starts a leased workload. What came back of an earlier run on another host, and could not be kept then, is saved first.
+// begin starts a leased workload. What came back of an earlier run on another host, and could not be kept then, is saved first. A job
+// finds nothing of an earlier try.
 func begin(s situation) Action {
 	switch {
 	case s.remote && s.seen == Unknown:
 		return Wait
 	case s.toSave():
 		return Save
-	case s.remote && s.seen == Exited:
+	case (s.remote || s.job) && s.seen == Exited:
 		return Sweep
 	default:
 		return ifArmed(s, Start)

@@ -29,6 +29,10 @@ func everySituation(f func(situation)) {
 								here := s
 								here.fault, here.recalled = on(6), on(7)
 								f(here)
+								if job && phase == Stopping && want == WantRunning {
+									here.again = true
+									f(here)
+								}
 							}
 							if s.remote, s.saved, s.unkept, s.evicted, s.leaves = true, on(6), on(7), on(8), on(5); !s.evicted || seen == Exited {
 								f(s)
@@ -36,6 +40,11 @@ func everySituation(f func(situation)) {
 									blind := s
 									blind.unseen = true
 									f(blind)
+								}
+								if s.job && phase == Stopping && want == WantRunning {
+									failed := s
+									failed.again = true
+									f(failed)
 								}
 								if s.job && s.moving && want == WantRunning {
 									s.withdrawing = true
@@ -56,7 +65,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 			return
 		}
 		switch a := next(s); a {
-		case Settle, Requeue, Sweep, Forget, Welcome, Expire, Save, Cede:
+		case Settle, Requeue, Again, Sweep, Forget, Welcome, Expire, Save, Cede:
 			if s.phase != Pending {
 				t.Errorf("%+v: %s, though nothing is known", s, a)
 			}
@@ -75,7 +84,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 func TestNextGivesBackOnlyWhatIsSeenGone(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if (a == Settle || a == Requeue) && s.phase != Pending && (s.seen.alive() || s.seen == Unknown) {
+		if (a == Settle || a == Requeue || a == Again) && s.phase != Pending && (s.seen.alive() || s.seen == Unknown) {
 			t.Errorf("%+v: resources given back while it may run", s)
 		}
 		if a == Forget && s.seen != Absent {
@@ -155,8 +164,8 @@ func (w *world) obey(a Action) bool {
 		w.phase, w.moving, w.fault = Stopping, true, false
 	case Recall:
 		w.phase, w.moving, w.recalled = Stopping, true, false
-	case Requeue:
-		w.withdrawing = false
+	case Requeue, Again:
+		w.withdrawing, w.again = false, false
 		w.phase, w.moving, w.leased, w.started, w.app = Pending, false, false, false, ""
 	case Settle:
 		w.phase, w.leased, w.moving = Stopped, false, false
@@ -284,6 +293,11 @@ func TestNext(t *testing.T) {
 		{"a queued job is taken back", with(afar, func(s *situation) { s.job, s.moving, s.phase, s.seen = true, true, Stopping, Queued }), Kill},
 		{"one that has begun meanwhile is not ended", with(afar, func(s *situation) { s.job, s.moving, s.withdrawing, s.phase = true, true, true, Stopping }), Resume},
 		{"a held job waits", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, held: true}, Wait},
+		{"a job that has failed is tried again", situation{job: true, want: WantRunning, phase: Stopping, seen: Absent, again: true}, Again},
+		{"what its try has left goes first", with(afar, func(s *situation) { s.job, s.phase, s.seen, s.again = true, Stopping, Exited, true }), Sweep},
+		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, again: true}, Settle},
+		{"a new try finds nothing of the one before here", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, moving: true}, Requeue},
+		{"nor with its backend", situation{job: true, want: WantRunning, phase: Leased, seen: Exited, armed: true}, Sweep},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
 	for _, tt := range tests {
@@ -302,8 +316,11 @@ func with(s situation, change func(*situation)) situation {
 func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if a == Requeue && (!s.moving || s.want != WantRunning || s.phase != Stopping || s.job && s.seen != Absent) {
+		if a == Requeue && (!s.moving || s.want != WantRunning || s.phase != Pending && (s.phase != Stopping || s.job && s.seen != Absent)) {
 			t.Errorf("%+v: put back in line", s)
+		}
+		if a == Again && (!s.again || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
+			t.Errorf("%+v: tried again", s)
 		}
 		if a == Resume && (s.want != WantRunning || s.phase != Stopping || s.seen != Up && s.seen != Exited) {
 			t.Errorf("%+v: goes on", s)

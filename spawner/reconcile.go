@@ -77,7 +77,7 @@ func (m *Manager) situate(e entry, o Observation) situation {
 		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
-		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, withdrawing: e.withdrawing(), recalled: m.recalled(e),
+		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, again: e.triesAgain(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
 	}
 	limit, ok := m.limit(e)
 	s.overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit

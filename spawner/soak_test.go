@@ -131,6 +131,9 @@ func (s *watched) judge(before, w spawner.Workload) {
 			}
 		}
 	}
+	if w.Attempt != before.Attempt && (before.ID != "" && w.Attempt != before.Attempt+1 || w.Phase != spawner.Pending || w.Outcome != nil || alive(s.seen(w))) {
+		s.t.Errorf("%s: try %d after %d, %s", w.ID, w.Attempt, before.Attempt, w.Phase)
+	}
 	if before.Phase.Active() && before.Phase != spawner.Pending && (!w.Phase.Active() || w.Phase == spawner.Pending) && alive(s.seen(w)) {
 		s.t.Errorf("%s is %s and %s", w.ID, w.Phase, s.seen(w))
 	}
@@ -369,7 +372,7 @@ func (s *soak) step() {
 	steps := []func(){
 		s.ask, s.ask, s.ask, s.ask, s.ask, s.submitOne, s.submitOne, s.stopOne, s.stopOne, s.stopOne, s.removeOne, s.visit, s.visit, s.keep,
 		s.accident, s.accident, s.fault, s.fault, s.flap, s.muster, s.disk, s.revive, s.revive, s.trouble, s.trouble, s.calm, s.calm, s.calm,
-		s.submitScan, s.reorder, s.reorder, s.mishap, s.mishap, s.mishap, s.mishap,
+		s.submitScan, s.retryOne, s.retryOne, s.reorder, s.reorder, s.mishap, s.mishap, s.mishap, s.mishap,
 	}
 	steps[s.dice.n(len(steps))]()
 }
@@ -410,12 +413,21 @@ func (s *soak) ask() {
 
 func (s *soak) submitOne() {
 	r := simpleJob()
+	r.Retries = s.dice.n(3)
 	if s.dice.n(3) > 0 {
 		r.GPU, r.Preemptible = part(), s.dice.n(3) > 0
 	}
 	_, err := s.SubmitJob(s.alive, of(s.dice, alice, bob), r)
 	if err != nil && !errs.Is(err, errs.NoSpace) {
 		s.t.Errorf("submit: %v", err)
+	}
+}
+
+// retryOne has a job tried again.
+func (s *soak) retryOne() {
+	if w, ok := s.some(); ok && w.Kind == spawner.Job {
+		_, err := s.Retry(s.alive, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, spawner.Retry{Done: true})
+		s.mayFail("retry", err)
 	}
 }
 

@@ -131,6 +131,7 @@ type Workload struct {
 	After    []string  `json:"after,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`  // jobs: how many tries ended before this one
 	Attempts []Outcome `json:"attempts,omitempty"` // jobs: how, without their tails; the oldest are dropped
+	Retried  []string  `json:"retried,omitempty"`  // jobs: the requests that had it tried again; the oldest are dropped
 	Origin   ID        `json:"origin,omitempty"`   // jobs: from which it was submitted anew
 	// Jobs: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
 	Withdrawn bool `json:"withdrawn,omitempty"`
@@ -162,20 +163,21 @@ type BadPart struct {
 
 // Outcome is how the last start of a workload ended.
 type Outcome struct {
-	ExitCode int       `json:"exit_code"`
-	Reason   string    `json:"reason"`           // in plain words; empty after an ordinary end
-	Remedy   string    `json:"remedy,omitempty"` // what the user can do
-	Tail     string    `json:"tail,omitempty"`   // the last lines of its output
-	Failed   bool      `json:"failed"`
-	Canceled bool      `json:"canceled,omitempty"`
-	Expired  bool      `json:"expired,omitempty"` // its time was up: see Life
-	At       time.Time `json:"at"`
-	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes
-	CPU      float64   `json:"cpu,omitempty"`     // seconds
-	Wall     float64   `json:"wall,omitempty"`    // seconds that it ran
-	Signal   int       `json:"signal,omitempty"`  // that ended it
-	Cause    Cause     `json:"cause,omitempty"`   // jobs: why it failed, in a word
-	GPU      *SliceUse `json:"gpu,omitempty"`     // jobs: what it made of its slice
+	ExitCode int               `json:"exit_code"`
+	Reason   string            `json:"reason"`           // in plain words; empty after an ordinary end
+	Remedy   string            `json:"remedy,omitempty"` // what the user can do
+	Tail     string            `json:"tail,omitempty"`   // the last lines of its output
+	Failed   bool              `json:"failed"`
+	Canceled bool              `json:"canceled,omitempty"`
+	Expired  bool              `json:"expired,omitempty"` // its time was up: see Life
+	At       time.Time         `json:"at"`
+	MaxRSS   int64             `json:"max_rss,omitempty"`  // bytes
+	CPU      float64           `json:"cpu,omitempty"`      // seconds
+	Wall     float64           `json:"wall,omitempty"`     // seconds that it ran
+	Signal   int               `json:"signal,omitempty"`   // that ended it
+	Cause    Cause             `json:"cause,omitempty"`    // jobs: why it failed, in a word
+	GPU      *SliceUse         `json:"gpu,omitempty"`      // jobs: what it made of its slice
+	Progress *control.Progress `json:"progress,omitempty"` // jobs: what its payload said last of how far it is
 }
 
 // Cause says in one word why a job has failed, as hubapi.Cause has it.

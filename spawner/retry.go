@@ -1,0 +1,232 @@
+package spawner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// MostRetries is how often a job may be tried again by itself.
+const MostRetries = 100
+
+// mostAttempts is how many ends of earlier tries, and requests for them, a job's record keeps.
+const mostAttempts = 10
+
+// Retry asks that a job which has ended be tried again, in its place.
+type Retry struct {
+	Resources *Resources     // nil: as before
+	TimeLimit *time.Duration // nil: as before
+	Done      bool           // also if it is done
+	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
+}
+
+// triesAgain reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, and what
+// waited in vain for another, is not.
+func (w Workload) triesAgain() bool {
+	o := w.Outcome
+	return w.Kind == Job && w.Phase == Stopping && w.Want == WantRunning && o != nil && o.Failed && !o.Canceled &&
+		o.Cause != CauseDependency && o.Cause != CauseCanceled && w.Attempt < w.Spec.Retries
+}
+
+// again puts a job that has failed and was seen gone back in line for its next try, in the turn that it had.
+func (m *Manager) again(ctx context.Context, e entry) error {
+	if err := m.clearTry(e); err != nil {
+		return err
+	}
+	changed, err := m.vacate(ctx, e, func(e *entry) { e.nextTry() })
+	if changed && err == nil {
+		m.announceTry(e.ID)
+	}
+	return err
+}
+
+// nextTry makes e, which has ended, one that waits in line for its next try.
+func (e *entry) nextTry() {
+	e.Attempts = e.pastTries()
+	e.Attempt++
+	e.toLine()
+	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn = nil, 0, 0, nil, false, false
+	e.Started, e.Up, e.Asked, e.Saved = time.Now(), time.Time{}, time.Time{}, false
+	e.seen, e.startedAt, e.quit, e.blindly, e.fetched = Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
+	e.parting, e.hindrance, e.keeping, e.pulse, e.progress = "", "", attempts{}, pulse{}, nil
+}
+
+// pastTries gives how the tries of a job have ended, this one last.
+func (w Workload) pastTries() []Outcome {
+	past := slices.Clone(w.Attempts)
+	if w.Outcome != nil {
+		o := *w.Outcome
+		o.Tail = ""
+		past = append(past, o)
+	}
+	return past[max(0, len(past)-mostAttempts):]
+}
+
+// announceTry tells the owner of a job which try begins, and why.
+func (m *Manager) announceTry(id ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.journal.reopen()
+		m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
+	}
+}
+
+// tryWords says which try of a job this is: "Try 2 of 3: the one before failed: ...".
+func (w Workload) tryWords() string {
+	text := fmt.Sprintf("Try %d", w.Attempt+1)
+	if w.Attempt <= w.Spec.Retries {
+		text += fmt.Sprintf(" of %d", w.Spec.Retries+1)
+	}
+	if len(w.Attempts) == 0 {
+		return text
+	}
+	switch last := w.Attempts[len(w.Attempts)-1]; {
+	case last.Canceled:
+		return text + ": the one before was cancelled"
+	case last.Failed:
+		return text + ": the one before failed: " + last.Reason
+	default:
+		return text + ": the one before was done"
+	}
+}
+
+// Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has left is dropped.
+func (m *Manager) Retry(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
+	w, err := m.retryable(ctx, c, id, r)
+	if err != nil || w.retriedBy(r.RequestID) {
+		return w, err
+	}
+	m.mu.Lock()
+	w, err = m.retryLocked(ctx, c, id, r)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+// retryable refuses a try that could not be: what may take long is asked before the lock is held.
+func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
+	w, err := m.Get(ctx, c, id)
+	if err = errors.Join(err, checkLaunch("request_id", r.RequestID)); err != nil || w.retriedBy(r.RequestID) {
+		return w, err
+	}
+	if !c.maySubmit() {
+		return w, errs.New(errs.Forbidden, "jobs are tried again by users, from outside or from a session")
+	}
+	if err := w.mayTry(r); err != nil {
+		return w, err
+	}
+	if err := m.keepsInputs(w); err != nil {
+		return w, err
+	}
+	next := r.on(w)
+	if b := m.backends[w.Backend]; b == nil {
+		return w, errs.New(errs.Conflict, "job %s ran on %s, which this service has no more", id, w.Backend).With("submit it anew, to another")
+	}
+	if why := m.ledger.neverFits(next.Backend, next.Spec.Resources); why != "" {
+		return w, errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
+	}
+	if r.Resources == nil && r.TimeLimit == nil {
+		return w, nil // it was judged when it was submitted
+	}
+	return w, m.judge(ctx, next)
+}
+
+// retriedBy reports whether a request has had a job tried again.
+func (w Workload) retriedBy(request string) bool {
+	return request != "" && slices.Contains(w.Retried, request)
+}
+
+// mayTry refuses to try again what has not ended, and what is done unless that is meant.
+func (w Workload) mayTry(r Retry) error {
+	switch {
+	case w.Kind != Job:
+		return errs.New(errs.Invalid, "%s is a session: it is not tried again as jobs are", w.ID).With("start it again")
+	case w.Want == WantGone || w.Phase == Removing:
+		return errs.New(errs.Conflict, "job %s is being removed", w.ID).With("submit it again")
+	case w.Phase == Stopping:
+		return errs.New(errs.Conflict, "job %s is just ending", w.ID).With("try again in a few seconds")
+	case w.Phase != Stopped:
+		return errs.New(errs.Conflict, "job %s has not ended: it is %s", w.ID, w.Phase).With("cancel it first, or requeue it to have it begin anew")
+	case w.Outcome != nil && !w.Outcome.Failed && !w.Outcome.Canceled && !r.Done:
+		return errs.New(errs.Conflict, "job %s is done", w.ID).With("name the state done to have it run once more, or submit it anew")
+	default:
+		return nil
+	}
+}
+
+// on gives w with what r changes of it.
+func (r Retry) on(w Workload) Workload {
+	if r.Resources != nil {
+		w.Spec.Resources = *r.Resources
+	}
+	if r.TimeLimit != nil {
+		w.Spec.TimeLimit = *r.TimeLimit
+	}
+	return w
+}
+
+// keepsInputs refuses what needs input files that are not there any more: until lately they were dropped with a job's end.
+func (m *Manager) keepsInputs(w Workload) error {
+	for _, name := range w.Spec.Inputs {
+		if _, err := os.Lstat(filepath.Join(m.inputs(w.ID), name)); errors.Is(err, fs.ErrNotExist) {
+			return errs.New(errs.Conflict, "input file %s of job %s is not kept any more", name, w.ID).With("submit it again, with its files")
+		} else if err != nil {
+			return fmt.Errorf("look at input file %s of job %s: %w", name, w.ID, err)
+		}
+	}
+	return nil
+}
+
+func (m *Manager) retryLocked(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return Workload{}, err
+	}
+	if e.retriedBy(r.RequestID) {
+		return e.Workload, nil
+	}
+	if err := e.mayTry(r); err != nil {
+		return e.Workload, err
+	}
+	m.turn++
+	err = m.changeLocked(ctx, e, func(e *entry) {
+		e.Spec = r.on(e.Workload).Spec
+		e.nextTry()
+		e.Want, e.Turn = WantRunning, m.turn
+		e.Moving = true // what the last try has left here goes first
+		if r.RequestID != "" {
+			e.Retried = append(slices.Clone(e.Retried), r.RequestID)
+			e.Retried = e.Retried[max(0, len(e.Retried)-mostAttempts):]
+		}
+	})
+	if err != nil {
+		return e.Workload, err
+	}
+	e.journal.reopen()
+	m.askedLocked(e)
+	m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
+	return e.Workload, nil
+}
+
+// Progress gives what a job's payload has last said of how far it is; nil: nothing.
+func (m *Manager) Progress(id ID) *control.Progress {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.work[id]
+	switch {
+	case e == nil:
+		return nil
+	case e.Outcome != nil:
+		return e.Outcome.Progress
+	default:
+		return e.progress
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/scan"
 )
 
 // submitOptions are the flags of `slipway submit`.
@@ -107,7 +108,7 @@ func watchingEnded(ctx context.Context, env Env, id string, err error) error {
 
 // jobRequest reads the script and makes the request.
 func jobRequest(o submitOptions, script string, args []string) (hubapi.JobRequest, error) {
-	points, err := parseScan(o.scan)
+	points, err := scan.Parse(o.scan)
 	if err != nil {
 		return hubapi.JobRequest{}, err
 	}

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
 from ._errors import InvalidError
 
@@ -18,13 +19,17 @@ MOST = 10_000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _RANGE = re.compile(r"([A-Za-z_]+)\((.*)\)")
-_QUOTED = re.compile(r""" *(["'])((?:(?!\1).)*)\1 *(,|$)""")
+_QUOTED = re.compile(r""" *(["'])((?:(?!\1).)*)\1 *(,|\Z)""")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DIGITS = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""In which logarithmic ranges are reckoned: no C library's pow promises the same floats as the command has."""
 _SPREADS = {"log": (3, 3), "linear": (3, 3), "range": (1, 3)}
 _SPREAD_REMEDY = (
     "write it as log(first,last,count), linear(first,last,count) or range(first,end,step), or list the values"
 )
 _TAKEN = re.compile(r"(SLIPWAY_|LD_|PYTHON).*|PATH|HOME|USER|SHELL|TMPDIR|LANG")
 _VALUE_BYTES = 4096
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,11 @@ def usable(name: str) -> bool:
 
 def plain_text(text: str) -> str:
     """Write text so that the job reads it as text, also where it looks like a number."""
+    if _CONTROL.search(text):
+        return text
     try:
         ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
     return repr(text)
 
@@ -80,7 +87,7 @@ def wrong_value(value: str) -> tuple[str, str] | None:
     """Say what is wrong with a parameter's value, and what to do."""
     if len(value.encode()) > _VALUE_BYTES:
         return "a value is too long", f"at most {_VALUE_BYTES} bytes: put more into a file"
-    if any(char < " " or char == "\x7f" for char in value):
+    if _CONTROL.search(value):
         return "a value with control characters", "write it without them"
     return None
 
@@ -137,11 +144,13 @@ def _spread(text: str, name: str, kind: str, given: list[str]) -> _Axis:
     known = [number for number in numbers if number is not None]
     if kind == "range":
         return _stepped(text, name, known)
-    first, last, count = known
+    first, last, count = float(known[0]), float(known[1]), known[2]
     if count < 1 or count != int(count):
         raise _refusal(f"{text}: the count is {given[2]}", f"write it as {kind}(first,last,count), count at least 1")
     if kind == "log" and (first == 0 or last == 0 or (first < 0) != (last < 0)):
         raise _refusal(f"{text}: a logarithmic range does not reach over 0", "begin and end on the same side of 0")
+    if math.isinf(last - first):
+        raise _refusal(f"{text}: these are not the numbers of a range", _SPREAD_REMEDY)
     return _Axis(
         text, name, int(count), lambda: [_between(kind, first, last, at, int(count)) for at in range(int(count))]
     )
@@ -149,9 +158,11 @@ def _spread(text: str, name: str, kind: str, given: list[str]) -> _Axis:
 
 def _between(kind: str, first: float, last: float, at: int, count: int) -> str:
     if at in (0, count - 1):
-        value = float(first if at == 0 else last)
+        value = first if at == 0 else last
     elif kind == "log":
-        value = first * (last / first) ** (at / (count - 1))
+        ratio = _DIGITS.ln(_DIGITS.divide(Decimal(last), Decimal(first)))
+        power = _DIGITS.exp(_DIGITS.divide(_DIGITS.multiply(ratio, Decimal(at)), Decimal(count - 1)))
+        value = float(_DIGITS.multiply(Decimal(first), power))
     else:
         value = first + (last - first) * at / (count - 1)
     return repr(float(f"{value:.12g}"))
@@ -161,13 +172,19 @@ def _stepped(text: str, name: str, given: list[float]) -> _Axis:
     first, end, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     if step == 0:
         raise _refusal(f"{text}: steps of 0 lead nowhere", "write it as range(first,end,step)")
-    # A hair less, so that range(0,1,0.1) has 10 values and not 11.
-    count = max(0, math.ceil((end - first) / step - 1e-9))
+    whole = all(isinstance(number, int) for number in (first, end, step))
+    if whole:
+        count = max(0, -int((first - end) // step))
+    else:
+        first, end, step = float(first), float(end), float(step)
+        steps = (end - first) / step
+        if math.isinf(steps):
+            raise _refusal(f"{text}: these are not the numbers of a range", _SPREAD_REMEDY)
+        count = max(0, math.ceil(steps - 1e-9))  # a hair less, so that range(0,1,0.1) has 10 values and not 11
     if not count:
         raise _refusal(
             f"{text}: there is no value in this range", "write it as range(first,end,step); end is not in it"
         )
-    whole = all(isinstance(number, int) for number in (first, end, step))
 
     def values() -> Iterable[str]:
         return [str(first + at * step) if whole else repr(float(f"{first + at * step:.12g}")) for at in range(count)]
@@ -176,14 +193,11 @@ def _stepped(text: str, name: str, given: list[float]) -> _Axis:
 
 
 def _number(text: str) -> float | None:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        value = float(text)
-    except ValueError:
+    if not _NUMBER.fullmatch(text):
         return None
+    if text.lstrip("+-").isdigit() and len(text) < 4000 and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    value = float(text)
     return value if math.isfinite(value) else None
 
 

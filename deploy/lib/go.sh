@@ -49,6 +49,12 @@ build_slipway() {
   (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -ldflags "$(release slipway/internal/cli.version)" -o "$1" .)
 }
 
+# build_job_program OUT: the part of slipway that each job of this host is started with.
+build_job_program() {
+  mkdir -p "$(dirname "$1")"
+  (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$1" ./internal/runner)
+}
+
 # build_gpu_helper OUT: the host's program that calls NVIDIA's libraries. It is linked lazily, else it would not start on a host
 # without them. The last word counts, and both compilers and CGO_LDFLAGS may say "now" before. NVIDIA's header marks some functions
 # as old.

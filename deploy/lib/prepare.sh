@@ -3,6 +3,7 @@
 # when its result is there, so that a second run takes seconds.
 
 PROGRAM=$CACHE/bin/slipway
+JOB_PROGRAM=$PROGRAM-job # its name is known to the service
 GPU_HELPER=$CACHE/bin/slipway-gpu
 GPU_INSIDE=$GPU_HELPER-inside # its name is known to the service
 NOTEBOOK_IMAGE=slipway/notebook:1 # internal/testenv knows it by this name
@@ -40,6 +41,7 @@ install_packages() {
 build_program() {
   ensure_go
   build_slipway "$PROGRAM"
+  build_job_program "$JOB_PROGRAM"
   build_gpu_helper "$GPU_HELPER"
   build_gpu_inside "$GPU_INSIDE"
 }

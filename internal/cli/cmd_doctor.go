@@ -136,7 +136,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	}
 	harmless := cfg
 	harmless.DataDir = scratch
-	jobs, err := newLocal(harmless, "slipway", cvmfs{}, log)
+	jobs, err := newLocal(harmless, "slipway", "", cvmfs{}, log)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
 
@@ -22,6 +23,23 @@ func installAgent(self, dir string) error {
 		return err
 	}
 	return installProgram(self, dir, "slipway")
+}
+
+// jobProgram does what slipway itself does for each job of this host anew, and starts sooner. It lies beside it.
+const jobProgram = "slipway-job"
+
+// installJobProgram finds what is started for each job, and puts a copy of it where jobs find it: the given name below control.BinDir. Without
+// a program for that alone it is this one.
+func installJobProgram(self, dir string, log *slog.Logger) (program, name string, err error) {
+	lean := filepath.Join(filepath.Dir(self), jobProgram)
+	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
+		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+jobProgram+" beside slipway: deploy/lib/go.sh builds it")
+		return self, filepath.Base(control.Program), nil
+	}
+	if err := checkStatic(lean); err != nil {
+		return "", "", err
+	}
+	return lean, jobProgram, installProgram(lean, dir, jobProgram)
 }
 
 // gpuInside is the build of the GPU helper for sessions and jobs. It lies beside the host's.

@@ -181,7 +181,11 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.local, err = newLocal(s.cfg, self, s.cvmfs, s.log); err != nil {
+	keeper, agent, err := installJobProgram(self, s.path("bin"), s.log)
+	if err != nil {
+		return err
+	}
+	if s.local, err = newLocal(s.cfg, keeper, agent, s.cvmfs, s.log); err != nil {
 		return err
 	}
 	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {
@@ -203,9 +207,9 @@ func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend
 	return docker.New(c)
 }
 
-func newLocal(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
+func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
-		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Self: self,
+		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Self: self, Agent: agent,
 		Instance: cfg.Docker.Instance, Logger: log,
 	}
 	seen.forJobs(&c)

@@ -49,7 +49,7 @@ func (p plan) argv() []string {
 		"--pwd", control.RunDir,
 	}, p.gpuArgs(), []string{
 		stageImage,
-		control.Program, "agent",
+		p.Agent, "agent",
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	CgroupParent string        // path below the root of the control groups; empty: "slipway"
 	Instance     string        // keeps two services on one host apart; may be empty
 	Self         string        // path of the slipway program, run as `Self local-shim DIR`. Required
+	Agent        string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
 	Mounts       []Mount       // what jobs see of this host beside their own
 	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
@@ -70,6 +72,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 10 * time.Second
+	}
+	if cfg.Agent == "" {
+		cfg.Agent = path.Base(control.Program)
 	}
 	group := path.Join(cfg.CgroupParent, cfg.Instance)
 	switch {

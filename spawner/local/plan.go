@@ -27,6 +27,7 @@ type plan struct {
 	Account   spawner.Account   `json:"account"`
 	Image     string            `json:"image"`
 	AgentDir  string            `json:"agent_dir"`
+	Agent     string            `json:"agent,omitempty"` // path inside; empty: a trial, which has none
 	LinkDir   string            `json:"link_dir"`
 	RunDir    string            `json:"run_dir"`
 	Scratch   string            `json:"scratch"`

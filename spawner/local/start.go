@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 		return plan{}, err
 	}
 	p := plan{
-		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir,
+		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir, Agent: path.Join(control.BinDir, b.cfg.Agent),
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
 		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
 		Mounts: b.cfg.Mounts,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
@@ -19,7 +20,8 @@ import (
 
 func samplePlan() plan {
 	return plan{
-		ID: "j-0123456789abcdef", Launch: "l", Apptainer: "/usr/local/bin/apptainer",
+		Agent: control.Program,
+		ID:    "j-0123456789abcdef", Launch: "l", Apptainer: "/usr/local/bin/apptainer",
 		Account: spawner.Account{UID: 20001, GID: 100, Login: "u20001", HomeDir: "/srv/homes/x, y:z", Home: "/home/alice"},
 		Image:   "/srv/a:b,c.sif", AgentDir: "/srv/agent", LinkDir: "/srv/link", RunDir: "/srv/run", Scratch: "/srv/scratch",
 		Env:       map[string]string{"B": "x,y=\"z\"\n", "A": "$(id)", "HOME": "/home/alice"},

@@ -217,6 +217,9 @@ func (m *Manager) leased(w Workload) string {
 
 // end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
 func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
+	if e.Kind == Job && e.Slice != nil && m.cfg.SliceUse != nil {
+		o.GPU = m.cfg.SliceUse(e.Workload)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]
@@ -232,13 +235,31 @@ func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 
 // finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
 func (e *entry) finish(o Outcome) {
-	o.At = time.Now()
+	if o.At = time.Now(); e.Kind == Job {
+		o = e.account(o)
+	}
 	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
 		e.Phase = Stopping
 	}
 	if e.Want == WantRunning && !e.triesAgain() {
 		e.Want = WantStopped
 	}
+}
+
+// account fills in what is known of a job's end beside what o has.
+func (e *entry) account(o Outcome) Outcome {
+	if o.Wall == 0 && !e.Up.IsZero() {
+		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
+	}
+	if o.Progress == nil {
+		o.Progress = e.progress
+	}
+	if o = diagnose(o, e.Workload); o.Failed && o.Cause == "" {
+		if o.Cause = CauseStart; e.Phase == Running || e.Phase == Stopping {
+			o.Cause = CauseLost
+		}
+	}
+	return o
 }
 
 // settle gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
@@ -257,7 +278,10 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
 			out := canceled(*e)
-			out.At, e.Outcome = time.Now(), &out
+			if out.At = time.Now(); e.Kind == Job {
+				out = e.account(out)
+			}
+			e.Outcome = &out
 		}
 		if lost {
 			out := e.Outcome.without(notBack)

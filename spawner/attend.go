@@ -90,6 +90,9 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status, e.pulse.mute = s, time.Time{}
+		if e.Kind == Job && s.Progress != nil && s.Launch == e.Run() {
+			e.progress = s.Progress
+		}
 		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
@@ -264,7 +267,10 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: s.MaxRSS, CPU: s.CPU}
 	if e.Kind == Job {
 		out.ExitCode = cmp.Or(s.ExitCode, o.ExitCode)
-		out.Failed = out.ExitCode != 0
+		out.Failed, out.Signal, out.Progress, out.Wall = out.ExitCode != 0, signalOf(out.ExitCode), s.Progress, ranFor(s)
+		if out.Failed {
+			out.Cause = CauseExit
+		}
 	} else {
 		out.Failed = e.Phase != Running || s.ExitCode != 0
 	}
@@ -282,6 +288,17 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 		}
 	}
 	return out
+}
+
+// mostWall bounds what an agent may say of how long its app has run.
+const mostWall = 10 * 365 * 24 * time.Hour
+
+// ranFor gives for how many seconds an app has run by its agent's word, whatever its clock says; 0: it does not tell.
+func ranFor(s control.Status) float64 {
+	if d := s.Ended.Sub(s.Started); !s.Started.IsZero() && d > 0 && d < mostWall {
+		return d.Seconds()
+	}
+	return 0
 }
 
 // collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.

@@ -137,6 +137,8 @@ type Config struct {
 	House func(ctx context.Context, w Workload, a Account, tell func(message string)) (Housing, error)
 	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing. Nil: it is not known.
 	Ailment func(w Workload) (why, remedy string)
+	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
+	SliceUse func(w Workload) *SliceUse
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user User) string
 	Lend     Lend                // of idle slices of GPUs to jobs

@@ -24,6 +24,9 @@ func (o *Outcome) lack(lost []string) {
 	if len(lost) == 0 {
 		return
 	}
+	if !o.Failed {
+		o.Cause = CauseOutput
+	}
 	o.Failed, o.ExitCode = true, max(o.ExitCode, 1)
 	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " + strings.Join(lost, "; ")
 	if o.Remedy == "" {
@@ -37,7 +40,10 @@ const afresh = "if something that you installed or changed keeps it from startin
 // canceled is the outcome of a workload that its owner ended.
 func canceled(e entry) Outcome {
 	o := Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
-	if e.Phase != Running && e.Kind != Job {
+	switch {
+	case e.Kind == Job:
+		o.Cause = CauseCanceled
+	case e.Phase != Running:
 		o.Reason = "its start was cancelled"
 	}
 	return o
@@ -53,15 +59,16 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	case o.Existence == Held:
 		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
 	case o.Existence == Exited && o.Reason != "":
-		out.Reason, out.Tail = o.Reason, o.Tail
+		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, signalOf(o.ExitCode), e.exitCause()
 	case o.Existence == Exited:
+		out.Signal, out.Cause = signalOf(o.ExitCode), e.exitCause()
 		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", what, o.ExitCode), o.Tail
 	case !s.armed && e.Phase != Running && (e.Phase != Booting || s.app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case e.Remote && (o.Existence == Absent || o.Existence == Created):
-		out.Reason = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend))
+		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend)), CauseLost
 	case o.Existence == Absent || o.Existence == Created:
-		out.Reason = "its container is gone: it was removed outside Slipway"
+		out.Reason, out.Cause = "its container is gone: it was removed outside Slipway", CauseLost
 	case s.app == control.Idle && e.Phase == Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == Starting && e.Remote:
@@ -75,6 +82,14 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		out.Remedy = afresh
 	}
 	return out
+}
+
+// exitCause is why a job failed of which nothing is known but an exit code: that is its payload's where it had one.
+func (e *entry) exitCause() Cause {
+	if e.Kind == Job && (e.Phase == Running || e.Remote) {
+		return CauseExit
+	}
+	return ""
 }
 
 // farewell is the event that tells a workload's end.

@@ -180,6 +180,45 @@ func (s *service) gpuSeries(holder string) []hubapi.GPUPoint {
 	return out
 }
 
+// sliceUse is the engine's Config.SliceUse.
+func (s *service) sliceUse(w spawner.Workload) *spawner.SliceUse {
+	if s.gpus.sampler == nil {
+		return nil
+	}
+	use, u := s.gpus.sampler.Use(string(w.ID)), spawner.SliceUse{}
+	if use.Peak == nil && use.Energy == nil && use.SM == nil {
+		return nil
+	}
+	if use.Peak != nil {
+		u.Memory = *use.Peak
+	}
+	if use.Energy != nil {
+		u.Energy = *use.Energy
+	}
+	u.Busy = meanBusy(s.gpus.sampler.Series(string(w.ID)), w.Up)
+	return &u
+}
+
+// meanBusy gives how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time than the last: each
+// counts until the next begins.
+func meanBusy(points []usage.Point, since time.Time) float64 {
+	sum, span := 0.0, 0.0
+	for i, p := range points {
+		length := 10 * time.Second
+		if i+1 < len(points) {
+			length = points[i+1].At.Sub(p.At)
+		}
+		if p.SM == nil || p.At.Add(length).Before(since) || length <= 0 {
+			continue
+		}
+		sum, span = sum+*p.SM*length.Seconds(), span+length.Seconds()
+	}
+	if span == 0 {
+		return 0
+	}
+	return min(sum/span/100, 1)
+}
+
 // uidOf gives the user id of a workload's processes; -1: it is not known.
 func (s *service) uidOf(holder string) int {
 	ctx := context.Background()

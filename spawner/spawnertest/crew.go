@@ -226,6 +226,9 @@ func (h *Hand) change(edit func()) {
 // Ready makes the app answer.
 func (h *Hand) Ready() { h.change(func() { h.status.State = control.Ready }) }
 
+// Tell has the payload say how far it is.
+func (h *Hand) Tell(p control.Progress) { h.change(func() { h.status.Progress = &p }) }
+
 // Print makes the app print.
 func (h *Hand) Print(text string) { h.change(func() { h.log = append(h.log, text...) }) }
 

@@ -90,6 +90,20 @@ func TestStatusIsCut(t *testing.T) {
 	}
 }
 
+// What a payload says of its progress is cut to what can be shown.
+func TestProgressIsCut(t *testing.T) {
+	for said, want := range map[string]Progress{
+		`{"done":3,"of":10,"text":"epoch 3"}`:                                    {3, 10, "epoch 3"},
+		`{"done":-1,"of":1e300,"text":"two\nlines\u001b[2J"}`:                    {0, mostProgress, "two lines[2J"},
+		`{"done":1,"text":"` + strings.Repeat("é", ProgressLimit) + `"}`:         {1, 0, strings.Repeat("é", ProgressLimit/2)},
+		`{"done":1,"of":1,"text":"` + strings.Repeat(" x", ProgressLimit) + `"}`: {1, 1, strings.TrimSpace(strings.Repeat("x ", ProgressLimit/2))},
+	} {
+		if st, err := ParseStatus([]byte(`{"state":"ready","progress":` + said + `}`)); err != nil || *st.Progress != want && strings.TrimSpace(st.Progress.Text) != want.Text {
+			t.Errorf("%.60s: %+v, %v", said, st.Progress, err)
+		}
+	}
+}
+
 // A fault belongs to an app that was not started, and has its bound.
 func TestFaultIsCut(t *testing.T) {
 	for said, want := range map[string]string{

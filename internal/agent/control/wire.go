@@ -118,7 +118,36 @@ func ParseStatus(b []byte) (Status, error) {
 	s.ExitCode = min(max(s.ExitCode, 0), 255)
 	s.LogSize, s.MaxRSS, s.CPU = max(s.LogSize, 0), max(s.MaxRSS, 0), max(s.CPU, 0)
 	s.Files = soundFiles(s.Files)
+	if s.Progress != nil {
+		p := s.Progress.Sound()
+		s.Progress = &p
+	}
 	return s, nil
+}
+
+// mostProgress bounds the numbers of a Progress: they are to be shown, and to fit what reads them.
+const mostProgress = 1e15
+
+// Sound gives p with what a payload may say, who may say anything: numbers that are none are 0, and the text is one line.
+func (p Progress) Sound() Progress {
+	for _, n := range []*float64{&p.Done, &p.Of} {
+		if !(*n > 0) {
+			*n = 0
+		}
+		*n = min(*n, mostProgress)
+	}
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(p.Text, "\uFFFD")), " ")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+	if len(text) > ProgressLimit {
+		text = strings.ToValidUTF8(text[:ProgressLimit], "")
+	}
+	p.Text = text
+	return p
 }
 
 // parseActivity reads an activity and takes from it what an agent may say; the rest is cut.

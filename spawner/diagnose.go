@@ -1,0 +1,145 @@
+package spawner
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// sign is how one trouble of a payload shows in what it prints.
+type sign struct {
+	cause Cause
+	forms []string // any of them stands in a line
+	names bool     // the word behind the form names what is missing
+}
+
+// signs are what programs say when something runs out: their words are no interface, and what none of these matches is left as it is.
+func signs() []sign {
+	return []sign{
+		{CauseGPUMemory, []string{
+			"CUDA out of memory", "OutOfMemoryError: CUDA", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "cudaErrorMemoryAllocation",
+			"CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory", "OOM when allocating tensor", "CUBLAS_STATUS_ALLOC_FAILED",
+			"cupy.cuda.memory.OutOfMemoryError",
+		}, false},
+		{CauseModule, []string{"ModuleNotFoundError: No module named ", "ImportError: No module named "}, true},
+		{CauseDisk, []string{"No space left on device", "Disk quota exceeded"}, false},
+		{CauseMemory, []string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "Unable to allocate"}, false},
+	}
+}
+
+// diagnosisLines is how many of the last lines of a payload's output are read: what ended it stands at the end.
+const diagnosisLines = 25
+
+// spot finds the last trouble that a payload's output tells of, and what it names.
+func spot(tail string) (c Cause, name string) {
+	lines := strings.Split(tail, "\n")
+	for i := len(lines) - 1; i >= max(0, len(lines)-diagnosisLines); i-- {
+		for _, s := range signs() {
+			for _, form := range s.forms {
+				_, rest, found := strings.Cut(lines[i], form)
+				if found && s.names {
+					return s.cause, missing(rest)
+				}
+				if found {
+					return s.cause, ""
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// missing reads a module's name as Python writes it: 'uproot', or 'a.b'; 'a' is not a package.
+func missing(text string) string {
+	text = strings.TrimSpace(text)
+	if quote := strings.IndexAny(text, `'"`); quote == 0 {
+		text = text[1:]
+		text = text[:max(0, strings.IndexAny(text, `'"`))]
+	}
+	name, _, _ := strings.Cut(strings.Fields(text + " .")[0], ".")
+	return name
+}
+
+// diagnose says in a word why a job has failed, as whose outcome o is: by what its backend tells, its exit code and the last lines of what
+// it has printed. Where that says what would help, it is the remedy. It has no clock and does no I/O.
+func diagnose(o Outcome, w Workload) Outcome {
+	if !o.Failed || o.Cause != "" && o.Cause != CauseExit {
+		return o
+	}
+	if told := toldBy(o.Reason); told != "" {
+		o.Cause = told
+	} else if found, name := spot(o.Tail); found != "" && o.ExitCode != 0 {
+		o.Cause = found
+		o.Reason = strings.TrimSuffix(trouble(found, name)+" ("+o.Reason+")", " ()")
+		o.Remedy = remedyOf(found, name)
+	} else if o.Cause == CauseExit && o.Signal > 0 {
+		o.Cause = CauseSignal
+	}
+	if o.Cause == CauseMemory {
+		o.Remedy = moreMemory(o.MaxRSS, w.Spec.Resources.Memory)
+	}
+	if o.Cause == CauseGPUMemory && w.Slice != nil {
+		o.Remedy = "it has " + w.Slice.String() + ": " + o.Remedy
+	}
+	return o
+}
+
+// toldBy reads a backend's words for why it has ended what ran; see Observation.Reason.
+func toldBy(reason string) Cause {
+	for _, told := range []struct {
+		begins string
+		cause  Cause
+	}{
+		{"out of memory", CauseMemory}, {"time limit", CauseTime}, {"out of disk", CauseDisk}, {"the machine's disk is full", CauseDisk},
+		{"its container could not be made", CauseStart}, {"it ended unseen", CauseLost},
+	} {
+		if strings.HasPrefix(reason, told.begins) {
+			return told.cause
+		}
+	}
+	return ""
+}
+
+// trouble says in words what a payload has run into.
+func trouble(c Cause, name string) string {
+	switch c {
+	case CauseModule:
+		return "its environment has no module " + name
+	case CauseGPUMemory:
+		return "the memory of its slice of a GPU was not enough"
+	case CauseDisk:
+		return "a disk was full, or your quota of it"
+	default:
+		return "it has got no more memory"
+	}
+}
+
+func remedyOf(c Cause, name string) string {
+	switch c {
+	case CauseModule:
+		return "install " + name + " in your session, and submit again with what the session is frozen to then"
+	case CauseGPUMemory:
+		return "ask for a larger slice of a GPU (--gpu), or have it work on less at a time"
+	default:
+		return "free some space where it writes, or have it write elsewhere; `slipway jobs du` shows what your jobs keep"
+	}
+}
+
+// moreMemory says how much to ask for where limit was not enough: half as much again, in whole GiB.
+func moreMemory(peak, limit int64) string {
+	const gib = 1 << 30
+	least := max(peak, limit)
+	if least <= 0 {
+		return "ask for more memory: --mem"
+	}
+	ask := (least + least/2 + gib - 1) / gib
+	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", FormatSize(least), ask)
+}
+
+// signalOf gives the signal of an exit code as shells have it; 0: none.
+func signalOf(code int) int {
+	if n := code - 128; n > 0 && n <= int(syscall.SIGSYS) {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package spawner
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDiagnose(t *testing.T) {
+	w := Workload{Kind: Job, Spec: Spec{Resources: Resources{CPUs: 1, Memory: 2 << 30}}}
+	exit := func(code int) Outcome {
+		return Outcome{Failed: code != 0, ExitCode: code, Signal: signalOf(code), Cause: CauseExit, Reason: "the job ended with exit code 1"}
+	}
+	told := func(reason string) Outcome {
+		return Outcome{Failed: true, ExitCode: 1, Cause: CauseExit, Reason: reason, Remedy: "as told"}
+	}
+	for name, tt := range map[string]struct {
+		o              Outcome
+		file           string // whose text the payload has printed; empty: nothing
+		cause          Cause
+		reason, remedy string // parts
+	}{
+		"exit":              {exit(3), "", CauseExit, "exit code", ""},
+		"a signal":          {exit(139), "", CauseSignal, "", ""},
+		"a module":          {exit(1), "module.txt", CauseModule, "no module uproot (the job ended", "install uproot in your session"},
+		"a part of one":     {exit(1), "module-sub.txt", CauseModule, "no module numpy", "install numpy"},
+		"memory":            {exit(1), "memory.txt", CauseMemory, "no more memory", "needed at least 2 GiB: ask for more, such as --mem 3G"},
+		"killed for memory": {told("out of memory (limit 2.0 GiB, peak 2.0 GiB)"), "", CauseMemory, "limit 2.0 GiB", "--mem 3G"},
+		"a disk":            {exit(1), "disk.txt", CauseDisk, "disk was full", "free some space"},
+		"torch":             {exit(1), "gpu-torch.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
+		"jax":               {exit(1), "gpu-jax.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
+		"time":              {told("time limit of 1h0m0s reached"), "module.txt", CauseTime, "1h0m0s", "as told"},
+		"a disk afar":       {told("out of disk on its machine"), "", CauseDisk, "", "as told"},
+		"no container":      {told("its container could not be made: no space"), "", CauseStart, "", "as told"},
+		"said long before":  {exit(1), "handled.txt", CauseExit, "exit code 1", ""},
+		"it is done":        {Outcome{}, "module.txt", "", "", ""},
+		"output":            {Outcome{Failed: true, ExitCode: 1, Cause: CauseOutput, Reason: "x"}, "module.txt", CauseOutput, "x", ""},
+	} {
+		if tt.file != "" {
+			text, err := os.ReadFile(filepath.Join("testdata", "ends", tt.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.o.Tail = strings.TrimSpace(string(text))
+		}
+		got := diagnose(tt.o, w)
+		if got.Cause != tt.cause || !strings.Contains(got.Reason, tt.reason) || !strings.Contains(got.Remedy, tt.remedy) {
+			t.Errorf("%s: %s: %q, %q", name, got.Cause, got.Reason, got.Remedy)
+		}
+	}
+}
+
+func FuzzDiagnose(f *testing.F) {
+	f.Add("ModuleNotFoundError: No module named 'a", "")
+	f.Add("ImportError: No module named \"", "out of memory")
+	f.Fuzz(func(_ *testing.T, tail, reason string) {
+		diagnose(Outcome{Failed: true, ExitCode: 1, Cause: CauseExit, Tail: tail, Reason: reason}, Workload{})
+	})
+}

@@ -43,7 +43,7 @@ func TestAccountIsOfTheStart(t *testing.T) {
 		if _, err := s.SubmitJob(t.Context(), alice, job); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a job: %v", err)
 		}
-		if err := s.CheckJob(t.Context(), alice, job); !errs.Is(err, errs.Conflict) {
+		if _, err := s.Plan(t.Context(), alice, job); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a look at a job: %v", err)
 		}
 		refused.Store(nil)

@@ -293,6 +293,9 @@ func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
 			e.Outcome = &told
 		}
 	})
+	if changed && err == nil && e.Kind == Job {
+		m.weigh(e.ID, e.owner())
+	}
 	if changed && err == nil {
 		m.bidFarewell(e.ID)
 	}
@@ -340,6 +343,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 		delete(m.work, e.ID)
 		m.announceLocked(now)
 		m.slices.strike(now.ID)
+		m.stock.drop(now.ID)
 		m.wakeHeadsLocked()
 	}
 	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)

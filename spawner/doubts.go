@@ -119,7 +119,7 @@ func (m *Manager) disputeLocked(ctx context.Context) error {
 			leased = append(leased, e)
 		}
 	}
-	slices.SortFunc(leased, func(a, b *entry) int { return b.ticket().compare(a.ticket()) })
+	slices.SortFunc(leased, func(a, b *entry) int { return byAge(b.ticket(), a.ticket()) })
 	for _, e := range leased {
 		if !m.slices.disputed(e.ID) {
 			continue

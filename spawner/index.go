@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -24,41 +25,69 @@ type route struct{ hub, prefix string }
 
 // ticket is a place in line. It has no time: a clock that is set would mix up the line.
 type ticket struct {
-	turn int64
-	id   ID
+	priority int // among its owner's
+	turn     int64
+	id       ID
 }
 
-func (w Workload) ticket() ticket { return ticket{w.Turn, w.ID} }
+func (w Workload) ticket() ticket { return ticket{w.Spec.Priority, w.Turn, w.ID} }
 
-func (t ticket) compare(o ticket) int {
-	return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id))
+// byAge has who asked first go first, byPriority who matters more to the one owner of both.
+func byAge(t, o ticket) int { return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id)) }
+func byPriority(t, o ticket) int {
+	return cmp.Or(cmp.Compare(o.priority, t.priority), byAge(t, o))
 }
 
-// row are places in line, in order.
+// order is how tickets stand in a row.
+type order = func(t, o ticket) int
+
+// row are places in line, in an order.
 type row []ticket
 
-func (r row) with(t ticket) row {
-	at, _ := slices.BinarySearchFunc(r, t, ticket.compare)
+func (r row) with(t ticket, by order) row {
+	at, _ := slices.BinarySearchFunc(r, t, by)
 	return slices.Insert(r, at, t)
 }
 
-func (r row) without(t ticket) row {
-	if at, ok := slices.BinarySearchFunc(r, t, ticket.compare); ok {
+func (r row) without(t ticket, by order) row {
+	if at, ok := slices.BinarySearchFunc(r, t, by); ok {
 		return slices.Delete(r, at, at+1)
 	}
 	return r
 }
 
+// bench is where those of one client in a line wait, by what they ask for of a GPU, in the order of byPriority.
+type bench map[gpu.Request]row
+
+// size counts who waits there.
+func (b bench) size() int {
+	n := 0
+	for _, r := range b {
+		n += len(r)
+	}
+	return n
+}
+
+// before counts who goes before t.
+func (b bench) before(t ticket) int {
+	n := 0
+	for _, r := range b {
+		at, _ := slices.BinarySearchFunc(r, t, byPriority)
+		n += at
+	}
+	return n
+}
+
 // line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits for a GPU does
-// not hold up who needs none. Within a line the first is served first; between lines see Manager.yieldsLocked.
+// not hold up who needs none. Who is first within a line Manager.headLocked says; between lines see Manager.yieldsLocked.
 type line struct {
 	backend string
 	mode    gpu.Mode // empty: no GPU is wanted
-	jobs    bool     // of a Remote: its jobs, in a line beside that of its sessions
+	jobs    bool     // its jobs, of a backend that has sessions beside them in another line
 }
 
 // line gives the line in which w stands when it waits.
-func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode, w.Remote && w.Kind == Job} }
+func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode, w.Kind == Job} }
 
 // gpuHere is what w asks of the GPUs that the service leases. Those of a Remote are the batch system's.
 func (w Workload) gpuHere() gpu.Request {
@@ -72,16 +101,17 @@ func (w Workload) gpuHere() gpu.Request {
 // with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
 type index struct {
 	owned    map[owner]map[ID]*entry
-	launches map[launch]ID // of sessions, the current ones; their hub gives each a name of its own
-	routes   map[route]ID  // of active sessions
-	longest  int           // of their prefixes so far
-	lines    map[line]row
-	shares   map[line]map[client]row // the lines again, of each client apart: whoever may have no more now is passed by at once
-	scans    map[string][]*entry     // the points of each, in order
+	launches map[launch]ID             // of sessions, the current ones; their hub gives each a name of its own
+	routes   map[route]ID              // of active sessions
+	longest  int                       // of their prefixes so far
+	lines    map[line]row              // in the order of byAge
+	shares   map[line]map[client]bench // the lines again, of each client apart: whoever may have no more now is passed by at once
+	jobs     map[owner]int             // active ones
+	scans    map[string][]*entry       // the points of each, in order
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]row{}, scans: map[string][]*entry{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -105,12 +135,36 @@ func (x *index) put(before Workload, e *entry) {
 		x.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		x.longest = max(x.longest, len(e.Spec.Prefix))
 	}
+	if e.Kind == Job && e.Phase.Active() {
+		x.jobs[o]++
+	}
 	if e.waits() {
-		l, c, t := e.line(), e.client(), e.ticket()
-		if x.shares[l] == nil {
-			x.shares[l] = map[client]row{}
-		}
-		x.lines[l], x.shares[l][c] = x.lines[l].with(t), x.shares[l][c].with(t)
+		x.queue(e.Workload)
+	}
+}
+
+// queue has w stand in line.
+func (x *index) queue(w Workload) {
+	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
+	if x.shares[l] == nil {
+		x.shares[l] = map[client]bench{}
+	}
+	if x.shares[l][c] == nil {
+		x.shares[l][c] = bench{}
+	}
+	x.lines[l], x.shares[l][c][asks] = x.lines[l].with(t, byAge), x.shares[l][c][asks].with(t, byPriority)
+}
+
+// leave has w stand in line no more.
+func (x *index) leave(w Workload) {
+	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
+	mine := x.shares[l][c]
+	x.lines[l] = x.lines[l].without(t, byAge)
+	if mine[asks] = mine[asks].without(t, byPriority); len(mine[asks]) == 0 {
+		delete(mine, asks)
+	}
+	if len(mine) == 0 {
+		delete(x.shares[l], c)
 	}
 }
 
@@ -133,12 +187,13 @@ func (x *index) drop(w Workload) {
 	if r := (route{w.Hub, w.Spec.Prefix}); x.routes[r] == w.ID {
 		delete(x.routes, r)
 	}
-	if w.waits() {
-		l, c, t := w.line(), w.client(), w.ticket()
-		x.lines[l], x.shares[l][c] = x.lines[l].without(t), x.shares[l][c].without(t)
-		if len(x.shares[l][c]) == 0 {
-			delete(x.shares[l], c)
+	if w.Kind == Job && w.Phase.Active() {
+		if x.jobs[o]--; x.jobs[o] == 0 {
+			delete(x.jobs, o)
 		}
+	}
+	if w.waits() {
+		x.leave(w)
 	}
 }
 
@@ -147,12 +202,21 @@ func (x *index) point(w Workload) (int, bool) {
 	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *entry, n int) int { return cmp.Compare(e.Point, n) })
 }
 
-// find gives the index in line of w.
-func (x *index) find(w Workload) (int, bool) {
-	if !w.waits() {
-		return 0, false
+// age counts who in the line of w asked before it.
+func (x *index) age(w Workload) int {
+	at, _ := slices.BinarySearchFunc(x.lines[w.line()], w.ticket(), byAge)
+	return at
+}
+
+// oldest gives the turn of the first that waits in a backend's lines of jobs.
+func (x *index) oldest(backend string) int64 {
+	first := int64(math.MaxInt64)
+	for l, r := range x.lines {
+		if l.jobs && l.backend == backend && len(r) > 0 {
+			first = min(first, r[0].turn)
+		}
 	}
-	return slices.BinarySearchFunc(x.lines[w.line()], w.ticket(), ticket.compare)
+	return first
 }
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"slipway/internal/gpu"
 )
 
 // TestIndexAgreesWithTheRecords changes records in thousands of ways and looks each time whether the index says what a search of
@@ -67,6 +69,7 @@ func (r *registry) enter() {
 	w := Workload{ID: ID(fmt.Sprint("s-", r.last)), Kind: Lab, Hub: hub, Owner: user, Name: []string{"", "a", "ab"}[r.rng.IntN(3)], Backend: "docker"}
 	if r.rng.IntN(4) == 0 {
 		w.ID, w.Kind, w.Backend = ID(fmt.Sprint("j-", r.last)), Job, "local"
+		w.Spec.Priority, w.Spec.GPU = r.rng.IntN(3)-1, []gpu.Request{{}, {Mode: gpu.Whole}, {Mode: gpu.MIG, Profile: "1g"}, {Mode: gpu.MIG, Profile: "2g"}}[r.rng.IntN(4)]
 		if r.rng.IntN(2) == 0 {
 			w.Scan, w.Point = fmt.Sprint("scan-", r.rng.IntN(3)), int(r.last)*7%300
 		}
@@ -117,28 +120,37 @@ func (r *registry) disagreement() string {
 		if e.Kind != Job {
 			want.launches[launch{e.Hub, e.Launch}] = e.ID
 		}
+		if e.Kind == Job && e.Phase.Active() {
+			want.jobs[o]++
+		}
 		if e.Kind != Job && e.Phase.Active() {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		}
 		if e.Phase == Pending && e.Want == WantRunning {
 			l, c := e.line(), e.client()
 			if want.shares[l] == nil {
-				want.shares[l] = map[client]row{}
+				want.shares[l] = map[client]bench{}
 			}
-			want.lines[l], want.shares[l][c] = append(want.lines[l], e.ticket()), append(want.shares[l][c], e.ticket())
+			if want.shares[l][c] == nil {
+				want.shares[l][c] = bench{}
+			}
+			mine := want.shares[l][c]
+			want.lines[l], mine[e.Spec.GPU] = append(want.lines[l], e.ticket()), append(mine[e.Spec.GPU], e.ticket())
 		}
 	}
 	for _, points := range want.scans {
 		slices.SortFunc(points, func(a, b *entry) int { return a.Point - b.Point })
 	}
 	for l, all := range want.lines {
-		slices.SortFunc(all, ticket.compare)
+		slices.SortFunc(all, byAge)
 		for _, own := range want.shares[l] {
-			slices.SortFunc(own, ticket.compare)
+			for _, r := range own {
+				slices.SortFunc(r, byPriority)
+			}
 		}
 	}
 	maps.DeleteFunc(r.index.lines, func(_ line, all row) bool { return len(all) == 0 })
-	maps.DeleteFunc(r.index.shares, func(_ line, all map[client]row) bool { return len(all) == 0 })
+	maps.DeleteFunc(r.index.shares, func(_ line, all map[client]bench) bool { return len(all) == 0 })
 	same := cmp.Comparer(func(a, b *entry) bool { return a == b })
 	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, client{}, launch{}, route{}, ticket{})); diff != "" {
 		return diff

@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,14 +39,14 @@ type JobRequest struct {
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
 func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Workload, error) {
-	r, err := m.admissible(c, r)
+	r, err := m.admissible(ctx, c, r)
 	if err != nil {
 		return Workload{}, err
 	}
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
 		return jobs[0], nil
 	}
-	digest, err := m.acceptable(ctx, c, r)
+	digest, err := m.acceptable(ctx, c, r, 1)
 	if err != nil {
 		return Workload{}, err
 	}
@@ -60,24 +61,28 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err != nil {
 		return Workload{}, err
 	}
+	m.stocked(jobs[0], r.Files)
 	return m.vouch(ctx, jobs[0], nil)
 }
 
 // admissible refuses what c may not ask for at all, and fills in what r leaves open.
-func (m *Manager) admissible(c Caller, r JobRequest) (JobRequest, error) {
+func (m *Manager) admissible(ctx context.Context, c Caller, r JobRequest) (JobRequest, error) {
 	if !c.maySubmit() {
 		return r, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
 	}
-	if r.Backend == "" {
-		r.Backend = m.cfg.Jobs
-	}
 	r.GPU = m.InGroup(r.GPU, c.Hub, c.User)
+	if r.Backend = cmp.Or(r.Backend, m.cfg.Jobs); r.Backend == AnyBackend {
+		r.Backend = m.choose(ctx, c, r)
+	}
 	return r, errors.Join(checkLaunch("request_id", r.RequestID), m.remembers())
 }
 
-// acceptable refuses what can never run, and gives the digest of the environment.
-func (m *Manager) acceptable(ctx context.Context, c Caller, r JobRequest) (digest string, err error) {
+// acceptable refuses what can never run, and so many jobs where their owner may not have them, and gives the digest of the environment.
+func (m *Manager) acceptable(ctx context.Context, c Caller, r JobRequest, jobs int) (digest string, err error) {
 	if err := m.checkJob(ctx, c, r); err != nil {
+		return "", err
+	}
+	if err := m.afford(owner{c.Hub, c.User}, m.demand(r, jobs)); err != nil {
 		return "", err
 	}
 	return m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
@@ -135,6 +140,9 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
 	names := []error{checkName("name", r.Name), checkSizes(r)}
+	if r.Priority < -MostPriority || r.Priority > MostPriority {
+		names = append(names, errs.Bad("priority", r.Priority, fmt.Sprintf("from -%d to %d, among your own jobs", MostPriority, MostPriority)))
+	}
 	if r.Retries < 0 || r.Retries > MostRetries {
 		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
 	}

@@ -1,10 +1,14 @@
 package spawner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 )
+
+// Host is in Config.Capacity what all workloads of this host may lease together, whichever its backends.
+const Host = "host"
 
 // Capacity is what workloads may lease of one backend in all. A field of zero is not limited.
 type Capacity struct {
@@ -22,10 +26,15 @@ type ledger struct {
 	held     map[string]map[ID]Resources // by backend
 	sum      map[string]Capacity         // of held
 	of       map[string]map[owner]int    // how many jobs of held are whose
+	jobs     map[owner]int               // the same of all backends
+	afar     map[string]bool             // the backends whose workloads are not of this host
 }
 
 func newLedger(capacity map[string]Capacity) ledger {
-	return ledger{capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}, of: map[string]map[owner]int{}}
+	return ledger{
+		capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}, of: map[string]map[owner]int{}, jobs: map[owner]int{},
+		afar: map[string]bool{},
+	}
 }
 
 // enter notes that w holds what its spec says of its backend.
@@ -35,10 +44,21 @@ func (l ledger) enter(w Workload) {
 		l.held[w.Backend], l.of[w.Backend] = map[ID]Resources{}, map[owner]int{}
 	}
 	l.held[w.Backend][w.ID] = w.Spec.Resources
-	l.sum[w.Backend] = l.sum[w.Backend].with(w.Spec.Resources, 1)
+	for _, of := range l.counts(w.Backend) {
+		l.sum[of] = l.sum[of].with(w.Spec.Resources, 1)
+	}
 	if w.Kind == Job {
 		l.of[w.Backend][w.owner()]++
+		l.jobs[w.owner()]++
 	}
+}
+
+// counts gives the capacities of which workloads of a backend take.
+func (l ledger) counts(backend string) []string {
+	if l.afar[backend] {
+		return []string{backend}
+	}
+	return []string{backend, Host}
 }
 
 // strike notes that w holds nothing any more.
@@ -49,15 +69,20 @@ func (l ledger) strike(w Workload) {
 		return
 	}
 	delete(l.held[backend], w.ID)
-	l.sum[backend] = l.sum[backend].with(r, -1)
+	for _, of := range l.counts(backend) {
+		if l.sum[of] = l.sum[of].with(r, -1); l.sum[of].Count == 0 {
+			delete(l.sum, of) // and with it what sums of decimal fractions have gone astray
+		}
+	}
 	if w.Kind == Job {
 		l.of[backend][w.owner()]--
+		l.jobs[w.owner()]--
 	}
 	if l.of[backend][w.owner()] == 0 {
 		delete(l.of[backend], w.owner())
 	}
-	if len(l.held[backend]) == 0 {
-		delete(l.sum, backend) // and with it what sums of decimal fractions have gone astray
+	if l.jobs[w.owner()] == 0 {
+		delete(l.jobs, w.owner())
 	}
 }
 
@@ -71,7 +96,44 @@ func (l ledger) use(backend string) Capacity { return l.sum[backend] }
 
 // lacks says in words what is missing for r on backend now; empty when it fits.
 func (l ledger) lacks(backend string, r Resources) string {
-	return shortage(l.capacity[backend], l.use(backend), r)
+	return cmp.Or(shortage(l.capacity[backend], l.use(backend), r), l.lacksHere(backend, r))
+}
+
+// lacksHere says in words what of the host is missing for r on backend now; empty when it fits, or the backend is not of this host.
+func (l ledger) lacksHere(backend string, r Resources) string {
+	if l.afar[backend] {
+		return ""
+	}
+	return ofHost(shortage(l.capacity[Host], l.use(Host), r))
+}
+
+func ofHost(shortage string) string {
+	if shortage == "" {
+		return ""
+	}
+	return shortage + " on the whole host"
+}
+
+// together reports whether workloads of two backends take of one limited capacity.
+func (l ledger) together(a, b string) bool {
+	return a == b || !l.afar[a] && !l.afar[b] && l.capacity[Host] != Capacity{}
+}
+
+// room counts how many of r fit on backend when it is empty, and now; -1 when nothing limits it.
+func (l ledger) room(backend string, r Resources) (most, free int) {
+	most, free = -1, -1
+	for _, of := range l.counts(backend) {
+		most, free = least(most, fits(l.capacity[of], Capacity{}, r)), least(free, fits(l.capacity[of], l.use(of), r))
+	}
+	return most, free
+}
+
+// least gives the smaller of two numbers, of which -1 is no limit.
+func least(a, b int) int {
+	if a < 0 || b < 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // full reports whether a user may have no more of a kind on a backend now.
@@ -90,7 +152,11 @@ func (l ledger) lacksOwn(c client) string {
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.
 func (l ledger) neverFits(backend string, r Resources) string {
-	return shortage(l.capacity[backend], Capacity{}, r)
+	never := shortage(l.capacity[backend], Capacity{}, r)
+	if l.afar[backend] {
+		return never
+	}
+	return cmp.Or(never, ofHost(shortage(l.capacity[Host], Capacity{}, r)))
 }
 
 func shortage(have, used Capacity, r Resources) string {

@@ -10,8 +10,9 @@ import (
 func crowded(users, each int) *Manager {
 	m := &Manager{
 		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
-		rebuffs: rebuffs{}, releases: map[line]releases{},
+		rebuffs: rebuffs{}, books: newBooks(0), stock: newStock(), releases: map[line]releases{},
 	}
+	m.ledger.afar["pool"] = true
 	for n := range users * each {
 		w := Workload{ID: ID(fmt.Sprint("j-", n)), Kind: Job, Hub: "hub", Owner: User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
 			Want: WantRunning, Phase: Pending, Turn: int64(n)}

@@ -145,11 +145,19 @@ type Config struct {
 	SelfTest time.Duration       // how long a test of a slice may take before the app starts. Zero: none is made
 	Dir      string              // the workloads' own directories
 	AgentDir string              // holds the agent's program
-	Capacity map[string]Capacity // by backend; a backend that is not in it is not limited
+	Capacity map[string]Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string              // the backend of sessions
 	Jobs     string              // the backend of jobs whose submitter names none
-	Limits   Limits
-	Output   int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
+	// Yield has no new job of this host given what a session waits for, whoever has asked first.
+	Yield    bool
+	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
+	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs. Zero: 24 h.
+	HalfLife time.Duration
+	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now. It asks the Manager
+	// nothing. Nil: nobody is limited.
+	Allowance func(hub string, user User) (Allowance, bool)
+	Limits    Limits
+	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room gives how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
 	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
@@ -167,6 +175,7 @@ type Manager struct {
 	afar     *queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
 	links    chan linkChange // to Run
+	stock    *stock          // has a lock of its own
 	born     time.Time
 
 	heralds sync.WaitGroup
@@ -189,6 +198,7 @@ type Manager struct {
 	lost      int                        // workloads that run though there is no record at all; see forgetful
 	startTook []time.Duration
 	orphans   int
+	books
 }
 
 // entry is one workload with what is known of it while the service runs.
@@ -226,11 +236,12 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
-		if _, remote := b.(Remote); remote && cfg.Uplink == nil {
+		_, remote := b.(Remote)
+		if m.ledger.afar[b.Name()] = remote; remote && cfg.Uplink == nil {
 			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
 		}
 	}
@@ -270,6 +281,9 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
+	if err := m.readTallies(ctx); err != nil {
+		return err
+	}
 	ended := map[line][]time.Time{}
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
@@ -280,7 +294,7 @@ func (m *Manager) load(ctx context.Context) error {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		m.recallLocked(m.admitLocked(w))
-		if w.Outcome != nil && w.Backend == m.cfg.Sessions {
+		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
 			ended[w.line()] = append(ended[w.line()], w.Outcome.At)
 		}
 	}
@@ -328,12 +342,22 @@ func (m *Manager) admitLocked(w Workload) *entry {
 // bookLocked makes ledger and index agree with a workload, which was before until now.
 func (m *Manager) bookLocked(before Workload, e *entry) {
 	m.index.put(before, e)
-	if e.Phase.Active() && e.Phase != Pending {
+	holds, now := e.Phase.Active() && e.Phase != Pending, time.Now()
+	if e.Kind == Job && e.Phase.Active() {
+		m.shares.meet(e.Workload, now)
+	}
+	if holds {
 		m.ledger.enter(e.Workload)
 		m.slices.enter(e.Workload)
 	} else {
+		m.payLocked(e.ID, now)
 		m.ledger.strike(e.Workload)
 		m.slices.strike(e.ID)
+	}
+	if holds && e.Kind == Job {
+		m.shares.hold(e.Workload, m.ledger.part(e.Workload), now)
+	} else {
+		m.shares.drop(e.ID, now)
 	}
 }
 
@@ -350,6 +374,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.patrol(ctx); return nil })
+	g.Go(func() error { m.tallyUp(ctx); return nil })
+	g.Go(func() error { m.takeStock(ctx); return nil })
 	err := g.Wait()
 	m.heralds.Wait()
 	m.queue.stop()

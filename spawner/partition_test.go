@@ -101,7 +101,7 @@ func TestPartitionBeyondTheLease(t *testing.T) {
 				w = s.startSession(poolRequest("alice", "one"))
 			}
 			s.reach(w.ID, spawner.Running)
-			other := s.submit(bob, poolJob())
+			other := s.submit(alice, poolJob())
 			s.crew.Hand(w.ID).Change("numpy")
 			s.blind(w.ID, 25*time.Minute)
 			time.Sleep(5 * time.Minute) // the pool answers again, and has it running still

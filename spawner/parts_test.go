@@ -246,7 +246,7 @@ func TestNoLineStarves(t *testing.T) {
 		large := s.startSession(r)
 		late := s.startSession(request("late", "", "late"))
 		synctest.Wait()
-		if q := s.Queue(late); q.Place != 1 || !strings.Contains(q.String(), "others asked before") {
+		if q := s.Queue(late); q.Place != 1 || !strings.Contains(q.String(), "others go first") {
 			t.Errorf("one CPU is free, and for it waits %q; the late one: %q", s.Queue(large), q)
 		}
 		if room := s.Room("", spawner.Resources{CPUs: 1, Memory: 1}, gpu.Request{}); room.Lacks == "" {

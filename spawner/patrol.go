@@ -10,6 +10,7 @@ import (
 func (m *Manager) patrol(ctx context.Context) {
 	strangers := map[ID]bool{}
 	for {
+		m.turnShares()
 		found := m.survey(ctx)
 		for _, id := range m.toLookAt(found) {
 			m.queue.add(id)

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -133,15 +134,19 @@ func brief(err error) string {
 	}
 }
 
-// barredLocked reports whether a user may have no more on a backend now, whatever room there is.
-func (m *Manager) barredLocked(c client) bool {
-	return m.ledger.full(c) || m.rebuffs.shut(c, time.Now())
+// barredLocked reports whether a user may have no more of a line now, whatever room there is.
+func (m *Manager) barredLocked(c client, l line) bool {
+	return m.ledger.full(c) || m.rebuffs.shut(c, time.Now()) || m.fullLocked(c) != "" || m.overspentLocked(c, l)
 }
 
 // whyBarredLocked says so in words.
-func (m *Manager) whyBarredLocked(c client) string {
-	if m.rebuffs.shut(c, time.Now()) {
+func (m *Manager) whyBarredLocked(c client, l line) string {
+	switch {
+	case m.rebuffs.shut(c, time.Now()):
 		return m.rebuffs[c].why
+	case m.overspentLocked(c, l):
+		return m.whySpentLocked(c.of)
+	default:
+		return cmp.Or(m.ledger.lacksOwn(c), m.fullLocked(c))
 	}
-	return m.ledger.lacksOwn(c)
 }

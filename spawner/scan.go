@@ -41,7 +41,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	if n := len(points); n == 0 || n > MostPoints {
 		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", MostPoints))
 	}
-	r, err := m.admissible(c, r)
+	r, err := m.admissible(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 			return nil, fmt.Errorf("point %d: %w", n, err)
 		}
 	}
-	digest, err := m.acceptable(ctx, c, r)
+	digest, err := m.acceptable(ctx, c, r, len(points))
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	if err != nil {
 		return nil, err
 	}
+	m.stocked(jobs[0], r.Files)
 	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }
 
@@ -196,6 +197,10 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 	defer m.mu.Unlock()
 	if first := m.repeatedLocked(c, jobs[0].Launch); len(first) > 0 {
 		return first, m.dropDirs(jobs)
+	}
+	if why, err := m.affordLocked(jobs[0].owner(), demand{jobs: len(jobs)}); err != nil { // others of hers may have come since it was looked at
+		m.refused[why]++
+		return nil, errors.Join(err, m.dropDirs(jobs))
 	}
 	records := make(map[string]any, len(jobs))
 	for i := range jobs {

@@ -135,12 +135,6 @@ func (m *Manager) roomOnGPUsLocked(room *Room, g gpu.Request) {
 	}
 	held := m.slices.held()
 	free, most := m.cfg.GPUs.Count(g, held)
-	least := func(a, b int) int {
-		if a < 0 {
-			return b
-		}
-		return min(a, b)
-	}
 	room.Free, room.Most = least(room.Free, free), least(room.Most, most)
 	if _, lacks := m.cfg.GPUs.Place(g, held); lacks != "" {
 		room.Lacks = strings.TrimPrefix(room.Lacks+"; "+lacks, "; ")

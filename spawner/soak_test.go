@@ -81,13 +81,22 @@ type watched struct {
 	full     bool
 	lying    bool // it may fail though it has saved: then the next change has the same revision
 	work     map[spawner.ID]spawner.Workload
+	others   map[string]json.RawMessage // of other buckets, as bucket/key
 }
 
-func (s *watched) Put(_ context.Context, _, key string, value any) error {
+func (s *watched) Put(_ context.Context, bucket, key string, value any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {
 		return errs.New(errs.NoSpace, "the disk is full")
+	}
+	if bucket != "workloads" {
+		if s.others == nil {
+			s.others = map[string]json.RawMessage{}
+		}
+		text, _ := json.Marshal(value)
+		s.others[bucket+"/"+key] = text
+		return nil
 	}
 	w, id := value.(spawner.Workload), spawner.ID(key)
 	s.judge(s.work[id], w)
@@ -123,10 +132,10 @@ func (s *watched) judge(before, w spawner.Workload) {
 	}
 	if before.Phase == spawner.Pending && w.Phase == spawner.Leased {
 		for _, other := range s.work {
-			if w.Remote && w.Kind != spawner.Job && other.Kind == spawner.Job {
-				continue // a session there goes before jobs
+			if w.Kind != other.Kind || w.Kind == spawner.Job && (other.Owner != w.Owner || other.Hub != w.Hub) {
+				continue // a session of a Remote goes before jobs, and whose jobs have had least go before others
 			}
-			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && other.Turn < w.Turn {
+			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && !other.Moving && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}
 		}
@@ -218,23 +227,31 @@ func sum(use spawner.Capacity, w spawner.Workload) spawner.Capacity {
 	return use
 }
 
-func (s *watched) Delete(_ context.Context, _, key string) error {
+func (s *watched) Delete(_ context.Context, bucket, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {
 		return errs.New(errs.NoSpace, "the disk is full")
 	}
-	delete(s.work, spawner.ID(key))
+	if delete(s.others, bucket+"/"+key); bucket == "workloads" {
+		delete(s.work, spawner.ID(key))
+	}
 	return nil
 }
 
-func (s *watched) All(context.Context, string) iter.Seq2[spawner.Record, error] {
+func (s *watched) All(_ context.Context, bucket string) iter.Seq2[spawner.Record, error] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []spawner.Record
+	for name, text := range s.others {
+		if key, of := strings.CutPrefix(name, bucket+"/"); of {
+			all = append(all, spawner.Record{Key: key, Value: text})
+		}
+	}
 	for id, w := range s.work {
-		text, _ := json.Marshal(w)
-		all = append(all, spawner.Record{Key: string(id), Value: text})
+		if text, _ := json.Marshal(w); bucket == "workloads" {
+			all = append(all, spawner.Record{Key: string(id), Value: text})
+		}
 	}
 	return func(yield func(spawner.Record, error) bool) {
 		for _, r := range all {
@@ -756,7 +773,7 @@ func (s *soak) checkTurns() {
 	for _, w := range s.all() {
 		switch q := s.Queue(w); {
 		case w.Phase != spawner.Pending || q.Place != 1:
-		case strings.HasPrefix(q.Lacks, "others asked before"):
+		case strings.HasPrefix(q.Lacks, "others go first"):
 			polite++
 		default:
 			short++

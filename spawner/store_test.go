@@ -75,7 +75,9 @@ func (s *memory) All(_ context.Context, bucket string) iter.Seq2[spawner.Record,
 	defer s.mu.Unlock()
 	var all []spawner.Record
 	for k, v := range s.records {
-		all = append(all, spawner.Record{Key: strings.TrimPrefix(k, bucket+"/"), Value: v})
+		if key, of := strings.CutPrefix(k, bucket+"/"); of {
+			all = append(all, spawner.Record{Key: key, Value: v})
+		}
 	}
 	return func(yield func(spawner.Record, error) bool) {
 		for _, r := range all {

@@ -21,7 +21,7 @@ func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 		} {
 			r := spawner.JobRequest{Argv: []string{"x"}}
 			tc.edit(&r)
-			if err := s.CheckJob(t.Context(), tc.by, r); tc.kind == errs.Internal && err != nil || tc.kind != errs.Internal && !errs.Is(err, tc.kind) {
+			if _, err := s.Plan(t.Context(), tc.by, r); tc.kind == errs.Internal && err != nil || tc.kind != errs.Internal && !errs.Is(err, tc.kind) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -1,0 +1,46 @@
+package spawner
+
+import "context"
+
+// AnyBackend is for JobRequest.Backend the word for wherever it starts first: on this host if it would at once, else on another backend
+// that takes it, else where the site's jobs usually go. It is resolved when the job is submitted.
+const AnyBackend = "any"
+
+// choose gives the backend of a job that may go to any.
+func (m *Manager) choose(ctx context.Context, c Caller, r JobRequest) string {
+	var afar []string
+	for _, name := range m.jobBackends() {
+		if m.remote(name) {
+			afar = append(afar, name)
+		} else if r.Backend = name; m.startsNow(ctx, c, r) {
+			return name
+		}
+	}
+	for _, name := range afar {
+		if r.Backend = name; m.takes(ctx, c, r) {
+			return name
+		}
+	}
+	return m.cfg.Jobs
+}
+
+// startsNow reports whether a job would start at once on a backend of this host.
+func (m *Manager) startsNow(ctx context.Context, c Caller, r JobRequest) bool {
+	if !m.takes(ctx, c, r) {
+		return false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.roomForLocked(m.jobOf(c, r, "")).Lacks == ""
+}
+
+// takes reports whether a backend could run a job, as far as can be told.
+func (m *Manager) takes(ctx context.Context, c Caller, r JobRequest) bool {
+	b := m.backends[r.Backend]
+	switch {
+	case m.ledger.neverFits(r.Backend, r.Resources) != "", !m.remote(r.Backend) && m.checkGPU(r.GPU) != nil, b.Check(ctx) != nil:
+		return false
+	default:
+		return m.judge(ctx, m.jobOf(c, r, "")) == nil
+	}
+}

@@ -1,0 +1,163 @@
+package spawner
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// Plan is what a job, or each point of a scan, would meet if it were submitted now.
+type Plan struct {
+	Backend string // where it would go
+	Room
+	Typical time.Duration // that the caller's jobs of its name have run of late, in the middle; negative: there are none
+	Use     Use
+}
+
+// Use is what a user's jobs keep and have used, and what they may. Zero where it is not limited.
+type Use struct {
+	Stored, Store     int64 // bytes
+	GPUHours, GPUMost float64
+	Window            time.Duration // over which GPUHours counts
+}
+
+// Usage is Use with what it is made of.
+type Usage struct {
+	Use
+	Inputs int64  // bytes of Stored that no job needs any more
+	Kept   []Kept // the largest first
+}
+
+// Kept is what one job, or all points of a scan, keep.
+type Kept struct {
+	ID      string // of the scan, where it is one
+	Name    string
+	Bytes   int64
+	Files   int
+	Expires time.Time // when the last of it is removed; zero: it goes on, or never
+}
+
+// Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever environment it is to run in.
+// It does nothing else: it is asked before a session is frozen for a job that could never run.
+func (m *Manager) Plan(ctx context.Context, c Caller, r JobRequest) (Plan, error) {
+	r, err := m.admissible(ctx, c, r)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := m.checkJob(ctx, c, r); err != nil {
+		return Plan{}, err
+	}
+	w := m.jobOf(c, r, "")
+	if err := m.judge(ctx, w); err != nil {
+		return Plan{}, err
+	}
+	m.learn(w.owner())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.affordLocked(w.owner(), m.demand(r, 1)); err != nil {
+		return Plan{}, err
+	}
+	return Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.owner())}, nil
+}
+
+// mostTypical is how many of the jobs that ended last are looked at for how long they run.
+const mostTypical = 50
+
+// typicalLocked gives how long the jobs of the owner and the name of w have run that were done last, in the middle; negative: there are
+// none.
+func (m *Manager) typicalLocked(w Workload) time.Duration {
+	var last []*entry // the latest first
+	for _, e := range m.index.owned[w.owner()] {
+		if e.Kind == Job && e.Name == w.Name && e.Phase == Stopped && e.Outcome != nil && !e.Outcome.Failed && !e.Outcome.Canceled {
+			at, _ := slices.BinarySearchFunc(last, e, func(a, b *entry) int { return b.Outcome.At.Compare(a.Outcome.At) })
+			last = slices.Insert(last[:min(len(last), mostTypical)], at, e)
+		}
+	}
+	var took []time.Duration
+	for _, e := range last[:min(len(last), mostTypical)] {
+		took = append(took, e.ran())
+	}
+	slices.Sort(took)
+	if len(took) == 0 {
+		return -1
+	}
+	return took[len(took)/2]
+}
+
+// ran gives how long a job that has ended was running.
+func (e *entry) ran() time.Duration {
+	return cmp.Or(time.Duration(e.Outcome.Wall*float64(time.Second)), max(e.Outcome.At.Sub(e.Up), 0))
+}
+
+// useLocked gives what a user's jobs keep and have used.
+func (m *Manager) useLocked(o owner) Use {
+	a := m.allowances[o]
+	return Use{
+		Stored: m.stock.of(o), Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
+		Window: m.windowLocked(o),
+	}
+}
+
+// mostKept is of how many jobs and scans Usage tells.
+const mostKept = 200
+
+// Usage gives what the caller's jobs keep, and what she has used.
+func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
+	if c.User == "" {
+		return Usage{}, errs.New(errs.Forbidden, "only users have jobs")
+	}
+	o := owner{c.Hub, c.User}
+	m.learn(o)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	u := Usage{Use: m.useLocked(o), Kept: []Kept{}}
+	for id, jobs := range m.keepersLocked(o) {
+		if g := m.stock.goods(jobs); g.files > 0 {
+			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
+		}
+	}
+	slices.SortFunc(u.Kept, func(a, b Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
+	u.Kept = u.Kept[:min(len(u.Kept), mostKept)]
+	return u, nil
+}
+
+// keepersLocked gives a user's jobs, those of a scan together.
+func (m *Manager) keepersLocked(o owner) map[string][]ID {
+	all := map[string][]ID{}
+	for id, e := range m.index.owned[o] {
+		if e.Kind == Job {
+			name := cmp.Or(e.Scan, string(id))
+			all[name] = append(all[name], id)
+		}
+	}
+	return all
+}
+
+// expireLocked gives when the last of some jobs is removed; zero: one goes on, or never is.
+func (m *Manager) expireLocked(jobs []ID) (last time.Time) {
+	for _, id := range jobs {
+		at := m.Expires(m.work[id].Workload)
+		if at.IsZero() {
+			return at
+		}
+		last = latest(last, at)
+	}
+	return last
+}
+
+// Expires gives when a job is removed with its files; zero: it has not ended, or never.
+func (m *Manager) Expires(w Workload) time.Time {
+	if w.Kind != Job || w.Phase != Stopped || w.Outcome == nil || m.cfg.KeepJobs == 0 {
+		return time.Time{}
+	}
+	return w.Outcome.At.Add(m.cfg.KeepJobs)
+}
+
+// CheckJob is Plan without its answer.
+func (m *Manager) CheckJob(ctx context.Context, c Caller, r JobRequest) error {
+	_, err := m.Plan(ctx, c, r)
+	return err
+}

@@ -1,0 +1,146 @@
+package spawner
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// What a use is counted by.
+const (
+	defaultHalfLife = 24 * time.Hour
+	// shareAhead is for how long what jobs hold now counts in advance: who is given several places at once has the next only after others.
+	shareAhead = time.Minute
+)
+
+// shares are what users have had of a backend of late: the integral over time of the largest part of it that their jobs held, which
+// halves in each half-life. Of those who wait, whoever has had least goes first. It changes only when jobs begin and end and at a tick,
+// so that between two of these the order is the same for all who look. The Manager's lock guards them.
+type shares struct {
+	half time.Duration
+	of   map[client]*share
+	jobs map[ID]held // that hold something
+	seq  int64
+}
+
+// held is what a job holds.
+type held struct {
+	of   client
+	part float64 // of its backend, from 0 to 1
+}
+
+type share struct {
+	use    float64 // in seconds of all there is
+	at     time.Time
+	held   float64 // now
+	count  int     // of the jobs that hold it
+	served int64   // counts the jobs that have got something, of everybody; of the last one of hers. 0: none has
+	came   int64   // the turn of the first job that was known of hers
+}
+
+func newShares(half time.Duration) shares {
+	return shares{half: cmp.Or(half, defaultHalfLife), of: map[client]*share{}, jobs: map[ID]held{}}
+}
+
+// meet notes that there is a job, by which its owner has a place among others.
+func (s *shares) meet(w Workload, now time.Time) *share {
+	c := w.client()
+	if s.of[c] == nil {
+		s.of[c] = &share{at: now, came: w.Turn}
+	}
+	return s.of[c]
+}
+
+// hold notes that a job holds a part of its backend from now on.
+func (s *shares) hold(w Workload, part float64, now time.Time) {
+	if _, known := s.jobs[w.ID]; known {
+		return
+	}
+	mine := s.meet(w, now)
+	mine.settle(now, s.half)
+	s.seq++
+	mine.held, mine.count, mine.served = mine.held+part, mine.count+1, s.seq
+	s.jobs[w.ID] = held{w.client(), part}
+}
+
+// drop notes that a job holds nothing any more.
+func (s *shares) drop(id ID, now time.Time) {
+	h, known := s.jobs[id]
+	if !known {
+		return
+	}
+	delete(s.jobs, id)
+	mine := s.of[h.of]
+	mine.settle(now, s.half)
+	if mine.held, mine.count = mine.held-h.part, mine.count-1; mine.count == 0 {
+		mine.held = 0 // and with it what sums of decimal fractions have gone astray
+	}
+}
+
+// tick brings all up to now.
+func (s *shares) tick(now time.Time) {
+	for _, mine := range s.of {
+		if mine.settle(now, s.half); mine.count == 0 && mine.use < negligible {
+			mine.use = 0
+		}
+	}
+}
+
+// negligible is a use of which nothing is left, in seconds.
+const negligible = 1e-3
+
+// settle brings a use up to now. A clock that was set back while the service was down takes nothing away.
+func (s *share) settle(now time.Time, half time.Duration) {
+	passed := max(now.Sub(s.at), 0)
+	left := math.Exp2(-float64(passed) / float64(half))
+	s.use = s.use*left + s.held*half.Seconds()/math.Ln2*(1-left)
+	s.at = now
+}
+
+// compare says which of two clients of one backend goes first.
+func (s *shares) compare(a, b client) int {
+	var x, y share
+	if s.of[a] != nil {
+		x = *s.of[a]
+	}
+	if s.of[b] != nil {
+		y = *s.of[b]
+	}
+	return cmp.Or(
+		cmp.Compare(x.worth(), y.worth()), cmp.Compare(x.served, y.served), cmp.Compare(x.came, y.came),
+		cmp.Compare(a.of.hub, b.of.hub), cmp.Compare(a.of.user, b.of.user),
+	)
+}
+
+// worth is what a use counts in line.
+func (s share) worth() float64 { return s.use + s.held*shareAhead.Seconds() }
+
+// What a backend without a limit is taken to have, by which shares of it are compared.
+var nominal = Capacity{CPUs: 64, Memory: 256 << 30}
+
+// part gives the largest part of what its backend has that a workload takes.
+func (l ledger) part(w Workload) float64 {
+	most := l.capacity[w.Backend].share(w.Spec.Resources)
+	if !w.Remote {
+		most = max(most, l.capacity[Host].share(w.Spec.Resources), w.gpuHere().Part())
+	}
+	if most == 0 {
+		most = nominal.share(w.Spec.Resources)
+	}
+	return most
+}
+
+// share gives the largest part of c that r takes; 0 where c does not limit it.
+func (c Capacity) share(r Resources) float64 {
+	most := 0.0
+	if c.CPUs > 0 {
+		most = max(most, r.CPUs/c.CPUs)
+	}
+	if c.Memory > 0 {
+		most = max(most, float64(r.Memory)/float64(c.Memory))
+	}
+	if c.Count > 0 {
+		most = max(most, 1/float64(c.Count))
+	}
+	return most
+}

@@ -1,0 +1,143 @@
+package spawner
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stock counts what jobs keep on the disk: their input files, their logs and what they have left. It is found by looking at their
+// directories, when one has ended and at times all of them, and never for a request. A file that several have is shared out among them.
+type stock struct {
+	mu   sync.Mutex
+	jobs map[ID]goods
+	sums map[owner]int64
+}
+
+// goods is what one job keeps.
+type goods struct {
+	of    owner
+	bytes int64
+	files int
+}
+
+func newStock() *stock { return &stock{jobs: map[ID]goods{}, sums: map[owner]int64{}} }
+
+// note says what a job keeps now.
+func (s *stock) note(id ID, g goods) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(id)
+	s.jobs[id] = g
+	s.sums[g.of] += g.bytes
+}
+
+// drop says that a job keeps nothing any more.
+func (s *stock) drop(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(id)
+}
+
+func (s *stock) dropLocked(id ID) {
+	g, known := s.jobs[id]
+	if !known {
+		return
+	}
+	delete(s.jobs, id)
+	if s.sums[g.of] -= g.bytes; s.sums[g.of] == 0 {
+		delete(s.sums, g.of)
+	}
+}
+
+// of gives how many bytes a user's jobs keep.
+func (s *stock) of(o owner) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sums[o]
+}
+
+// goods gives what some jobs keep, together.
+func (s *stock) goods(ids []ID) (all goods) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		all.bytes, all.files = all.bytes+s.jobs[id].bytes, all.files+s.jobs[id].files
+	}
+	return all
+}
+
+// weigh looks at what a job keeps.
+func (m *Manager) weigh(id ID, o owner) {
+	g := goods{of: o}
+	_ = filepath.WalkDir(m.dir(id), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.IsDir() && (d.Name() == "run" || d.Name() == "link"):
+			return fs.SkipDir // what goes away while it is looked at is not kept
+		case d.Type().IsRegular():
+			if info, err := d.Info(); err == nil {
+				g.files, g.bytes = g.files+1, g.bytes+shareOf(info)
+			}
+		}
+		return nil
+	})
+	m.stock.note(id, g)
+	if m.knows(id) {
+		return
+	}
+	m.stock.drop(id) // it was forgotten meanwhile
+}
+
+// shareOf gives a file's size, of one that has several names what each of them bears.
+func shareOf(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+		return info.Size() / int64(st.Nlink)
+	}
+	return info.Size()
+}
+
+// How often all that jobs keep is looked at anew. It takes a hundredth of the time at most.
+const (
+	stocktaking = time.Hour
+	stockPause  = 100
+)
+
+// takeStock looks at what jobs keep, until ctx ends.
+func (m *Manager) takeStock(ctx context.Context) {
+	for ctx.Err() == nil {
+		begun := time.Now()
+		for id, o := range m.owners() {
+			if ctx.Err() == nil {
+				m.weigh(id, o)
+			}
+		}
+		pause(ctx, max(stocktaking, stockPause*time.Since(begun)))
+	}
+}
+
+// owners gives all jobs and whose they are.
+func (m *Manager) owners() map[ID]owner {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	all := map[ID]owner{}
+	for id, e := range m.work {
+		if e.Kind == Job {
+			all[id] = e.owner()
+		}
+	}
+	return all
+}
+
+// stocked notes what the input files of a job, or of the first point of a scan, take. All points have the same ones.
+func (m *Manager) stocked(w Workload, files map[string][]byte) {
+	g := goods{of: w.owner(), files: len(files)}
+	for _, content := range files {
+		g.bytes += int64(len(content))
+	}
+	if g.files > 0 {
+		m.stock.note(w.ID, g)
+	}
+}

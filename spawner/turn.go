@@ -1,0 +1,174 @@
+package spawner
+
+import (
+	"cmp"
+	"strings"
+
+	"slipway/internal/gpu"
+)
+
+// queueLocked says why e may not lease now; the zero Queue when it may.
+func (m *Manager) queueLocked(e *entry) Queue {
+	q, _ := m.turnLocked(e)
+	return q
+}
+
+// turnLocked says why e may not lease now, or what it may have.
+func (m *Manager) turnLocked(e *entry) (Queue, grant) {
+	if !e.waits() {
+		return Queue{}, grant{}
+	}
+	l := e.line()
+	ahead := m.aheadLocked(e.Workload)
+	q := Queue{Place: ahead + 1, Estimate: m.estimateLocked(l, ahead+1)}
+	if q.Lacks = m.whyBarredLocked(e.client(), l); q.Lacks != "" {
+		return q, grant{}
+	}
+	if ahead > 0 && m.headLocked(l) != e {
+		return q, grant{}
+	}
+	var g grant
+	if g, q.Lacks = m.roomLocked(e); q.Lacks == "" {
+		q.Lacks = m.yieldsLocked(e.Workload, g)
+	}
+	if q.Lacks == "" {
+		return Queue{}, g
+	}
+	return q, grant{}
+}
+
+// aheadLocked counts who goes before w in its line; see Queue.Place.
+func (m *Manager) aheadLocked(w Workload) int {
+	if w.Kind != Job {
+		return m.index.age(w)
+	}
+	own := m.index.shares[w.line()][w.client()].before(w.ticket())
+	ahead := own
+	for c, b := range m.index.shares[w.line()] {
+		switch {
+		case c == w.client():
+		case m.shares.compare(c, w.client()) < 0:
+			ahead += min(b.size(), own+1)
+		default:
+			ahead += min(b.size(), own)
+		}
+	}
+	return ahead
+}
+
+// beforeLocked reports whether a goes before b, which waits in the same line or in another line of jobs of the same backend: sessions in the
+// order in which they were asked for, jobs of whoever has had least of late, and of one user's by their priority.
+func (m *Manager) beforeLocked(a, b Workload) bool {
+	switch {
+	case a.Kind != Job:
+		return byAge(a.ticket(), b.ticket()) < 0
+	case a.client() == b.client():
+		return byPriority(a.ticket(), b.ticket()) < 0
+	default:
+		return m.shares.compare(a.client(), b.client()) < 0
+	}
+}
+
+// headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
+// out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
+func (m *Manager) headLocked(l line) *entry {
+	var head *entry
+	stuck := map[gpu.Request]bool{}
+	for c, b := range m.index.shares[l] {
+		if m.barredLocked(c, l) {
+			continue
+		}
+		if e := m.firstLocked(b, stuck); e != nil && (head == nil || m.beforeLocked(e.Workload, head.Workload)) {
+			head = e
+		}
+	}
+	return cmp.Or(head, m.work[m.index.head(l)])
+}
+
+// firstLocked gives the first of one client's in a line that anything that is given back could serve; nil: none.
+func (m *Manager) firstLocked(b bench, stuck map[gpu.Request]bool) *entry {
+	var first *entry
+	for asks, r := range b {
+		if _, known := stuck[asks]; !known {
+			stuck[asks] = m.stuckLocked(asks)
+		}
+		if e := m.work[r[0].id]; !stuck[asks] && (first == nil || byPriority(r[0], first.ticket()) < 0) {
+			first = e
+		}
+	}
+	return first
+}
+
+// stuckLocked reports whether nothing of what r asks for could be had now, though all were given back.
+func (m *Manager) stuckLocked(r gpu.Request) bool {
+	if r.None() || m.cfg.GPUs == nil {
+		return false
+	}
+	_, most := m.cfg.GPUs.Count(r, nil)
+	return most == 0
+}
+
+// yieldsLocked says what w leaves to the first of another line, who goes before it; empty: nothing. Who lacks one thing only, processors
+// or a part of a GPU, is not overtaken in that by who comes later, else many small ones starved a large one; nor is who lacks
+// nothing any more and is about to have it. Who lacks both holds up nobody.
+func (m *Manager) yieldsLocked(w Workload, g grant) string {
+	for l := range m.index.lines {
+		first := m.headLocked(l)
+		if first == nil || l == w.line() || !m.precedesLocked(first.Workload, w) || m.stuckLocked(first.gpuHere()) || m.barredLocked(first.client(), l) {
+			continue
+		}
+		noRoom := m.ledger.lacks(l.backend, first.Spec.Resources) != ""
+		noPart := !first.gpuHere().None() && m.cfg.GPUs != nil && m.partLacksLocked(first)
+		polite := "others go first"
+		if first.Kind != Job && w.Kind == Job {
+			polite = "a session goes first"
+		}
+		switch {
+		case w.Remote && l.backend == w.Backend:
+			return polite
+		case !noPart && m.competesLocked(first, w):
+			return polite + ", for processors and memory"
+		case !noRoom && l.mode != "" && l.mode == w.Spec.GPU.Mode && g.wouldDo(first.Spec.GPU):
+			return polite + ", for a part of a GPU"
+		}
+	}
+	return ""
+}
+
+// competesLocked reports whether first could do with processors and memory that w would take: of the same backend or, where it lacks nothing
+// of its own, of the host.
+func (m *Manager) competesLocked(first *entry, w Workload) bool {
+	if first.Backend == w.Backend {
+		return true
+	}
+	own := shortage(m.ledger.capacity[first.Backend], m.ledger.use(first.Backend), first.Spec.Resources)
+	return own == "" && m.ledger.together(first.Backend, w.Backend)
+}
+
+// precedesLocked reports whether a, the first of its line, goes before b, of another one. A session, for which somebody waits, goes before
+// jobs of the same Remote, and on this host unless the site has it otherwise: then all jobs of a backend stand where the oldest of them does,
+// so that no three can wait for one another.
+func (m *Manager) precedesLocked(a, b Workload) bool {
+	aJob, bJob := a.Kind == Job, b.Kind == Job
+	switch {
+	case aJob && bJob && a.Backend == b.Backend:
+		return m.beforeLocked(a, b)
+	case aJob != bJob && (a.Backend == b.Backend || m.cfg.Yield && !a.Remote && !b.Remote):
+		return bJob
+	default:
+		return m.standing(a) < m.standing(b)
+	}
+}
+
+// standing gives the turn that counts for w where sessions and jobs stand in one order.
+func (m *Manager) standing(w Workload) int64 {
+	if w.Kind == Job {
+		return min(w.Turn, m.index.oldest(w.Backend))
+	}
+	return w.Turn
+}
+
+// wouldDo reports whether who asks for r waits for that of which a grant is a part. What is borrowed nobody waits for.
+func (g grant) wouldDo(r gpu.Request) bool {
+	return g.lender == "" && (g.slice == nil || strings.Contains(strings.ToLower(g.slice.Model), strings.ToLower(r.Model)))
+}

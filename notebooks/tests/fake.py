@@ -6,8 +6,8 @@ Jobs really run: the fake executes their argv in a directory with their files, a
 from __future__ import annotations
 
 import base64
-import collections
 import contextlib
+import datetime
 import json
 import os
 import socket
@@ -24,20 +24,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-Doc = dict[str, Any]
+from fake_scans import Doc, Drop, Fault, ScanRoutes
+
+__all__ = ["TOKEN", "Doc", "Drop", "FakeService", "Fault", "unavailable"]
+
 TOKEN = "sesame-0123"
-
-
-class Fault(Exception):
-    """An error answer."""
-
-    def __init__(self, code: str, status: int, message: str, **extra: str) -> None:
-        super().__init__(message)
-        self.status, self.doc = status, {"error": {"code": code, "message": message, **extra}}
-
-
-class Drop(Exception):
-    """The connection breaks here, without the end of the answer."""
 
 
 class Job:
@@ -49,32 +40,66 @@ class Job:
         self.events: list[Doc] = []
         self.inputs = set(body["files"])
         self.environment: dict[str, str] = {}
+        self.extra: Doc = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def event(self, message: str, percent: int = -1, **extra: bool) -> None:
         self.events.append({"seq": len(self.events) + 1, "percent": percent, "message": message, **extra})
 
+    @property
+    def progress_file(self) -> Path:
+        return self.directory.with_suffix(".progress")
+
+    def progress(self) -> Doc | None:
+        try:
+            doc: Doc = json.loads(self.progress_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return doc
+
     def run(self) -> None:
         for name, data in self.body["files"].items():
             (self.directory / name).write_bytes(base64.b64decode(data))
         self.event("queued")
-        env = {**os.environ, **self.body["env"], **self.environment}
+        own = {"SLIPWAY_PROGRESS": str(self.progress_file)}
+        env = {**os.environ, **self.body["env"], **self.environment, **own}
         self.process = subprocess.Popen(
             self.body["argv"], cwd=self.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        self.doc.update(state="running", phase="running")
+        self.doc.update(state="running", phase="running", up="2026-11-20T10:05:00Z")
         self.event("running", 50)
         assert self.process.stdout is not None
         with self.process.stdout as output:
             while chunk := os.read(output.fileno(), 65536):
                 self.log += chunk
-        code = self.process.wait()
-        canceled = bool(self.doc.get("canceling"))
-        state = "canceled" if canceled else "done" if code == 0 else "failed"
-        reason = "" if code == 0 else f"the payload ended with exit code {code}"
-        self.doc["outcome"] = {"exit_code": code, "reason": reason, "failed": code != 0, "canceled": canceled}
-        self.doc.update(state=state, phase="stopped")
-        self.event(state, 100, final=True, failed=code != 0)
+        self.end(self.process.wait())
+
+    def end(self, code: int) -> None:
+        canceled = bool(self.doc.pop("canceling", None))
+        lacking = [name for name in self.body.get("out", []) if not (self.directory / name).exists()]
+        failed = code != 0 or bool(lacking)
+        state = "canceled" if canceled else "failed" if failed else "done"
+        reason = f"the payload ended with exit code {code}" if code else f"it has not left {lacking}" if lacking else ""
+        cause = "canceled" if canceled else "output" if lacking else "signal" if code < 0 else "exit" if code else ""
+        self.doc["outcome"] = {
+            "exit_code": code, "reason": reason, "failed": failed, "canceled": canceled, "cause": cause,
+            "signal": max(-code, 0), "wall": 1.5, "cpu": 1.25, "max_rss": 50_000_000, "gpu": None,
+            **(self.extra if failed else {}),
+        }  # fmt: skip
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        self.doc.update(state=state, phase="stopped", ended_at=now, progress=self.progress())
+        self.event(state, 100, final=True, failed=failed)
+
+    def again(self, changes: Doc) -> None:
+        """Try it again, as the service does: the same job, nothing left of the try before but how it ended."""
+        for path in self.files():
+            path.unlink()
+        self.progress_file.unlink(missing_ok=True)
+        self.log, self.events = b"", []
+        attempts = [*self.doc.get("attempts", []), self.doc["outcome"]]
+        asked = {key: changes[key] for key in ("cpus", "memory", "time_limit") if key in changes}
+        fresh = {"state": "pending", "phase": "pending", "outcome": None, "progress": None, "ended_at": None}
+        self.doc.update(**fresh, attempt=len(attempts) + 1, attempts=attempts, **asked)
 
     def files(self) -> list[Path]:
         return sorted(p for p in self.directory.iterdir() if p.is_file() and p.name not in self.inputs)
@@ -91,6 +116,10 @@ class FakeService:
         self.requests: dict[str, str] = {}
         self.changes: list[tuple[str, str]] = []
         self.checked: list[Doc] = []
+        self.plan: Doc = {"backend": "local", "free": -1, "most": -1, "estimate": -1, "typical": -1}
+        self.blobs: dict[str, bytes] = {}
+        self.outcome: Doc = {}  # of jobs that fail
+        self.told: dict[tuple[str, int], tuple[int, Doc]] = {}  # how points and scans stand, with the events' ids
         self.sessions: dict[str, Doc] = {}
         self.session_events: dict[tuple[str, str], list[Doc]] = {}
         self.environments: list[Doc] = []
@@ -212,7 +241,7 @@ class _Unix(socketserver.ThreadingUnixStreamServer):
         """Say nothing."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(ScanRoutes, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fake: FakeService
 
@@ -241,11 +270,18 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self._answer("DELETE")
 
+    def do_PUT(self) -> None:
+        self._answer("PUT")
+
+    def do_HEAD(self) -> None:
+        self._answer("HEAD")
+
     def _answer(self, method: str) -> None:
         split = urlsplit(self.path)
         self.query = {key: value[0] for key, value in parse_qs(split.query, keep_blank_values=True).items()}
         length = int(self.headers.get("Content-Length") or 0)
-        self.body = json.loads(self.rfile.read(length)) if length else {}
+        raw = self.rfile.read(length)
+        self.body = raw if method == "PUT" else json.loads(raw) if length else {}
         with self.fake.lock:
             self.fake.asked.append((method, self.path))
             self.fake.headers.append(dict(self.headers))
@@ -292,7 +328,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def _stream(self, chunks: Iterator[bytes], kind: str) -> None:
         self.send_response(200)
@@ -506,11 +543,16 @@ class _Handler(BaseHTTPRequestHandler):
         if not id:
             self._json(self._listed())
             return
+        if id == "usage":
+            self._json({"stored": 1_000_000, "store": 0, "kept": [], "gpu_hours": 1.5})
+            return
         job = self._job(id)
         if what == "why":
             self._json(self._why(id))
         elif what == "events":
             self._events(job.events)
+        elif what == "log" and "tail" in self.query:
+            self._bytes(b"\n".join(job.log.splitlines()[-int(self.query["tail"]) :]), "text/plain")
         elif what == "log":
             self._stream(self._log(job), "text/plain")
         elif what == "files" and name:
@@ -521,7 +563,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif what == "files":
             self._json({"files": [{"name": path.name, "size": path.stat().st_size} for path in job.files()]})
         else:
-            self._json(job.doc)
+            self._json({**job.doc, "progress": job.progress()})
 
     def _log(self, job: Job) -> Iterator[bytes]:
         at, begun = int(self.query.get("from", 0)), int(self.query.get("from", 0))
@@ -545,7 +587,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.fake.checked.append(self.body)
             if self.body.get("backend") == "slurm":
                 raise Fault("invalid", 422, "backend slurm", field="backend", remedy="name one of local")
-            self._bytes(b"", "application/json", 204)
+            self._json(self.fake.plan)
+            return
+        if what == "retry":
+            self._json(self._retry([self._job(id)])[0].doc, 202)
+            return
+        if what == "resubmit":
+            self.body = self._changed_body(self._job(id))
+            self._json(self._submit()[0].doc, 202)
             return
         if id:
             job = self._job(id)
@@ -575,78 +624,31 @@ class _Handler(BaseHTTPRequestHandler):
         jobs = [self._enter(scan, number, point) for number, point in enumerate(points)]
         self.fake.requests[self.body["request_id"]] = jobs[0].doc["request"]
         for job in jobs:
-            threading.Thread(target=job.run, daemon=True).start()
+            self._begin(job)
         return jobs
+
+    def _begin(self, job: Job) -> None:
+        for name, digest in job.body.get("blobs", {}).items():
+            if digest not in self.fake.blobs:
+                raise Fault("invalid", 422, f"there is no {digest} in your store", field="blobs")
+            (job.directory / name).write_bytes(self.fake.blobs[digest])
+        threading.Thread(target=job.run, daemon=True).start()
 
     def _enter(self, scan: str, number: int, point: Doc | None) -> Job:
         id = f"j-{len(self.fake.jobs) + 1}"  # noqa: A001
-        keys = ("name", "environment", "cpus", "memory", "time_limit", "gpu", "backend")
+        keys = ("name", "environment", "cpus", "memory", "time_limit", "gpu", "backend", "retries", "after", "priority")
         doc: Doc = {"id": id, "kind": "job", "user": "alice", "state": "pending", "phase": "pending", "outcome": None}
         doc.update({key: self.body[key] for key in keys if key in self.body})
         doc["request"] = scan or id
         job = Job(doc, self.body, Path(tempfile.mkdtemp(dir=self.fake.directory)))
+        job.inputs |= {*self.body.get("blobs", {})}
+        job.extra = self.fake.outcome
         if point is not None:
             doc.update(scan=scan, point=number, parameters=point["parameters"])
             text = json.dumps(point["parameters"])
             job.environment = {**point["parameters"], "SLIPWAY_PARAMETERS": text, "SLIPWAY_POINT": str(number)}
         self.fake.jobs[id] = job
         return job
-
-    # --- scans
-
-    def _points(self, scan: str) -> list[Job]:
-        with self.fake.lock:
-            found = [job for job in self.fake.jobs.values() if job.doc.get("scan") == scan]
-        if not found:
-            raise Fault("not_found", 404, f"there is no scan {scan}")
-        return found
-
-    def _scan(self, id: str) -> Doc:
-        docs = [job.doc for job in self._points(id)]
-        states = collections.Counter(doc["state"] for doc in docs)
-        first = {key: docs[0].get(key, "") for key in ("name", "environment", "backend", "user")}
-        failed = [doc["outcome"]["reason"] for doc in docs if doc["state"] == "failed"]
-        held = sum(1 for doc in docs if doc.get("held"))
-        failure = failed[0] if failed else ""
-        return {"id": id, **first, "points": len(docs), "states": states, "held": held, "failure": failure}
-
-    def _listed(self) -> Doc:
-        docs = [job.doc for job in self.fake.jobs.values()]
-        if scan := self.query.get("scan"):
-            return {"jobs": [job.doc for job in self._points(scan)], "scans": [self._scan(scan)]}
-        if self.query.get("points") == "no":
-            scans = dict.fromkeys(doc["scan"] for doc in docs if doc.get("scan"))
-            return {"jobs": [doc for doc in docs if not doc.get("scan")], "scans": [self._scan(scan) for scan in scans]}
-        return {"jobs": docs}
-
-    def _why(self, id: str) -> Doc:
-        clauses = [{"words": "2 CPUs", "text": "Cpus >= 2", "excludes": 7, "alone": 3}]
-        return {
-            "job": id,
-            "summary": "no slot is free",
-            "slots": 9,
-            "fit": 2,
-            "free": 0,
-            "clauses": clauses,
-            "remedy": "wait",
-        }
-
-    def get_scans(self, id: str, what: str = "") -> None:
-        self._json(self._why(self._points(id)[0].doc["id"]) if what == "why" else self._scan(id))
-
-    def post_scans(self, id: str, what: str) -> None:
-        points = [job for job in self._points(id) if job.doc["state"] in ("pending", "running")]
-        for job in points:
-            self._change(job, what)
-        self._json({"scan": self._scan(id), "changed": len(points), "refused": 0, "why": ""}, 202)
-
-    def delete_scans(self, id: str) -> None:
-        scan = self._scan(id)
-        for job in self._points(id):
-            del self.fake.jobs[job.doc["id"]]
-        self._json(
-            {"scan": {**scan, "points": 0, "states": {}}, "changed": scan["points"], "refused": 0, "why": ""}, 202
-        )
 
     def delete_jobs(self, id: str) -> None:
         del self.fake.jobs[id]

@@ -4,38 +4,60 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from fake import FakeService
-from slipway import Client, GridError, Job, JobHandle, Outcome, Scan, ScanHandle
-from slipway._board import advice, points_table
+from slipway import Client, GridError, Job, JobHandle, JobProgress, Outcome, PointEvent, Scan, ScanHandle
+from slipway._board import advice
+from slipway._envs import Table
 from slipway._results import Results
+from slipway._watch_scan import Tails, live_table, printable
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]
 
 
-def many(count: int) -> list[Job]:
-    states = ["done", "pending", "running", "failed"]
-    return [
-        Job.from_json({"id": f"j-{n}", "point": n, "state": states[min(n % 97, 3)], "parameters": {"k": "<" * 500}})
+class Lines(Tails):
+    """Output that is known."""
+
+    def of(self, job: str) -> str:
+        return f"line of <{job}>"
+
+
+def shown(client: Client, count: int, of: Sequence[str]) -> Table:
+    progress = JobProgress(40, 100, "epoch <4>")
+    events = {
+        n: PointEvent(n, f"j-{n}", of[n % len(of)], 2, progress, "wn1", "", "why", "2026-11-20T10:05:00Z")
         for n in range(count)
-    ]
+    }
+    return live_table(events, Scan("scan-1", points=count), [{"k": "<" * 500}] * count, Lines(client))
 
 
-def test_ten_thousand_points_are_a_few_rows() -> None:
-    table = points_table(many(10_000))
-    assert len(table.rows) == 12
-    assert {row[2] for row in table.rows} == {"failed"}
+def test_ten_thousand_points_are_a_few_rows(client: Client) -> None:
+    table = shown(client, 10_000, ["done", "pending", "running", "failed"])
+    assert len(table.rows) == 20
+    assert [row[2] for row in table.rows] == ["failed (try 2)"] * 10 + ["running (try 2)"] * 10
     page = table._repr_html_()
     assert len(page) < 20_000
     assert "<script" not in page
+    assert "style" not in page
     assert "&lt;&lt;" in page
     assert 'scope="col"' in page
-    assert "and 9,988 more" in page
-    assert [row[2] for row in points_table(many(4)).rows] == ["failed", "running", "pending", "done"]
+    assert '<progress max="1" value="0.4" aria-label="40 of 100, epoch &lt;4&gt;"></progress>' in page
+    assert "line of &lt;j-2&gt;" in page
+    assert "and 9,980 more" in page
+    states = [row[2].split()[0] for row in shown(client, 4, ["done", "pending", "running", "failed"]).rows]
+    assert states == ["failed", "running", "pending", "done"]
+    assert "40 % (40 of 100, epoch <4>)" in repr(table)
+
+
+def test_lines_that_move_a_cursor_are_plain() -> None:
+    assert printable("one\n 10 %\r 20 %\r") == " 20 %"
+    assert printable("\x1b[31mred\x07") == " [31mred "
+    assert (printable(""), len(printable("x" * 10_000))) == ("", 200)
 
 
 def test_a_scan_is_a_bar(client: Client) -> None:

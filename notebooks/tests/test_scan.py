@@ -239,7 +239,7 @@ def test_what_is_wrong_with_a_scan_is_said_before(notebook: Notebook, service: F
 
 def test_an_interrupt_leaves_the_scan(notebook: Notebook, service: FakeService, tmp_path: Path) -> None:
     def interrupt() -> None:
-        while service.count("GET", "/scans/") < 3:  # it is being watched
+        while not service.count("GET", "/events"):  # it is being watched
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -7,21 +7,18 @@ was there last.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._envs import Table
+from ._envs import Drawn, Table
 from ._models import Job
-from ._outcome import Outcome
+from ._outcome import JobProgress, Outcome
 from ._scans import Scan
 from ._wire import amount
 
 if TYPE_CHECKING:
     from ._job import GridError
 
-_ROWS = 12
-"""How many points stand below a scan that goes on."""
-_FIRST = ("failed", "running", "canceled", "pending", "done")
 _CELL = 60  # characters
 
 
@@ -39,20 +36,25 @@ def bar(record: Scan) -> str:
     return f'<div role="status">{drawn} {escape(words)}</div>'
 
 
+def job_status(words: str, progress: JobProgress | None) -> str:
+    """Write how far a job is, with a bar where its payload says of how much."""
+    return f'<div role="status">{escape(words)} {progress_bar(progress)}</div>'
+
+
+def progress_bar(progress: JobProgress | None) -> Drawn:
+    """Draw what a payload says of how far it is."""
+    if progress is None:
+        return Drawn("", "")
+    share, words = progress.share, str(progress)
+    if share is None:
+        return Drawn(words, escape(words))
+    drawn = f'<progress max="1" value="{share:.4g}" aria-label="{escape(words)}"></progress>'
+    return Drawn(f"{100 * share:.0f} % ({words})", f"{drawn} {escape(words)}")
+
+
 def status(words: str) -> str:
     """Write how far a job is."""
     return f'<div role="status">{escape(words)}</div>'
-
-
-def points_table(jobs: Sequence[Job], most: int = _ROWS) -> Table:
-    """Give the points that are worth a look first: those that failed, those that run, those that wait."""
-    names = sorted({name for job in jobs for name in job.parameters or {}})
-    chosen = sorted(jobs, key=lambda job: (_rank(job), job.point))[:most]
-    more = len(jobs) - len(chosen)
-    rows = [point_row(job, names) for job in chosen]
-    return Table(
-        ("point", *names, "state", "exit", "host", "job", "remark"), rows, [f"and {more:,} more"] if more else []
-    )
 
 
 def point_row(job: Job, names: Iterable[str]) -> tuple[str, ...]:
@@ -122,7 +124,3 @@ def short(text: object, most: int = _CELL) -> str:
     """Cut text to the width of a cell."""
     words = str(text)
     return words if len(words) <= most else words[: most - 3] + "..."
-
-
-def _rank(job: Job) -> int:
-    return _FIRST.index(job.state) if job.state in _FIRST else len(_FIRST)

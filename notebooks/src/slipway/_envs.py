@@ -15,6 +15,18 @@ from ._wire import JSON, amount, items, text
 _HEAD = ("environment", "digest", "made", "python", "packages", "size", "own", "shared with")
 
 
+class Drawn(str):
+    """A cell that is drawn on a page, and a text elsewhere."""
+
+    page: str
+
+    def __new__(cls, text: str, page: str) -> Drawn:
+        """Make a cell of its text and its HTML."""
+        drawn = super().__new__(cls, text)
+        drawn.page = page
+        return drawn
+
+
 class Table:
     """Rows under a head, as text and as HTML; remarks stand below."""
 
@@ -38,7 +50,7 @@ class Table:
     def _cells(self, row: Sequence[str]) -> Iterator[str]:
         """Write a row; where no head names the columns, its first cell names the row."""
         for at, cell in enumerate(row):
-            text = html.escape(cell)
+            text = cell.page if isinstance(cell, Drawn) else html.escape(cell)
             yield f'<th scope="row">{text}</th>' if at == 0 and not any(self.head) else f"<td>{text}</td>"
 
 

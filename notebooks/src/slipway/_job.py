@@ -14,7 +14,7 @@ from ._board import advice, error_card, job_card
 from ._client import Client
 from ._errors import NotFoundError, SlipwayError
 from ._gallery import Shown, display_shown, shown_by
-from ._models import Job
+from ._models import ENDED, Job
 from ._outcome import Outcome
 from ._patience import Patience
 from ._runner import OUTCOME, RESULT
@@ -88,11 +88,14 @@ class OutputFile:
 
 
 class JobHandle:
-    """A job of the caller. Reading ``state`` asks the service until the job has ended."""
+    """A job of the caller. Reading ``state`` asks the service until the job has ended.
 
-    def __init__(self, client: Client, record: Job) -> None:
+    ``whole`` says that the record is all that the service says of it, and not only its state and place.
+    """
+
+    def __init__(self, client: Client, record: Job, *, whole: bool = True) -> None:
         self.client = client
-        self._record = record
+        self._record, self._whole = record, whole
 
     @property
     def id(self) -> str:
@@ -107,19 +110,29 @@ class JobHandle:
     @property
     def record(self) -> Job:
         """All that the service says of the job now."""
-        if not self._record.ended:
-            self._record = self.client.job(self.id)
+        if not self._record.ended or not self._whole:
+            self._record, self._whole = self.client.job(self.id), True
         return self._record
+
+    @property
+    def seen(self) -> Job:
+        """What the service said of the job last, without asking it."""
+        return self._record
+
+    @property
+    def point(self) -> int:
+        """Its number in its scan, from 0."""
+        return self._record.point
 
     @property
     def arguments(self) -> Mapping[str, str]:
         """The parameters of a scan's point; those of a call are its arguments, as far as they can be shown."""
-        return self._record.parameters or {}
+        return (self._record if self._whole else self.record).parameters or {}
 
     @property
     def state(self) -> str:
         """One of pending, running, done, failed, canceled."""
-        return self.record.state
+        return self._record.state if self._record.ended else self.record.state
 
     @property
     def outcome(self) -> Outcome | None:
@@ -158,14 +171,14 @@ class JobHandle:
     def wait(self, timeout: float | None = None) -> JobHandle:
         """Wait until the job has ended; raise TimeoutError when that takes longer than ``timeout`` seconds."""
         patience = Patience(timeout, 0.1)
-        while not self.record.ended:
+        while self.state not in ENDED:
             if not patience.pause():
                 raise TimeoutError(f"job {self.id} is {self._record.state} after {timeout} s; it runs on")
         return self
 
     def cancel(self) -> JobHandle:
         """Cancel the job; cancelling one that has ended changes nothing."""
-        if not self.record.ended:
+        if self.state not in ENDED:
             self._record = self.client.cancel_job(self.id)
         return self
 
@@ -217,9 +230,9 @@ class JobHandle:
 
     def check(self) -> None:
         """Raise GridError when the job has failed or was cancelled."""
-        record = self.record
-        if not record.ended or record.state == "done":
+        if self.state not in ENDED or self.state == "done":
             return
+        record = self.record
         outcome, report = record.outcome or Outcome(), self.report()
         given = [f"{name}={value}" for name, value in self.arguments.items()]
         ending = _ending(record.state, outcome, report)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from ._board import bar, point_row
 from ._client import Client
 from ._envs import Table
+from ._feed import Feed
 from ._job import GridError, JobHandle
-from ._models import Job
-from ._patience import Patience
+from ._models import ENDED, Job
 from ._results import Results
-from ._scans import Explanation, Scan, ScanChange
+from ._scans import Explanation, PointEvent, Scan, ScanChange
 
 _SHOWN = 50
 """How many points a table shows."""
-LISTED = 2000
-"""How many points are listed in a second at most."""
 
 
 class Points(Sequence[JobHandle]):
@@ -63,6 +60,11 @@ class Points(Sequence[JobHandle]):
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def _told(scan: str, event: PointEvent) -> Job:
+    """Give what an event tells of a point's job."""
+    return Job(event.job, kind="job", scan=scan, point=event.point, state=event.state, host=event.host)
 
 
 def _others(scan: Scan) -> str:
@@ -112,41 +114,41 @@ class ScanHandle:
 
         It raises TimeoutError when that takes longer than ``timeout`` seconds; the points run on.
         """
-        patience = Patience(timeout, 0.2)
-        while not self.record.ended:
-            each(self._record)
-            if not patience.pause():
-                raise TimeoutError(f"scan {self.id} after {timeout} s: {self._record.words()}; it runs on")
+        if not self._record.ended:
+            with self.feed() as feed:
+                for _ in feed.batches(timeout):
+                    each(feed.record)
+                self._record = feed.record
         return self
+
+    def settle(self, record: Scan) -> None:
+        """Take what is known of it from who has followed it."""
+        self._record = record
+
+    def feed(self) -> Feed:
+        """Give what follows the scan, as a context."""
+        return Feed(self.client, self._record)
 
     def as_completed(self, timeout: float | None = None) -> Iterator[JobHandle]:
         """Give the points as they end, the first to end first; ``.result()`` of one that failed raises its GridError.
 
         It raises TimeoutError when ``timeout`` seconds are over; the points run on.
         """
-        patience, given, listed = Patience(timeout, 0.2), set[str](), 0.0
-        while True:
-            record = self.record
-            running = record.states.get("pending", 0) + record.states.get("running", 0)
-            # A list of 10,000 points is some megabytes: the more there are, the more seldom it is asked for.
-            if record.points - running > len(given) and time.monotonic() - listed >= record.points / LISTED:
-                new = [job for job in self.client.points(self.id) if job.ended and job.id not in given]
-                listed = time.monotonic()
-                for job in new:
-                    given.add(job.id)
-                    yield JobHandle(self.client, job)
-                patience.soon()
-            if record.ended and record.points <= len(given):
-                return
-            if not patience.pause():
-                raise TimeoutError(f"scan {self.id} after {timeout} s: {record.words()}; it runs on")
+        given = set[int]()
+        with self.feed() as feed:
+            for batch in feed.batches(timeout):
+                for event in batch:
+                    if event.state in ENDED and event.point not in given:
+                        given.add(event.point)
+                        yield JobHandle(self.client, _told(self.id, event), whole=False)
+            self._record = feed.record
 
     def __iter__(self) -> Iterator[Any]:
         """Give the results in the order of the points, each as soon as it and those before it are there."""
         ready: dict[int, JobHandle] = {}
         due = 0
         for job in self.as_completed():
-            ready[job.record.point] = job
+            ready[job.point] = job
             while due in ready:
                 yield ready.pop(due).result()
                 due += 1
@@ -156,7 +158,7 @@ class ScanHandle:
     @property
     def failed(self) -> Points:
         """The points that have failed."""
-        return self.points.where("failed")
+        return Points(self.client, self.client.points(self.id, states=("failed",)))
 
     def cancel(self) -> ScanChange:
         """Cancel all points that have not ended."""
@@ -201,10 +203,11 @@ class ScanHandle:
         bad = record.points - record.states.get("done", 0)
         if not record.ended or not bad:
             return
-        first = next(job for job in self.points if job.record.state != "done")
-        error = first.error
+        found = Points(self.client, self.client.points(self.id, states=("failed", "canceled"), limit=1))
+        error = found[0].error if found else None
         if error is None:  # begun anew meanwhile
             return
+        first = found[0]
         given = ", ".join(f"{name}={value}" for name, value in first.arguments.items())
         raise GridError(
             f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done; "

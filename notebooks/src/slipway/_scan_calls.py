@@ -39,17 +39,27 @@ class ScanCalls(JobCalls):
 
         A stream that breaks goes on where it broke. It also ends soon after it is not ``wanted`` any more.
         """
-        for raw in self._http.events(f"/scans/{part(id)}/events", wanted=wanted):
+        seen, scan, news = set[int](), Scan(id, states={"pending": 1}), False
+
+        def over() -> bool:
+            """Say whether a stream that has ended was the last: the scan has, and there was nothing new in it."""
+            nonlocal news
+            quiet, news = not news, False
+            return scan.ended and quiet
+
+        for raw in self._http.events(f"/scans/{part(id)}/events", wanted=wanted, over=over):
             doc = raw.json()
             if doc is None:
                 continue
             if raw.event == "point":
-                yield PointEvent.from_json(doc)
+                event, news = PointEvent.from_json(doc), True
+                seen.add(event.point)
+                yield event
             elif raw.event == "scan":
                 scan = Scan.from_json(doc)
                 yield scan
-                if scan.ended:
-                    return
+            if scan.ended and len(seen) >= scan.points:
+                return
 
     def change_scan(self, id: str, change: Change) -> ScanChange:  # noqa: A002
         """Cancel, hold, release or requeue all jobs of a scan for which that has a meaning."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
-from typing import Any
+from typing import Any, Literal
 
-_RATE = 0.2
+_RATE = 0.5
 """The least time, in seconds, between two updates of a line."""
+
+Place = Literal["page", "terminal", "none"]
+_ERASE = "\r\x1b[K"
 
 
 def shell() -> Any:
@@ -19,14 +24,17 @@ def shell() -> Any:
 class Screen:
     """Writes lines, the payload's raw output, and one line that changes in place. ``quiet`` keeps only output.
 
-    A line of our own never cuts a line of the payload: it waits until that is complete, or for the end.
+    A line of our own never cuts a line of the payload: it waits until that is complete, or for the end. In a terminal
+    the line that changes is the last one, below all that is written.
     """
 
     def __init__(self, shell: Any, *, quiet: bool = False) -> None:
         self._in_notebook = getattr(shell, "kernel", None) is not None
+        self._terminal = not self._in_notebook and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._quiet = quiet
         self._at_line_start = True
         self._waiting: list[str] = []
+        self._foot = ""
 
     def line(self, text: str) -> None:
         """Write a line of our own, set apart from the payload's."""
@@ -63,35 +71,53 @@ class Screen:
             self._write(text)
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        sys.stdout.write(_ERASE * bool(self._foot) + text)
         self._at_line_start = text.endswith("\n")
+        if self._at_line_start:
+            sys.stdout.write(self._foot)
+        sys.stdout.flush()
+
+    def foot(self, text: str) -> None:
+        """Write the last line of a terminal anew; without a text it goes away."""
+        before, width = self._foot, shutil.get_terminal_size().columns - 1
+        self._foot = text[:width]
+        if self._at_line_start and before != self._foot:
+            sys.stdout.write(_ERASE * bool(before) + self._foot)
+            sys.stdout.flush()
 
     def live(self) -> LiveLine:
         """Give a line that changes in place until it is done."""
-        return LiveLine(self, in_place=self._in_notebook and not self._quiet)
+        place: Place = (
+            "none" if self._quiet else "page" if self._in_notebook else "terminal" if self._terminal else "none"
+        )
+        return LiveLine(self, place)
 
 
 class LiveLine:
-    """One line of progress. Where a page cannot change, only new stages and the end are written."""
+    """One line of progress, on a page with more below. Where none can change, only stages and the end are written."""
 
-    def __init__(self, screen: Screen, *, in_place: bool) -> None:
+    def __init__(self, screen: Screen, place: Place) -> None:
         self._screen = screen
-        self._in_place = in_place
+        self._place = place
         self._handle: Any = None
         self._last = 0.0
         self._stage = ""
 
     @property
     def in_place(self) -> bool:
-        """Whether it changes on the page, so that more than a line is seen."""
-        return self._in_place
+        """Whether it changes, so that more than its stages are seen."""
+        return self._place != "none"
+
+    @property
+    def on_page(self) -> bool:
+        """Whether it is seen as HTML."""
+        return self._place == "page"
 
     def update(self, stage: str, text: str, page: str = "") -> None:
         """Show how far it is, on a page as HTML where it is given; updates that come too fast are left out."""
         now = time.monotonic()
-        if self._in_place:
-            if now - self._last >= _RATE or stage != self._stage:
+        if self.in_place:
+            if now - self._last >= _RATE:
                 self._put(text, page)
                 self._last = now
         elif stage != self._stage:
@@ -100,12 +126,23 @@ class LiveLine:
 
     def done(self, text: str, page: str = "") -> None:
         """Replace the line by how it ended."""
-        if self._in_place:
-            self._put(text, page)
-        else:
+        if self._place != "page":
+            self.clear("")
             self._screen.line(text)
+        else:
+            self._put(text, page)
+
+    def clear(self, text: str, page: str = "") -> None:
+        """Let it rest on a page; elsewhere it goes away, for others to say how it ended."""
+        if self._place == "terminal":
+            self._screen.foot("")
+        elif self._place == "page":
+            self._put(text, page)
 
     def _put(self, text: str, page: str) -> None:
+        if self._place == "terminal":
+            self._screen.foot(f"▸ {text}")
+            return
         from IPython.display import display
 
         bundle = {"text/plain": f"▸ {text}", **({"text/html": page} if page else {})}

@@ -187,9 +187,17 @@ class Transport:
             ) from error
 
     def events(
-        self, path: str, params: Mapping[str, Any] | None = None, *, wanted: Callable[[], bool] = lambda: True
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        wanted: Callable[[], bool] = lambda: True,
+        over: Callable[[], bool] = lambda: False,
     ) -> Iterator[ServerEvent]:
-        """Follow a stream of events while it is ``wanted``, going on after a break from the last one seen."""
+        """Follow a stream of events while it is ``wanted``, going on after a break from the last one seen.
+
+        A stream that has ended as it should is asked for again unless it is ``over``.
+        """
         patience, last = self.patience(), ""
         while True:
             headers = {"Last-Event-ID": last} if last else {}
@@ -203,6 +211,8 @@ class Transport:
                             patience.reset()
                             last = event.id or last
                             yield event
+                if not wanted() or over():
+                    return
                 patience.again(UnavailableError(f"{path}: the stream has ended before its last event"))
             except UnavailableError as error:
                 if not wanted():

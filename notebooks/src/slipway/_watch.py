@@ -8,19 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ._board import bar, points_table, status
+from ._board import job_status, status
 from ._client import Client
 from ._errors import SlipwayError
 from ._job import JobHandle
-from ._scan import LISTED, ScanHandle
-from ._scans import Scan
 from ._show import Screen
 
 _SHOWN = 500_000
 """How many bytes of a job's output go onto the page: Jupyter drops what exceeds 1 MB a second (its iopub
 limit), our closing line with it, and a notebook that holds more is slow to open and to save."""
 
-Item = tuple[Literal["step", "log", "failed", "end"], str]
+_LOOK = 1.0
+"""Seconds between two looks at how far the payload is."""
+
+Item = tuple[Literal["step", "log", "look", "failed", "end"], str]
 
 
 class WatchInterrupted(KeyboardInterrupt):
@@ -31,22 +32,27 @@ class WatchInterrupted(KeyboardInterrupt):
 
 
 def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> bool:
-    """Show a job's steps and output until it has ended, and say whether all of it could be shown.
+    """Show a job's steps, its progress and its output until it has ended, and say whether all output could be shown.
 
     An interrupt stops the watching, not the job.
     """
     begun, output, whole = time.monotonic(), _Output(job.id, screen), True
-    line, who = screen.live(), f"{job.name or 'job'} {job.id}"
+    line, who, step = screen.live(), f"{job.name or 'job'} {job.id}", ""
     with connect() as client:
+        watched = JobHandle(client, job.record)
         try:
-            for kind, text in _merged(JobHandle(client, job.record)):
+            for kind, text in _merged(watched):
                 if kind == "log":
                     output.show(text)
-                elif kind == "step" and line.in_place:
-                    line.update(text, f"{who}: {text}", status(f"{who}: {text}"))
-                else:
-                    _show(kind, text, screen)
+                elif kind == "failed":
+                    screen.urgent(text)
+                step = text if kind == "step" else step
                 whole = whole and kind != "failed" and not output.cut
+                if step and kind in ("step", "look"):
+                    progress = watched.seen.progress
+                    words = f"{step}: {progress}" if progress else step
+                    took = f"{time.monotonic() - begun:.0f} s"
+                    line.update(step, words if line.in_place else step, job_status(f"{who}: {step}, {took}", progress))
         except KeyboardInterrupt:
             raise WatchInterrupted(
                 f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
@@ -55,51 +61,9 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
     outcome = job.outcome
     code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
     took = f"{time.monotonic() - begun:.1f} s"
-    if line.in_place:
-        line.done(f"{who}: {job.state}", status(f"{who}: {job.state}{code}, {took}"))
+    line.clear(f"{who}: {job.state}", status(f"{who}: {job.state}{code}, {took}"))
     screen.end(f"{job.name or job.id} {job.state}{code}, {took}")
     return whole
-
-
-def watch_scan(scan: ScanHandle, screen: Screen) -> None:
-    """Show how many points of a scan are in which state until all have ended. An interrupt stops only the watching."""
-    begun, line = time.monotonic(), screen.live()
-    board = _Board(scan)
-
-    def tell(record: Scan) -> None:
-        ended = record.points - record.states.get("pending", 0) - record.states.get("running", 0)
-        waits = f": {record.waiting}" if record.waiting and not record.states.get("running", 0) else ""
-        line.update(
-            f"{10 * ended // max(record.points, 1)}",
-            f"{record.words()}{waits}",
-            board.page(record) if line.in_place else "",
-        )
-
-    try:
-        scan.wait(each=tell)
-    except KeyboardInterrupt:
-        raise WatchInterrupted(
-            f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
-            f"stop it with slipway.scan({scan.id!r}).cancel()"
-        ) from None
-    text = f"{scan.name or scan.id}: {scan.record.words()}, {time.monotonic() - begun:.1f} s"
-    line.done(text, board.page(scan.record) if line.in_place else "")
-
-
-class _Board:
-    """A scan on the page: a bar, and a table of the points that are worth a look, in bounded size."""
-
-    def __init__(self, scan: ScanHandle) -> None:
-        self._scan = scan
-        self._table, self._listed, self._of = "", 0.0, ""
-
-    def page(self, record: Scan) -> str:
-        """Draw it. The points are listed anew when something has changed, the more there are the more seldom."""
-        pause = max(1.0, record.points / LISTED)
-        if record.words() != self._of and (record.ended or time.monotonic() - self._listed > pause):
-            self._table = points_table(self._scan.client.points(self._scan.id))._repr_html_()
-            self._listed, self._of = time.monotonic(), record.words()
-        return bar(record) + self._table
 
 
 class _Output:
@@ -120,22 +84,14 @@ class _Output:
             self._screen.urgent(f"the output goes on and is not shown here; all of it: slipway jobs logs {self._job}")
 
 
-def _show(kind: str, text: str, screen: Screen) -> None:
-    if kind == "step":
-        screen.line(text)
-    else:
-        screen.urgent(text)
-
-
 def _merged(job: JobHandle) -> Iterator[Item]:
     """Read both streams in threads of their own: the caller's thread must stay open to interrupts."""
     items: queue.Queue[Item] = queue.Queue(maxsize=1000)
     stop, begun = threading.Event(), threading.Event()
-    sources = (_steps(job, begun), _output(job, begun))
-    readers = [threading.Thread(target=_read, args=(source, items, stop), daemon=True) for source in sources]
-    for reader in readers:
-        reader.start()
-    open_streams = len(readers)
+    for source in (_steps(job, begun), _output(job, begun)):
+        threading.Thread(target=_read, args=(source, items, stop), daemon=True).start()
+    threading.Thread(target=_look, args=(job, items, stop), daemon=True).start()
+    open_streams = 2
     try:
         while open_streams:
             kind, text = items.get()
@@ -156,6 +112,17 @@ def _read(source: Iterator[Item], items: queue.Queue[Item], stop: threading.Even
         _put(items, ("failed", f"the job runs on, but its stream is lost: {error}"), stop)
     finally:
         _put(items, ("end", ""), stop)
+
+
+def _look(job: JobHandle, items: queue.Queue[Item], stop: threading.Event) -> None:
+    """Look how far the payload is; a look that fails is no loss."""
+    while not stop.wait(_LOOK) and not job.seen.ended:
+        try:
+            progress = job.record.progress
+        except SlipwayError:
+            continue
+        if progress or job.seen.ended:
+            _put(items, ("look", ""), stop)
 
 
 def _put(items: queue.Queue[Item], item: Item, stop: threading.Event) -> bool:

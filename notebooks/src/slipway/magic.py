@@ -5,7 +5,7 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -23,7 +23,8 @@ from ._scan import ScanHandle
 from ._show import Screen
 from ._shown import MOST_BYTES
 from ._submit import submit
-from ._watch import watch, watch_scan
+from ._watch import watch
+from ._watch_scan import watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
@@ -62,7 +63,7 @@ class GridMagics(Magics):
         if isinstance(submitted, ScanHandle):
             names["_scan"] = submitted
             if not options.detach:
-                self._follow_scan(submitted, screen, names)
+                self._follow_scan(submitted, screen, names, options.points)
         else:
             names["_job"] = submitted
             if not options.detach:
@@ -83,8 +84,10 @@ class GridMagics(Magics):
         finally:
             _show(job, screen)
 
-    def _follow_scan(self, scan: ScanHandle, screen: Screen, names: dict[str, Any]) -> None:
-        watch_scan(scan, screen)
+    def _follow_scan(
+        self, scan: ScanHandle, screen: Screen, names: dict[str, Any], points: Sequence[Mapping[str, str]]
+    ) -> None:
+        watch_scan(scan, screen, points)
         line, count = screen.live(), scan.record.points
 
         def tell(done: int) -> None:

@@ -61,6 +61,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.settle(ctx, e, o)
 	case Sweep:
 		return m.sweep(ctx, e)
+	case Strike:
+		return m.strike(ctx, e)
 	case Retire:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = Removing, nil, nil })
 		return err
@@ -323,6 +325,10 @@ func (m *Manager) clearRun(e entry) error {
 
 // forget drops a workload of which nothing is left.
 func (m *Manager) forget(ctx context.Context, e entry) error {
+	if m.needed(&e.Workload) { // they were told, and are quick
+		m.queue.addAfter(e.ID, 5*lookAgain)
+		return nil
+	}
 	m.cfg.Agents.Close(e.ID)
 	if m.cfg.Storage != nil {
 		if err := m.cfg.Storage.Forget(e.ID); err != nil {
@@ -340,6 +346,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	if now := m.work[e.ID]; now != nil {
 		m.ledger.strike(now.Workload)
 		m.index.drop(now.Workload)
+		m.waits.drop(&now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
 		m.slices.strike(now.ID)

@@ -230,6 +230,8 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 		case err != nil:
 			lost = append(lost, err.Error())
 		}
+		_, missing := wanted(e.Spec.Out, e.status.Files)
+		out.miss(missing)
 		out.lack(lost)
 	}
 	m.relieve(e.ID)
@@ -309,7 +311,8 @@ func (m *Manager) collectJob(ctx context.Context, e entry, from source) (lost []
 		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
 	left := m.cfg.Output
-	for _, f := range e.status.Files {
+	files, _ := wanted(e.Spec.Out, e.status.Files)
+	for _, f := range files {
 		size, err := m.fetch(ctx, e.ID, from, f.Name, left)
 		if hopeless(err) && !full(err) {
 			lost = append(lost, fmt.Sprintf("file %s: %v", f.Name, err))

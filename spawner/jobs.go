@@ -50,6 +50,7 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 	if err != nil {
 		return Workload{}, err
 	}
+	r.After = m.undone(r.After)
 	w := m.jobOf(c, r, digest)
 	if err := m.judge(ctx, w); err != nil {
 		return Workload{}, err
@@ -98,7 +99,7 @@ func (m *Manager) jobOf(c Caller, r JobRequest, digest string) Workload {
 	launch := r.RequestID
 	w := Workload{
 		ID: newID(Job), Kind: Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Remote: m.remote(r.Backend),
-		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now,
+		Want: WantRunning, Phase: Pending, Created: now, Since: now, Started: now, After: r.After,
 		Spec: Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible, Retries: r.Retries, Priority: r.Priority, Out: r.Out},
 	}
 	if launch == "" {
@@ -139,7 +140,7 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 	if err := b.Check(ctx); err != nil {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
-	names := []error{checkName("name", r.Name), checkSizes(r)}
+	names := []error{checkName("name", r.Name), checkSizes(r), checkOut(r.Out)}
 	if r.Priority < -MostPriority || r.Priority > MostPriority {
 		names = append(names, errs.Bad("priority", r.Priority, fmt.Sprintf("from -%d to %d, among your own jobs", MostPriority, MostPriority)))
 	}
@@ -149,7 +150,7 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 	for name := range r.Files {
 		names = append(names, checkFileName(name))
 	}
-	if err := errors.Join(names...); err != nil {
+	if err := errors.Join(append(names, m.checkAfter(c, r.After))...); err != nil {
 		return err
 	}
 	_, err := m.cfg.Account(ctx, c.Hub, c.User)

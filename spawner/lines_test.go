@@ -9,7 +9,7 @@ import (
 // crowded is a Manager with many jobs of users who have as many on a Remote as they may.
 func crowded(users, each int) *Manager {
 	m := &Manager{
-		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
 		rebuffs: rebuffs{}, books: newBooks(0), stock: newStock(), releases: map[line]releases{},
 	}
 	m.ledger.afar["pool"] = true

@@ -184,6 +184,7 @@ type Manager struct {
 	work      map[ID]*entry
 	index     index
 	ledger    ledger
+	waits     waitBook
 	slices    sliceBook
 	doubts    doubts // of parts of GPUs
 	rebuffs   rebuffs
@@ -235,7 +236,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
 	}
 	for _, b := range cfg.Backends {
@@ -342,6 +343,7 @@ func (m *Manager) admitLocked(w Workload) *entry {
 // bookLocked makes ledger and index agree with a workload, which was before until now.
 func (m *Manager) bookLocked(before Workload, e *entry) {
 	m.index.put(before, e)
+	m.tellWaitingLocked(m.waits.put(&before, &e.Workload))
 	holds, now := e.Phase.Active() && e.Phase != Pending, time.Now()
 	if e.Kind == Job && e.Phase.Active() {
 		m.shares.meet(e.Workload, now)

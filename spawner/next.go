@@ -9,6 +9,7 @@ type Action string
 const (
 	Wait    Action = "wait"    // nothing, until something changes
 	Lease   Action = "lease"   // take its resources: Pending to Leased
+	Strike  Action = "strike"  // some of what a job was to start after is done: it does not wait for that any more
 	Start   Action = "start"   // have the backend start it: to Starting
 	Hand    Action = "hand"    // give the agent the app: to Booting
 	Adopt   Action = "adopt"   // the agent has the app already: to Booting
@@ -65,6 +66,8 @@ type situation struct {
 	withdrawing bool
 	// unseen says that what is being ended for good, and leaves nothing that anybody wants, has not been seen for a while.
 	unseen bool
+	// after says what has become of what a job is to start after.
+	after struct{ open, met, lost bool }
 	// held says that the owner of a job has it wait.
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
@@ -205,7 +208,11 @@ func admit(s situation) Action {
 	switch {
 	case s.moving:
 		return Requeue
-	case s.held:
+	case s.after.lost:
+		return Fail
+	case s.after.met:
+		return Strike
+	case s.held || s.after.open:
 		return Wait
 	default:
 		return ifArmed(s, Lease)

@@ -29,6 +29,10 @@ func everySituation(f func(situation)) {
 								here := s
 								here.fault, here.recalled = on(6), on(7)
 								f(here)
+								if job && phase == Pending {
+									here.after.open, here.after.met, here.after.lost = on(6), on(7), on(8)
+									f(here)
+								}
 								if job && phase == Stopping && want == WantRunning {
 									here.again = true
 									f(here)
@@ -74,7 +78,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 				t.Errorf("%+v: ended though it may run, and be wanted", s)
 			}
 		case Fail:
-			if s.armed {
+			if s.armed && s.phase != Pending {
 				t.Errorf("%+v: given up though it may run", s)
 			}
 		}
@@ -130,6 +134,8 @@ type world struct {
 // obey carries out a as the Manager and an obedient world would. It reports false when the walk is over.
 func (w *world) obey(a Action) bool {
 	switch a {
+	case Strike:
+		w.after.met = false
 	case Lease:
 		w.phase, w.leased = Leased, true
 	case Start:
@@ -218,7 +224,7 @@ func (w *world) goOn(last Action) bool {
 func checkRest(t *testing.T, from situation, w world, last Action) {
 	t.Helper()
 	waiting := w.app == "" || w.app == control.Starting || // for the link, the app
-		w.held && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
+		(w.held || w.after.open) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
 	case last == Forget:
 		if from.want != WantGone && from.phase != Removing {
@@ -241,6 +247,7 @@ func checkRest(t *testing.T, from situation, w world, last Action) {
 
 func TestNext(t *testing.T) {
 	running := situation{want: WantRunning, phase: Running, seen: Up, app: control.Ready, armed: true, started: true}
+	pendingJob := situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true}
 	afar := with(running, func(s *situation) { s.remote = true })
 	tests := []struct {
 		name string
@@ -298,6 +305,9 @@ func TestNext(t *testing.T) {
 		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, again: true}, Settle},
 		{"a new try finds nothing of the one before here", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, moving: true}, Requeue},
 		{"nor with its backend", situation{job: true, want: WantRunning, phase: Leased, seen: Exited, armed: true}, Sweep},
+		{"a job is to start after another", with(pendingJob, func(s *situation) { s.after.open = true }), Wait},
+		{"one of two is done", with(pendingJob, func(s *situation) { s.after.open, s.after.met = true, true }), Strike},
+		{"the other has failed", with(pendingJob, func(s *situation) { s.after.met, s.after.lost, s.held = true, true, true }), Fail},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
 	for _, tt := range tests {
@@ -318,6 +328,9 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		a := next(s)
 		if a == Requeue && (!s.moving || s.want != WantRunning || s.phase != Pending && (s.phase != Stopping || s.job && s.seen != Absent)) {
 			t.Errorf("%+v: put back in line", s)
+		}
+		if (s.after.open || s.after.met || s.after.lost) && a == Lease {
+			t.Errorf("%+v: leased before what it is to start after is done", s)
 		}
 		if a == Again && (!s.again || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
 			t.Errorf("%+v: tried again", s)

@@ -56,6 +56,8 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		what = vessel(e)
 	}
 	switch s := m.situate(e, o); {
+	case s.after.lost:
+		return m.forsaken(&e.Workload)
 	case o.Existence == Held:
 		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
 	case o.Existence == Exited && o.Reason != "":

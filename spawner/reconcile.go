@@ -79,6 +79,8 @@ func (m *Manager) situate(e entry, o Observation) situation {
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
 		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, again: e.triesAgain(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
 	}
+	p := m.prerequisites(&e.Workload)
+	s.after.open, s.after.met, s.after.lost = p.open, p.met, p.lost
 	limit, ok := m.limit(e)
 	s.overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
 	s.unseen = o.Existence == Unknown && m.unseen(e)

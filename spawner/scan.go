@@ -60,6 +60,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	if err != nil {
 		return nil, err
 	}
+	r.After = m.undone(r.After)
 	jobs := m.scanOf(c, r, digest, points)
 	if err := m.judge(ctx, jobs[0]); err != nil {
 		return nil, err

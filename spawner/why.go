@@ -28,6 +28,8 @@ func (m *Manager) explain(w Workload) Explanation {
 	switch {
 	case w.Held:
 		return Explanation{Summary: "its owner has it wait", Remedy: "release it"}
+	case w.awaits():
+		return Explanation{Summary: "it " + m.awaited(&w)}
 	case w.Phase == Pending && w.Want == WantRunning:
 		return Explanation{Summary: "it waits on " + m.at(w.Backend) + ": " + m.waitingFor(w)}
 	case w.Phase == Running && w.Host != "":
@@ -72,6 +74,8 @@ func (m *Manager) Detail(w Workload) string {
 		return e.hindrance
 	case e.Held:
 		return "its owner has it wait"
+	case e.awaits():
+		return m.awaited(&e.Workload)
 	case e.waitsElsewhere() || e.heldElsewhere():
 		return m.elsewhere(&e)
 	case e.Remote && e.Phase == Stopping:

@@ -1,0 +1,325 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"slipway/internal/errs"
+)
+
+// mostAfter is how many jobs and scans one job may wait for.
+const mostAfter = 100
+
+// fate is what has become of something that others wait for.
+type fate int
+
+const (
+	open fate = iota // it goes on
+	good             // it is done
+	lost             // it never will be, unless it is tried again
+)
+
+// fate says what has become of a job. What its owner wants removed before it is done is lost.
+func (w *Workload) fate() fate {
+	switch o := w.Outcome; {
+	case !w.Phase.Active() && o != nil && !o.Failed && !o.Canceled:
+		return good
+	case !w.Phase.Active(), w.Want == WantGone:
+		return lost
+	default:
+		return open
+	}
+}
+
+// awaits reports whether w waits for others to be done before it stands in line.
+func (w *Workload) awaits() bool {
+	return len(w.After) > 0 && w.Phase == Pending && w.Want == WantRunning
+}
+
+// scanSum tells what has become of the points of a scan.
+type scanSum struct {
+	points, done, lost int
+	told               fate // what those who wait for it were last woken for
+	last               ID   // of those that were lost, while it is
+}
+
+func (t *scanSum) fate() fate {
+	switch {
+	case t == nil || t.points == 0 || t.lost > 0:
+		return lost
+	case t.done == t.points:
+		return good
+	default:
+		return open
+	}
+}
+
+func (t *scanSum) count(w *Workload, n int) {
+	t.points += n
+	switch w.fate() {
+	case good:
+		t.done += n
+	case lost:
+		t.lost += n
+		t.last = w.ID
+	}
+}
+
+// waitBook knows who waits for what, and what has become of scans: a scan of thousands that waits for a scan of thousands must not be looked
+// through for each point. It agrees with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
+type waitBook struct {
+	waiting map[string]map[ID]bool // who waits, by the job or scan that it waits for
+	scans   map[string]*scanSum
+}
+
+func newWaitBook() waitBook {
+	return waitBook{waiting: map[string]map[ID]bool{}, scans: map[string]*scanSum{}}
+}
+
+// put enters w, which was before until now, and gives the job and the scan of which those who wait are to hear.
+func (b waitBook) put(before, w *Workload) (tell []string) {
+	if w.Kind != Job {
+		return nil
+	}
+	if before.awaits() != w.awaits() || len(before.After) != len(w.After) {
+		b.cross(before)
+		if w.awaits() {
+			b.note(w)
+		}
+	}
+	if f := w.fate(); f != open && (before.ID == "" || f != before.fate()) && len(b.waiting[string(w.ID)]) > 0 {
+		tell = append(tell, string(w.ID))
+	}
+	if w.Scan != "" && b.recount(before, w) {
+		tell = append(tell, w.Scan)
+	}
+	return tell
+}
+
+// recount counts w in its scan, and reports whether those who wait for that are to hear of it.
+func (b waitBook) recount(before, w *Workload) bool {
+	t := b.scans[w.Scan]
+	if t == nil {
+		t = &scanSum{}
+		b.scans[w.Scan] = t
+	}
+	if before.ID != "" {
+		t.count(before, -1)
+	}
+	t.count(w, 1)
+	is := t.fate()
+	news := is != t.told
+	t.told = is
+	return news && is != open && len(b.waiting[w.Scan]) > 0
+}
+
+func (b waitBook) note(w *Workload) {
+	for _, target := range w.After {
+		if b.waiting[target] == nil {
+			b.waiting[target] = map[ID]bool{}
+		}
+		b.waiting[target][w.ID] = true
+	}
+}
+
+func (b waitBook) cross(w *Workload) {
+	for _, target := range w.After {
+		if delete(b.waiting[target], w.ID); len(b.waiting[target]) == 0 {
+			delete(b.waiting, target)
+		}
+	}
+}
+
+// drop forgets w.
+func (b waitBook) drop(w *Workload) {
+	b.cross(w)
+	if t := b.scans[w.Scan]; t != nil {
+		if t.count(w, -1); t.points == 0 {
+			delete(b.scans, w.Scan)
+		}
+	}
+}
+
+// needed reports whether somebody still has to see what has become of w.
+func (b waitBook) needed(w *Workload) bool {
+	if len(b.waiting[string(w.ID)]) > 0 {
+		return true
+	}
+	return w.Scan != "" && len(b.waiting[w.Scan]) > 0 && (w.fate() != good || b.scans[w.Scan].points == 1)
+}
+
+// tellWaitingLocked has those looked at who wait for something.
+func (m *Manager) tellWaitingLocked(targets []string) {
+	for _, target := range targets {
+		for id := range m.waits.waiting[target] {
+			m.queue.add(id)
+		}
+	}
+}
+
+// needed reports whether a workload has to stay known for a moment, because somebody waits for it who has not seen how it ended.
+func (m *Manager) needed(w *Workload) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.waits.needed(w)
+}
+
+// fateLocked says what has become of a job or scan; one that is not there any more is lost.
+func (m *Manager) fateLocked(target string) fate {
+	if e := m.work[ID(target)]; e != nil {
+		return e.fate()
+	}
+	return m.waits.scans[target].fate()
+}
+
+// prerequisites is what has become of what a job waits for.
+type prerequisites struct {
+	open bool // some of it goes on
+	met  bool // some of it is done
+	lost bool // some of it never will be
+}
+
+func (m *Manager) prerequisites(w *Workload) (p prerequisites) {
+	if !w.awaits() {
+		return p
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, target := range w.After {
+		switch m.fateLocked(target) {
+		case good:
+			p.met = true
+		case lost:
+			p.lost = true
+		default:
+			p.open = true
+		}
+	}
+	return p
+}
+
+// strike notes durably which of those that a job waits for are done: they may be removed then.
+func (m *Manager) strike(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(now.After), func(target string) bool { return m.fateLocked(target) == good })
+	if len(left) == 0 {
+		left = nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.After = left })
+	if err == nil && left == nil {
+		m.noteLocked(now, Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
+	}
+	return err
+}
+
+// forsaken is the outcome of a job that waits in vain.
+func (m *Manager) forsaken(w *Workload) Outcome {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, target := range w.After {
+		if m.fateLocked(target) == lost {
+			return Outcome{
+				Failed: true, ExitCode: 1, Cause: CauseDependency, Reason: "it was to start after " + m.lossLocked(target),
+				Remedy: "have that done first, then try this one again: `slipway jobs retry`",
+			}
+		}
+	}
+	return Outcome{Failed: true, ExitCode: 1, Cause: CauseDependency, Reason: "what it was to start after has failed"}
+}
+
+// lossLocked says in words what has become of a job or scan that is lost.
+func (m *Manager) lossLocked(target string) string {
+	if ID(target).OfJob() {
+		return "job " + target + ", which " + m.endOfLocked(ID(target))
+	}
+	t := m.waits.scans[target]
+	if t == nil {
+		return target + ", which was removed before it was done"
+	}
+	e := m.work[t.last]
+	if e == nil || e.fate() != lost {
+		i := slices.IndexFunc(m.index.scans[target], func(e *entry) bool { return e.fate() == lost })
+		if i < 0 {
+			return target + ", which has failed"
+		}
+		e = m.index.scans[target][i]
+	}
+	return fmt.Sprintf("%s, of which point %d (job %s) %s", target, e.Point, e.ID, m.endOfLocked(e.ID))
+}
+
+func (m *Manager) endOfLocked(id ID) string {
+	switch e := m.work[id]; {
+	case e == nil || e.Want == WantGone:
+		return "was removed before it was done"
+	case e.Outcome == nil || e.Outcome.Canceled:
+		return "was cancelled"
+	default:
+		reason, _, _ := strings.Cut(e.Outcome.Reason, ": it was to start after ") // of a chain the first link says enough
+		return "has failed: " + reason
+	}
+}
+
+// awaited says in words what a job waits for.
+func (m *Manager) awaited(w *Workload) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var parts []string
+	for _, target := range w.After {
+		if t := m.waits.scans[target]; t != nil {
+			parts = append(parts, fmt.Sprintf("%s to be done (%d of %d points are)", target, t.done, t.points))
+		} else {
+			parts = append(parts, "job "+target+" to be done")
+		}
+	}
+	const most = 3
+	if n := len(parts) - most; n > 0 {
+		parts = append(parts[:most], fmt.Sprintf("%d more", n))
+	}
+	return "waits for " + strings.Join(parts, ", ")
+}
+
+// checkAfter refuses what cannot be waited for: what is not the caller's, and what is lost already.
+func (m *Manager) checkAfter(c Caller, after []string) error {
+	if len(after) > mostAfter {
+		return errs.Bad("after", fmt.Sprintf("%d jobs and scans", len(after)), fmt.Sprintf("at most %d", mostAfter))
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, target := range after {
+		if !m.ownsLocked(c, target) {
+			return errs.New(errs.NotFound, "after: there is no job or scan %.80q of yours", target).With("`slipway jobs` lists them")
+		}
+		if m.fateLocked(target) == lost {
+			return errs.New(errs.Conflict, "after: it would wait in vain for %s", m.lossLocked(target)).
+				With("try that again first: `slipway jobs retry`; or submit without it")
+		}
+	}
+	return nil
+}
+
+// undone gives those of which something goes on.
+func (m *Manager) undone(after []string) (left []string) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, target := range after {
+		if m.fateLocked(target) != good && !slices.Contains(left, target) {
+			left = append(left, target)
+		}
+	}
+	return left
+}
+
+func (m *Manager) ownsLocked(c Caller, target string) bool {
+	e := m.work[ID(target)]
+	if points := m.index.scans[target]; len(points) > 0 {
+		e = points[0]
+	}
+	return e != nil && e.Kind == Job && e.owner() == owner{c.Hub, c.User}
+}

@@ -140,6 +140,19 @@ func (s *site) kill() {
 // clear discards everything and fails the test when something is left.
 func (s *site) clear() {
 	testenv.ShowLog(s.t, "the service's log", filepath.Join(s.dir, "serve.log"))
+	s.discard()
+	s.kill()
+	if left := s.mounts(); len(left) > 0 {
+		s.t.Errorf("mounts are left: %s", left)
+	}
+	left, _ := os.ReadDir(filepath.Join(s.dir, "data", "workloads"))
+	if len(left) > 0 {
+		s.t.Errorf("workload directories are left: %v", left)
+	}
+}
+
+// discard has the service discard all sessions and jobs.
+func (s *site) discard() {
 	for _, job := range s.list("root", "jobs") {
 		s.call("root", http.MethodPost, "/api/v1/jobs/"+job["id"].(string)+"/cancel", nil)
 	}
@@ -153,14 +166,6 @@ func (s *site) clear() {
 		}
 		return left == 0
 	})
-	s.kill()
-	if left := s.mounts(); len(left) > 0 {
-		s.t.Errorf("mounts are left: %s", left)
-	}
-	left, _ := os.ReadDir(filepath.Join(s.dir, "data", "workloads"))
-	if len(left) > 0 {
-		s.t.Errorf("workload directories are left: %v", left)
-	}
 }
 
 // mounts gives those below the site's directory, but for the one from which storage propagates to sessions: it stays.

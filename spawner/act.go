@@ -90,7 +90,7 @@ func restsOnRecord(a Action, k Kind) bool {
 const backendPatience = time.Minute
 
 // lookAgain is how soon the Manager looks again after an action that changed the world but not the record.
-const lookAgain = 20 * time.Millisecond
+const lookAgain = 2 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
 	if r, ok := m.backend(e.Backend).(Remote); ok && e.withdrawing() {
@@ -126,7 +126,12 @@ func (m *Manager) killUnseen(ctx context.Context, e entry) error {
 
 // grace gives how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
 // deadline, however often the service was killed meanwhile.
+//
+// Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
 func (m *Manager) grace(e entry) time.Duration {
+	if e.Kind == Job && !e.Remote && appOf(e) == control.Exited {
+		return 0
+	}
 	if !e.Moving || e.Lender == "" || m.cfg.Lend.Recall == 0 {
 		return m.cfg.Limits.Grace
 	}

@@ -78,8 +78,17 @@ func (d dir) read(name string, into any) error {
 	return nil
 }
 
-// write puts a value into a file whole, or leaves the file as it was.
+// write puts a value into a file whole, or leaves the file as it was, also when the host crashes.
 func (d dir) write(name string, value any) error {
+	if err := d.put(name, value, (*os.File).Sync); err != nil {
+		return err
+	}
+	return syncDir(string(d))
+}
+
+// put puts a value into a file whole, or leaves the file as it was. What is to survive a crash of the host is synced before it gets its
+// name.
+func (d dir) put(name string, value any, sync func(*os.File) error) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", d.path(name), err)
@@ -90,13 +99,22 @@ func (d dir) write(name string, value any) error {
 		return err
 	}
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, sync(f), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", part, err)
 	}
-	if err := os.Rename(part, d.path(name)); err != nil {
+	return os.Rename(part, d.path(name))
+}
+
+// unsynced is the sync of what means nothing after a crash of the host.
+func unsynced(*os.File) error { return nil }
+
+// mark makes an empty file, and brings it to the disk with the names of all that was put before.
+func (d dir) mark(name string) error {
+	f, err := os.OpenFile(d.path(name), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
 		return err
 	}
-	return syncDir(string(d))
+	return errors.Join(f.Close(), syncDir(string(d)))
 }
 
 func syncDir(name string) error {
@@ -151,9 +169,15 @@ func (d dir) held() (bool, error) {
 	return asked.Type != unix.F_UNLCK, nil
 }
 
+// hasty is for how long a wait for the lock, which is mostly over by then, looks more often.
+const hasty = 50 * time.Millisecond
+
 // awaitFree waits until the lock is free; false means that it was held all the time.
 func (d dir) awaitFree(ctx context.Context, limit time.Duration) (bool, error) {
-	return d.awaitFreeEvery(ctx, limit, 10*time.Millisecond)
+	if free, err := d.awaitFreeEvery(ctx, min(limit, hasty), time.Millisecond); err != nil || free || limit <= hasty {
+		return free, err
+	}
+	return d.awaitFreeEvery(ctx, limit-hasty, 10*time.Millisecond)
 }
 
 // awaitFreeEvery is awaitFree of one who is in no hurry.

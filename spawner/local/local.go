@@ -133,12 +133,12 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 // outlive its payload.
 func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
 	o := spawner.Observation{Existence: spawner.Up}
-	p, err := d.plan()
-	if err != nil {
+	g := b.groups.group(string(id))
+	if g.oomKills() == 0 {
 		return o
 	}
-	if u := b.groups.group(string(id)).usage(); u.OOMKills > 0 {
-		o.Reason, o.Remedy = outOfMemory(p.Resources.Memory, u.MemoryPeak)
+	if p, err := d.plan(); err == nil {
+		o.Reason, o.Remedy = outOfMemory(p.Resources.Memory, g.usage().MemoryPeak)
 	}
 	return o
 }

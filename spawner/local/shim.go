@@ -40,7 +40,7 @@ func Shim(ctx context.Context, name string) error {
 		return errors.Join(k.group.remove(), tell(word, err))
 	}
 	// From here on the job is kept whatever happens; the service may have been killed meanwhile.
-	err = d.write(startedFile, true)
+	err = d.mark(startedFile)
 	_ = tell(word, nil)
 	return errors.Join(err, k.wait(ctx))
 }
@@ -67,7 +67,7 @@ type keeper struct {
 // keep makes the calling process the keeper of the directory's job. Its process ID is written before the plan is read: an
 // abandoned start either finds the one to kill, or the shim finds no plan.
 func (d dir) keep() (*keeper, error) {
-	if err := d.write(pidFile, os.Getpid()); err != nil {
+	if err := d.put(pidFile, os.Getpid(), unsynced); err != nil {
 		return nil, err
 	}
 	p, err := d.plan()

@@ -142,7 +142,7 @@ func (d dir) prepare(p plan) error {
 			return fmt.Errorf("make a mount point for %s: %w", point, err)
 		}
 	}
-	return d.write(launchFile, p)
+	return d.put(launchFile, p, (*os.File).Sync) // the mark of the start brings its name to the disk
 }
 
 func owned(name string, a spawner.Account) error {

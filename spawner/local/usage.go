@@ -18,22 +18,27 @@ type usage struct {
 
 // usage reads the group's account. What the kernel does not tell stays zero: it is for the report only.
 func (g group) usage() usage {
-	read := func(controller, file string) []byte {
-		data, _ := os.ReadFile(filepath.Join(g.dir(controller), file))
-		return data
-	}
+	u := usage{OOMKills: g.oomKills()}
 	if g.unified {
-		return usage{
-			OOMKills:   keyed(read("memory", "memory.events"), "oom_kill"),
-			MemoryPeak: number(read("memory", "memory.peak")),
-			CPU:        float64(keyed(read("cpu", "cpu.stat"), "usage_usec")) / 1e6,
-		}
+		u.MemoryPeak, u.CPU = number(g.read("memory", "memory.peak")), float64(keyed(g.read("cpu", "cpu.stat"), "usage_usec"))/1e6
+	} else {
+		u.MemoryPeak, u.CPU = number(g.read("memory", "memory.max_usage_in_bytes")), float64(number(g.read("cpuacct", "cpuacct.usage")))/1e9
 	}
-	return usage{
-		OOMKills:   keyed(read("memory", "memory.oom_control"), "oom_kill"),
-		MemoryPeak: number(read("memory", "memory.max_usage_in_bytes")),
-		CPU:        float64(number(read("cpuacct", "cpuacct.usage"))) / 1e9,
+	return u
+}
+
+// oomKills counts the group's processes that the kernel has killed for want of memory.
+func (g group) oomKills() int64 {
+	if g.unified {
+		return keyed(g.read("memory", "memory.events"), "oom_kill")
 	}
+	return keyed(g.read("memory", "memory.oom_control"), "oom_kill")
+}
+
+// read gives one of the kernel's files about the group; nothing when it is not there.
+func (g group) read(controller, file string) []byte {
+	data, _ := os.ReadFile(filepath.Join(g.dir(controller), file))
+	return data
 }
 
 // keyed reads the value of a key from a file of lines `key value`; zero when it is not there.

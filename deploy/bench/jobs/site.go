@@ -192,7 +192,7 @@ func (s *site) findImage() error {
 
 // close removes all that there is; its logs are kept after an error.
 func (s *site) close(failed bool) error {
-	s.hub.Close()
+	defer s.hub.Close()
 	var all error
 	if s.serve != nil && s.serve.Process != nil {
 		all = errors.Join(all, s.empty(), s.serve.Process.Signal(syscall.SIGTERM))

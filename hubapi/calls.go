@@ -107,9 +107,10 @@ func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
 }
 
-// CheckJob has the service refuse what it would refuse when it is submitted. The environment need not be there yet.
-func (c *Client) CheckJob(ctx context.Context, r JobRequest) error {
-	return c.call(ctx, http.MethodPost, "/jobs/check", r, nil)
+// CheckJob says what a job would meet if it were submitted now, and has the service refuse what it would refuse then. The environment need
+// not be there yet.
+func (c *Client) CheckJob(ctx context.Context, r JobRequest) (JobPlan, error) {
+	return fetch[JobPlan](ctx, c, http.MethodPost, "/jobs/check", r)
 }
 
 // Submit submits a job.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,26 +93,29 @@ func backOff(ctx context.Context, n int) error {
 	}
 }
 
-// open makes a request and gives the answer's open body if it is a success.
+// open makes a request, with a body of JSON unless in is nil, and gives the answer's open body if it is a success.
 func (c *Client) open(ctx context.Context, method, path string, in any, header http.Header) (*http.Response, error) {
-	what := method + " " + path
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: encode the request: %w", what, err)
-		}
-		body = bytes.NewReader(b)
+	if in == nil {
+		return c.send(ctx, method, path, nil, header)
 	}
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: encode the request: %w", method, path, err)
+	}
+	all := http.Header{"Content-Type": {"application/json"}}
+	maps.Copy(all, header)
+	return c.send(ctx, method, path, bytes.NewReader(b), all)
+}
+
+// send makes a request with a body as it is.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
+	what := method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, c.base+Base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for name, values := range header {
 		req.Header[name] = values
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+string(c.token))

@@ -61,6 +61,7 @@ func deedWords() map[string]string {
 	}
 	for of, called := range map[string]string{"/jobs/{id}": "a job", "/scans/{id}": "a scan"} {
 		words["POST "+of+"/cancel"], words["POST "+of+"/hold"] = called+" is cancelled", called+" is held"
+		words["POST "+of+"/retry"], words["POST "+of+"/resubmit"] = called+" is tried again", called+" is submitted anew"
 		words["POST "+of+"/release"], words["POST "+of+"/requeue"] = called+" is released", called+" goes back in line"
 	}
 	for _, same := range []string{

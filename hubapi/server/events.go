@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -56,15 +57,20 @@ func (s *sse) keepAlive(ctx context.Context) {
 func (s *sse) end() {
 	s.cancel()
 	s.beat.Wait()
+	_ = s.c.SetWriteDeadline(time.Time{}) // the connection may serve others
 }
 
 // send sends one event; without a name or with a number of 0 these are left out.
-func (s *sse) send(name string, id int64, data any) {
+func (s *sse) send(name string, id int64, data any) { s.write(frame(name, id, data)) }
+
+// frame is one event as the stream has it.
+func frame(name string, id int64, data any) []byte {
 	body, err := json.Marshal(data)
 	if err != nil {
-		return // the wire types always have a JSON form
+		return nil // the wire types always have a JSON form
 	}
 	var b bytes.Buffer
+	b.Grow(len(body) + len(name) + 48)
 	if name != "" {
 		b.WriteString("event: " + name + "\n")
 	}
@@ -74,15 +80,19 @@ func (s *sse) send(name string, id int64, data any) {
 	b.WriteString("data: ")
 	b.Write(body)
 	b.WriteString("\n\n")
-	s.write(b.Bytes())
+	return b.Bytes()
 }
 
-// write ignores errors: a reader who has gone ends the request's context, which ends whoever sends.
-func (s *sse) write(b []byte) {
+// readerTime is how long a reader may take nothing: then she is cut off, and may come back.
+const readerTime = time.Minute
+
+// write reports whether it could. A reader who has gone ends the request's context, which ends whoever sends; one who takes nothing does not.
+func (s *sse) write(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.w.Write(b)
-	_ = s.c.Flush()
+	_ = s.c.SetWriteDeadline(time.Now().Add(readerTime)) // not all connections have one
+	_, err := s.w.Write(b)
+	return errors.Join(err, s.c.Flush()) == nil
 }
 
 func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -55,6 +56,25 @@ func (f *fakeEngine) Release(_ context.Context, c spawner.Caller, id spawner.ID)
 
 func (f *fakeEngine) Requeue(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	return f.reorder(c, id, "requeue", func(w spawner.Workload) bool { return w.Phase == spawner.Running }, func(w *spawner.Workload) { w.Phase = spawner.Pending })
+}
+
+func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
+	ended := func(w spawner.Workload) bool { return !w.Phase.Active() }
+	return f.reorder(c, id, "retry", ended, func(w *spawner.Workload) {
+		w.Phase, w.Outcome, w.Attempt = spawner.Pending, nil, w.Attempt+1
+		if r.Resources != nil {
+			w.Spec.Resources = *r.Resources
+		}
+		if r.TimeLimit != nil {
+			w.Spec.TimeLimit = *r.TimeLimit
+		}
+	})
+}
+
+func (f *fakeEngine) Progress(id spawner.ID) *control.Progress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress[id]
 }
 
 func (f *fakeEngine) Why(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -30,13 +31,24 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	return s.wireJobs(callerOf(r.Context()), all), err
 }
 
-// checkJob refuses what submit would, whatever the environment: it may have to be made first, which takes a while.
-func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (none, error) {
+// checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made first, which takes a
+// while.
+func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
 	job, err := s.jobRequest(r, req)
+	if err == nil && req.Points != nil {
+		_, err = enginePoints(req)
+	}
 	if err == nil {
 		err = s.cfg.Engine.CheckJob(r.Context(), callerOf(r.Context()), job)
 	}
-	return none{}, err
+	if err != nil {
+		return hubapi.JobPlan{}, err
+	}
+	room := s.cfg.Engine.Room(cmp.Or(job.Backend, s.cfg.Jobs.Backend), job.Resources, job.GPU)
+	return hubapi.JobPlan{
+		Backend: cmp.Or(job.Backend, s.cfg.Jobs.Backend), Free: room.Free, Most: room.Most, Waiting: room.Waiting, Lacks: room.Lacks,
+		Estimate: seconds(room.Estimate), Typical: -1, Points: hubapi.PointLimit,
+	}, nil
 }
 
 // jobRequest makes the engine's request of the API's.
@@ -137,6 +149,9 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if r.URL.Query().Has("tail") {
+		return s.lastLines(w, r, job)
+	}
 	from, err := whole(r, "from", 0, math.MaxInt64)
 	if err != nil {
 		return err
@@ -159,6 +174,25 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if _, err := io.Copy(flushed, log); err != nil {
 		panic(http.ErrAbortHandler) // the reader goes on where it broke
 	}
+	return nil
+}
+
+// lastLines gives the end of a job's output.
+func (s *Server) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {
+	q := r.URL.Query()
+	if q.Has("from") || q.Has("follow") {
+		return errs.Bad("tail", q.Get("tail"), "tail alone, or from and follow")
+	}
+	lines, err := whole(r, "tail", 40, tailLimit)
+	if err != nil {
+		return err
+	}
+	text, err := s.cfg.Engine.Tail(r.Context(), callerOf(r.Context()), job.ID, int(lines))
+	if err != nil {
+		return err
+	}
+	asText(w)
+	_, _ = io.WriteString(w, text)
 	return nil
 }
 

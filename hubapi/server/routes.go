@@ -98,13 +98,14 @@ func (s *Server) api(r chi.Router) {
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, audited(s, s.submit, auditSubmitted)))
-	r.Post("/jobs/check", serve(s, 204, s.checkJob))
+	r.Post("/jobs/check", serve(s, 200, s.checkJob))
 	r.Get("/jobs/{id}", serve(s, 200, s.job))
 	r.Delete("/jobs/{id}", serve(s, 204, s.removeJob))
 	r.Post("/jobs/{id}/cancel", serve(s, 202, s.changeJob(s.cfg.Engine.Stop)))
 	r.Post("/jobs/{id}/hold", serve(s, 202, s.changeJob(s.cfg.Engine.Hold)))
 	r.Post("/jobs/{id}/release", serve(s, 202, s.changeJob(s.cfg.Engine.Release)))
 	r.Post("/jobs/{id}/requeue", serve(s, 202, s.changeJob(s.cfg.Engine.Requeue)))
+	r.Post("/jobs/{id}/retry", serve(s, 202, s.retryJob))
 	r.Get("/jobs/{id}/why", serve(s, 200, s.whyJob))
 	r.Get("/jobs/{id}/gpu", serve(s, 200, s.jobGPU))
 	r.Get("/jobs/{id}/events", s.plain(s.jobEvents))
@@ -118,7 +119,9 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/scans/{id}/hold", serve(s, 202, s.changeScan(s.cfg.Engine.Hold, notHeld)))
 	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, active)))
 	r.Post("/scans/{id}/requeue", serve(s, 202, s.changeScan(s.cfg.Engine.Requeue, running)))
+	r.Post("/scans/{id}/retry", serve(s, 202, s.retryScan))
 	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
+	r.Get("/scans/{id}/events", s.plain(s.scanEvents))
 }
 
 func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {

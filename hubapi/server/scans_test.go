@@ -104,7 +104,7 @@ func TestJobIsCheckedBeforehand(t *testing.T) {
 		"no such backend":    {hubapi.JobRequest{Argv: []string{"sh"}, Backend: "slurm"}, "backend"},
 		"more than is given": {hubapi.JobRequest{Argv: []string{"sh"}, Memory: "5T"}, "memory"},
 	} {
-		err := c.CheckJob(t.Context(), tc.r)
+		_, err := c.CheckJob(t.Context(), tc.r)
 		if tc.field == "" && err != nil || tc.field != "" && (!errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tc.field)) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -39,6 +39,8 @@ type Engine interface {
 	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error)
+	Progress(id spawner.ID) *control.Progress
 	Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error)
 	Detail(w spawner.Workload) string
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
@@ -195,6 +197,7 @@ type Server struct {
 	claims       *claims
 	holds        *holds
 	issuerLogins *issuerLogins
+	boards       boards
 	closing      context.Context // ends when the streams are to end
 	close        context.CancelFunc
 	busy         sync.WaitGroup // requests in progress, also hijacked ones

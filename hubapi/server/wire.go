@@ -91,7 +91,7 @@ func (s *Server) wireListed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 		Workload: wired, Environment: w.Spec.Environment, Session: string(w.Session),
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(&w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
-		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: orEmpty(w.After), Out: orEmpty(w.Spec.Out), Origin: string(w.Origin),
+		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: orEmpty(w.After), Out: orEmpty(w.Spec.Out), Origin: string(w.Origin), Progress: s.progress(w.ID),
 	}
 }
 
@@ -133,4 +133,13 @@ func jobState(w *spawner.Workload) hubapi.State {
 
 func wireEvent(e spawner.Event) hubapi.Event {
 	return hubapi.Event{Seq: e.Seq, Time: e.Time.UTC(), Percent: e.Percent, Message: e.Message, Final: e.Final, Failed: e.Failed}
+}
+
+// progress is what a job's payload says of how far it is; nil: nothing.
+func (s *Server) progress(id spawner.ID) *hubapi.JobProgress {
+	p := s.cfg.Engine.Progress(id)
+	if p == nil {
+		return nil
+	}
+	return &hubapi.JobProgress{Done: p.Done, Of: p.Of, Text: p.Text}
 }

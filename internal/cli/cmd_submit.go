@@ -70,7 +70,7 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	if err != nil {
 		return err
 	}
-	if err := client.CheckJob(ctx, withoutLoad(r)); err != nil {
+	if _, err := client.CheckJob(ctx, withoutLoad(r)); err != nil {
 		return err
 	}
 	if r.Environment, err = environmentFor(ctx, env, client, o.env); err != nil {

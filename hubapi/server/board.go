@@ -1,0 +1,269 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/spawner"
+)
+
+// A scan's stream tells how its points stand, not what has happened to them: what is behind gets the newest state of what has changed, and
+// nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a board of it, on which each point is
+// written once however many read it. Its numbers are times, in microseconds: so they grow over restarts of the service too.
+
+const (
+	beat       = 500 * time.Millisecond // no point is told more often
+	slowBeat   = 10                     // beats between two looks at what batch systems say of points that have not changed
+	chunkLimit = 32 << 10               // bytes that are written to a reader at a time
+	linger     = time.Minute            // how long a board is kept that nobody reads, for those who come back
+	// slack is how much earlier a reader is taken to have stopped whose board is no more: what is no change of phase has no time of its own.
+	slack = time.Minute
+)
+
+// boards are the scans that are watched.
+type boards struct {
+	mu  sync.Mutex
+	all map[boardKey]*board
+}
+
+type boardKey struct {
+	caller spawner.Caller
+	scan   string
+}
+
+// join gives the board of a scan for one more reader, who leaves it by the function.
+func (all *boards) join(s *Server, c spawner.Caller, scan string) (*board, func()) {
+	key := boardKey{c, scan}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.all == nil {
+		all.all = map[boardKey]*board{}
+	}
+	b := all.all[key]
+	if b == nil {
+		b = &board{Server: s, caller: c, name: scan, points: map[spawner.ID]*told{}}
+		all.all[key] = b
+	}
+	b.readers++
+	return b, func() { all.leave(key, b) }
+}
+
+func (all *boards) leave(key boardKey, b *board) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if b.readers--; b.readers > 0 {
+		return
+	}
+	b.left++
+	left := b.left
+	time.AfterFunc(linger, func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		if b.readers == 0 && b.left == left {
+			delete(all.all, key)
+		}
+	})
+}
+
+// board is how a scan stands, ready to be sent.
+type board struct {
+	*Server
+	caller        spawner.Caller
+	name          string
+	readers, left int // guarded by the boards' lock
+
+	mu     sync.Mutex // guards all below
+	points map[spawner.ID]*told
+	order  []*told // the least lately changed first
+	scan   hubapi.Scan
+	frame  []byte // of scan
+	seq    int64  // the newest of all
+	summed int64  // that of frame
+	born   int64  // the first number that is not of a record
+	at     time.Time
+	looks  int
+	err    error // of the last look
+}
+
+// told is what has been said of a point.
+type told struct {
+	event hubapi.PointEvent
+	seq   int64
+	frame []byte
+	rev   int64
+	seen  int // the last look at which it was there
+}
+
+// since gives what has changed after a number, as far as it is to be written at once, and the number to go on from. It is looked at no more
+// often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the stream's.
+func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.renewed(ctx); err != nil {
+		return into, after, false, false, err
+	}
+	from, _ := slices.BinarySearchFunc(b.order, after+1, func(t *told, n int64) int { return cmp.Compare(t.seq, n) })
+	for _, t := range b.order[from:] {
+		if len(into) > chunkLimit {
+			return into, after, true, false, nil
+		}
+		into, after = append(into, t.frame...), t.seq
+	}
+	if b.seq > after || b.scan.Ended() {
+		into = append(into, b.frame...)
+	}
+	return into, b.seq, false, b.scan.Ended(), nil
+}
+
+// resume gives the number to go on from for who comes back with the last that she has had, 0 for who comes first.
+func (b *board) resume(ctx context.Context, last int64) (after int64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.renewed(ctx)
+	switch {
+	case last > b.seq: // a clock was set back
+		return 0, err
+	case last < b.born: // another board has told her
+		return max(0, last-slack.Microseconds()), err
+	default:
+		return last, err
+	}
+}
+
+// renewed has what is known renewed, unless it is of this beat.
+func (b *board) renewed(ctx context.Context) error {
+	if time.Since(b.at) >= beat-beat/10 {
+		b.err = b.renew(ctx)
+	}
+	return b.err
+}
+
+// renew looks at the scan, and writes anew what has changed.
+func (b *board) renew(ctx context.Context) error {
+	sum, changed, running := newTally(), []spawner.Workload(nil), []*told(nil)
+	b.looks++
+	err := b.cfg.Engine.Each(ctx, b.caller, b.name, func(w *spawner.Workload) {
+		sum.add(w)
+		t := b.points[w.ID]
+		if t == nil || t.rev != w.Rev || b.looks%slowBeat == 0 && w.Remote && w.Phase == spawner.Starting {
+			changed = append(changed, *w)
+		} else if w.Phase == spawner.Running {
+			running = append(running, t)
+		}
+		if t != nil {
+			t.seen = b.looks
+		}
+	})
+	if err != nil {
+		return err
+	}
+	b.at = time.Now()
+	if b.seq == 0 {
+		slices.SortFunc(changed, func(x, y spawner.Workload) int {
+			return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Point, y.Point))
+		})
+		b.begin(changed)
+	}
+	anew := append(b.changed(changed), b.moved(running)...)
+	b.number(anew)
+	b.writeScan(sum)
+	return nil
+}
+
+// begin numbers points by the times of their records.
+func (b *board) begin(points []spawner.Workload) {
+	for _, w := range points {
+		b.seq = max(b.seq+1, w.Since.UnixMicro())
+		t := &told{event: b.pointEvent(&w), rev: w.Rev, seq: b.seq, seen: b.looks}
+		t.frame = frame(hubapi.EventPoint, t.seq, t.event)
+		b.points[w.ID], b.order = t, append(b.order, t)
+	}
+	b.born = b.seq + 1
+}
+
+// changed gives the points that are to be told of in another way than before.
+func (b *board) changed(points []spawner.Workload) (anew []*told) {
+	for _, w := range points {
+		t := b.points[w.ID]
+		if t == nil {
+			t = &told{}
+			b.points[w.ID] = t
+		}
+		event := b.pointEvent(&w)
+		if t.seq == 0 || !reflect.DeepEqual(event, t.event) {
+			anew = append(anew, t)
+		}
+		t.event, t.rev, t.seen = event, w.Rev, b.looks
+	}
+	return anew
+}
+
+// moved gives those of points that run whose payloads have got on.
+func (b *board) moved(running []*told) (anew []*told) {
+	for _, t := range running {
+		if now := b.progress(spawner.ID(t.event.Job)); !reflect.DeepEqual(now, t.event.Progress) {
+			t.event.Progress = now
+			anew = append(anew, t)
+		}
+	}
+	return anew
+}
+
+// number puts what is to be told anew behind all else, and forgets what is not there any more.
+func (b *board) number(anew []*told) {
+	now := time.Now().UnixMicro()
+	for _, t := range anew {
+		b.seq = max(b.seq+1, now)
+		if t.seq == 0 {
+			b.order = append(b.order, t)
+		}
+		t.seq = b.seq
+		t.frame = frame(hubapi.EventPoint, t.seq, t.event)
+	}
+	b.order = slices.DeleteFunc(b.order, func(t *told) bool {
+		if t.seen == b.looks {
+			return false
+		}
+		delete(b.points, spawner.ID(t.event.Job))
+		return true
+	})
+	if len(anew) > 0 {
+		slices.SortFunc(b.order, func(x, y *told) int { return cmp.Compare(x.seq, y.seq) })
+	}
+}
+
+func (b *board) writeScan(sum *tally) {
+	scan := b.wireScan(sum)
+	if b.frame != nil && b.summed == b.seq && reflect.DeepEqual(scan, b.scan) {
+		return
+	}
+	b.scan = scan
+	b.seq = max(b.seq+1, time.Now().UnixMicro())
+	b.summed = b.seq
+	b.frame = frame(hubapi.EventScan, b.seq, scan)
+}
+
+// pointEvent says how a point stands. Of what waits in line it does not say why: its place changes without it, and the scan's sum says it.
+func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
+	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: jobState(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: s.progress(w.ID)}
+	if w.Slice != nil {
+		out.Slice = w.Slice.String()
+	}
+	switch {
+	case out.State.Ended():
+		out.Up = moment(w.Up)
+		if w.Outcome != nil {
+			out.Reason, out.Ended = w.Outcome.Reason, moment(w.Outcome.At)
+		}
+	case out.State == hubapi.JobRunning:
+		out.Up = moment(w.Up)
+	case s.cfg.Engine.Queue(*w).Place == 0:
+		out.Reason = s.cfg.Engine.Detail(*w)
+	}
+	return out
+}

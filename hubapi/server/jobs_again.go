@@ -1,0 +1,91 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// retryJob tries a job again. One that is done only where that is said.
+func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, error) {
+	again, _, err := s.again(req)
+	if err != nil {
+		return hubapi.Job{}, err
+	}
+	return s.changeJob(again)(r, none{})
+}
+
+// retryScan tries the points of a scan again that are in the states named: those that failed or were cancelled where none is.
+func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
+	again, meant, err := s.again(req)
+	if err != nil {
+		return hubapi.ScanChange{}, err
+	}
+	return s.changeScan(again, meant)(r, none{})
+}
+
+// again gives what trying one job again is, and for which it is meant.
+func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Workload) bool, err error) {
+	states := req.States
+	for _, state := range states {
+		if !state.Ended() {
+			return nil, nil, errs.Bad("states", state, "some of done, failed and canceled: what has not ended is not tried again")
+		}
+	}
+	if len(states) == 0 {
+		states = []hubapi.State{hubapi.JobFailed, hubapi.JobCanceled}
+	}
+	meant = func(w spawner.Workload) bool { return slices.Contains(states, jobState(&w)) }
+	do = func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+		w, err := s.ownJob(ctx, c, id)
+		if err != nil {
+			return w, err
+		}
+		retry := spawner.Retry{Done: slices.Contains(states, hubapi.JobDone), RequestID: req.RequestID}
+		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.CPUs, req.Memory, req.TimeLimit); err != nil {
+			return w, err
+		}
+		return s.cfg.Engine.Retry(ctx, c, id, retry)
+	}
+	return do, meant, nil
+}
+
+// ownJob gives a job that the caller may have run once more. An administrator may see and end what is another's, and run nothing as her.
+func (s *Server) ownJob(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, err := s.cfg.Engine.Get(ctx, c, id)
+	if err == nil && !owns(c, w) {
+		err = errs.New(errs.Forbidden, "job %s is another's: only its owner has it run once more", id)
+	}
+	return w, err
+}
+
+// otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
+func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
+	if cpus == nil && memory == nil && limit == nil {
+		return nil, nil, nil
+	}
+	had, time := w.Spec.Resources, limit
+	if cpus == nil {
+		cpus = had.CPUs
+	}
+	if memory == nil {
+		memory = float64(had.Memory)
+	}
+	if limit == nil && w.Spec.TimeLimit > 0 {
+		time = w.Spec.TimeLimit.String()
+	}
+	res, d, err := s.cfg.Jobs.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, time)
+	if err != nil {
+		return nil, nil, err
+	}
+	if limit == nil {
+		return &res, nil, nil
+	}
+	return &res, &d, nil
+}

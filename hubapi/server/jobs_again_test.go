@@ -1,0 +1,58 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+func TestJobIsTriedAgain(t *testing.T) {
+	failed, done := point(3, spawner.Stopped, &spawner.Outcome{Failed: true}), point(2, spawner.Stopped, &spawner.Outcome{})
+	failed.Spec.Resources = spawner.Resources{CPUs: 2, Memory: 1 << 30}
+	runs := point(1, spawner.Running, nil)
+	runs.Spec.Resources = failed.Spec.Resources
+	h := start(t, newFake(failed, done, runs), nil)
+	c := h.client(t, "alice-token")
+	j, err := c.RetryJob(t.Context(), "j-3", hubapi.RetryRequest{Memory: "2G", TimeLimit: "10m", RequestID: "a"})
+	if err != nil || j.Attempt != 2 || j.CPUs != 2 || j.Memory != "2G" || j.TimeLimit != "10m0s" || j.State != hubapi.JobPending {
+		t.Errorf("%+v, %v", j, err)
+	}
+	for name, tc := range map[string]struct {
+		r    hubapi.RetryRequest
+		kind errs.Kind
+		word string
+	}{
+		"of what runs":    {hubapi.RetryRequest{States: []hubapi.State{"running"}}, errs.Invalid, "states"},
+		"with too much":   {hubapi.RetryRequest{Memory: "5T"}, errs.Invalid, "memory"},
+		"of what goes on": {hubapi.RetryRequest{}, errs.Conflict, "j-1"},
+	} {
+		if _, err := c.RetryJob(t.Context(), "j-1", tc.r); !errs.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.word) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	again, err := c.RetryScan(t.Context(), "scan-1", hubapi.RetryRequest{States: []hubapi.State{hubapi.JobDone}})
+	if err != nil || again.Changed != 1 || again.Scan.States[hubapi.JobPending] != 2 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// An administrator sees and cancels what is another's, and has nothing run as her.
+func TestOnlyItsOwnerTriesAgain(t *testing.T) {
+	h := start(t, newFake(point(0, spawner.Stopped, &spawner.Outcome{Failed: true})), func(c *Config) { c.Hubs[0].Admins = []string{"root"} })
+	c := h.client(t, "root-token")
+	if _, err := c.Job(t.Context(), "j-0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.RetryJob(t.Context(), "j-0", hubapi.RetryRequest{}); !errs.Is(err, errs.Forbidden) {
+		t.Error(err)
+	}
+	if _, err := c.RetryScan(t.Context(), "scan-1", hubapi.RetryRequest{}); !errs.Is(err, errs.Forbidden) {
+		t.Error(err)
+	}
+	if got := h.engine.acted; len(got) > 0 {
+		t.Errorf("asked of the engine: %q", got)
+	}
+}

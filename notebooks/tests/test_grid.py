@@ -17,10 +17,13 @@ import slipway
 from fake import FakeService
 from slipway import GridError, InvalidError, JobHandle, ScanHandle, grid
 from slipway._calls import Calls
+from slipway._runner import INPUTS
 from slipway._values import Cargo, UnfitError, dump, pack
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]
+
+ASIDE = "slipway-input-0.pkl"
 
 
 def define(notebook: Notebook, code: str) -> None:
@@ -43,7 +46,7 @@ def test_a_function_runs_here_and_elsewhere(notebook: Notebook, service: FakeSer
     assert value == 30
     assert process != here[1]
     assert "▸ environment abababababab frozen now" in notebook.out
-    assert "▸ job f j-1 submitted: " in notebook.out
+    assert "▸ job f j-1 submitted\n" in notebook.out
     assert service.checked[0]["name"] == "f"
 
 
@@ -70,6 +73,10 @@ def test_options_are_those_of_the_magic(notebook: Notebook, service: FakeService
         ({"cpus": 0}, "--cpus 0"),
         ({"preemptible": True}, "--preemptible without --gpu"),
         ({"scan": ["k=1"]}, "there is no option scan"),
+        ({"retry": -1}, "--retry -1"),
+        ({"priority": 101}, "--priority 101"),
+        ({"out": "a/b"}, "--out a/b"),
+        ({"local": True, "to": "slurm"}, "--local and --to slurm"),
     ],
 )
 def test_options_that_are_wrong(options: dict[str, Any], words: str) -> None:
@@ -205,16 +212,21 @@ def test_names_that_a_function_sets_itself(notebook: Notebook) -> None:
     assert notebook.names["job"].result() == ([0, 1], 1, 2)
 
 
-def test_what_is_heavy_is_told_and_packed_once() -> None:
+def test_what_is_heavy_is_told_and_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     f: Any = lambda x, y: (len(x), y)  # noqa: E731
     data, told = {"a": b"x" * 11_000_000}, list[str]()
     calls = [((data, n), dict[str, Any]()) for n in range(100)]
     packed = Calls(f, calls).pack(told.append)
-    assert len(packed) < 12_000_000
-    assert told == ["x is 11 MB packed, and goes along with the job: large data is better read there"]
-    cargo = Cargo(io.BytesIO(packed))
-    assert cargo.value(cargo.record["first"] + 7) == ((data, 7), {})
+    assert {name: len(data) > 11_000_000 for name, data in packed.items()} == {INPUTS: False, ASIDE: True}
+    assert told == ["x is 11 MB packed: it is kept with your jobs' files, and the same is not sent twice"]
+    for name, content in packed.items():
+        (tmp_path / name).write_bytes(content)
+    with open(tmp_path / INPUTS, "rb") as file:
+        cargo = Cargo(file)
+        assert cargo.value(cargo.record["first"] + 7) == ((data, 7), {})
     assert Calls(f, calls[:1]).parameters() == [{"x": "<dict of 1>", "y": "0"}]
+    assert Calls(f, calls[:1]).pack()[ASIDE] == packed[ASIDE]
+    monkeypatch.setattr("slipway._calls.FILE_LIMIT", 64 << 20)
     with pytest.raises(InvalidError, match=r"the arguments of the first 7 of 9 calls are 77 MB, at most 64 MiB go"):
         Calls(f, [((bytes([n]) * 11_000_000, n), {}) for n in range(9)]).pack()
     assert len(told) == 1
@@ -224,7 +236,7 @@ def test_what_shared_arguments_share_is_one_thing() -> None:
     f: Any = lambda x, y: None  # noqa: E731
     x: list[int] = []
     y = {"x": x}
-    cargo = Cargo(io.BytesIO(Calls(f, [((x, y), {})] * 2).pack()))
+    cargo = Cargo(io.BytesIO(Calls(f, [((x, y), {})] * 2).pack()[INPUTS]))
     (x, y), _ = cargo.value(cargo.record["first"])
     assert y["x"] is x
     (other, _), _ = cargo.value(cargo.record["first"] + 1)
@@ -233,7 +245,7 @@ def test_what_shared_arguments_share_is_one_thing() -> None:
 
 def test_many_calls_are_packed_fast() -> None:
     f: Any = lambda x: x  # noqa: E731
-    packed = Calls(f, [((n,), {}) for n in range(10_000)]).pack()
+    packed = Calls(f, [((n,), {}) for n in range(10_000)]).pack()[INPUTS]
     assert len(packed) < 1_000_000
 
 

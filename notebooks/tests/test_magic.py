@@ -19,7 +19,7 @@ from IPython.utils.capture import capture_output
 import slipway
 from fake import FakeService, Fault
 from slipway import GridError, InvalidError, MissingError, ResultError
-from slipway._submit import _turn, runner_files
+from slipway._submit import runner_files
 from slipway._watch import WatchInterrupted
 
 
@@ -77,7 +77,7 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     lines = out.splitlines()
     assert lines[0] == "▸ freezing: squashing 40 % 1 MB"
     assert lines[1].startswith("▸ environment abababababab frozen now, 2.5 GB (")
-    assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1G, 1h, ")
+    assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1G, 1h")
     assert "▸ running" in lines
     assert any(line.startswith("hé ") for line in lines)
     assert lines[-1].startswith("▸ first done, exit code 0, ")
@@ -98,8 +98,7 @@ def test_what_is_refused_is_not_frozen_for(notebook: Notebook, service: FakeServ
 
 def test_a_slice_of_a_gpu(notebook: Notebook, service: FakeService) -> None:
     out = notebook.grid("--gpu 1g.18gb --preemptible", "pass")
-    assert "submitted: 1g.18gb of a GPU, " in out
-    assert "slices free" not in out
+    assert "submitted: 1g.18gb of a GPU\n" in out
     asked = service.jobs["j-1"].body
     assert (asked["gpu"], asked["preemptible"]) == ("1g.18gb", True)
     for line in (
@@ -126,20 +125,6 @@ def test_a_slice_of_a_gpu(notebook: Notebook, service: FakeService) -> None:
     ]
     assert "preemptible" not in service.jobs["j-3"].body
     assert "of a GPU" not in notebook.out
-
-
-def test_what_is_free_and_where_it_stands_is_told(notebook: Notebook, service: FakeService) -> None:
-    service.gpus = {"offers": [{"name": "1g.18gb", "free": 3, "most": 14}], "gpus": []}
-    assert " sent, 3 of 14 such slices free\n" in notebook.grid("--gpu 1g.18gb", "pass")
-    service.fail("/gpus", Fault("internal", 500, "no driver"))
-    assert "such slices" not in notebook.grid("--gpu 1g.18gb", "pass")
-    for estimate, words in {
-        -1: "place 2 in line",
-        20: "place 2 in line, in about a minute",
-        600: "in about 10 min",
-    }.items():
-        queue = {"id": "j-1", "queue": {"place": 2, "estimate": estimate}}
-        assert _turn(slipway.Job.from_json(queue)).endswith(words)
 
 
 def test_the_second_time_the_environment_is_unchanged(notebook: Notebook) -> None:
@@ -506,5 +491,6 @@ def test_in_a_kernel_the_freeze_is_one_line_that_changes(notebook: Notebook, mon
 
 def test_heavy_inputs_are_told(notebook: Notebook) -> None:
     notebook.names["data"], notebook.names["n"] = b"x" * 11_000_000, 1
-    assert "▸ data is 11 MB packed, and goes along" in notebook.grid("--in n,data", "result = len(data) + n")
+    out = notebook.grid("--in n,data", "result = len(data) + n")
+    assert "▸ data is 11 MB packed: it is kept with your jobs' files" in out
     assert notebook.names["result"] == 11_000_001

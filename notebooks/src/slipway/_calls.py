@@ -18,14 +18,15 @@ from typing import Any
 from ._culprit import global_names, refusal
 from ._errors import InvalidError
 from ._points import usable
-from ._request import MAX_FILES
-from ._values import Packer, dump, has_cloudpickle
+from ._request import FILE_LIMIT
+from ._runner import INPUTS
+from ._values import LARGE, Packer, dump, has_cloudpickle
 from ._wire import amount
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
-LARGE = 10_000_000
-"""From how many bytes on it is told what a value weighs."""
+_FEW = 3
+"""Of up to how many calls each large argument is a file of its own, and not only one that several have."""
 _PLAIN = (bool, int, float, complex, type(None))
 _SHOWN = 60  # how many characters of an argument stand in the table of the points
 _SOURCE = 200_000  # how many characters of source go along, for tracebacks
@@ -43,12 +44,13 @@ class Calls:
         """Give the points' parameters: their arguments, as far as they can be shown."""
         return [{name: _shown(value) for name, value in named.items() if usable(name)} for named in self._named]
 
-    def pack(self, tell: Callable[[str], None] = lambda text: None) -> bytes:
-        """Make the file. It names what cannot travel, and tells what is heavy."""
+    def pack(self, tell: Callable[[str], None] = lambda text: None) -> dict[str, bytes]:
+        """Make the files. It names what cannot travel, and tells what is heavy."""
         if not has_cloudpickle():
             raise InvalidError("@grid.function needs cloudpickle", field="function", remedy="%pip install cloudpickle")
         file, name = io.BytesIO(), self._function.__name__
-        packer = Packer(file)
+        aside: dict[str, bytes] = {}
+        packer = Packer(file, aside)
         with _by_value(self._function):
             _add(packer.add, self._function, {f"the function {name}": self._function}, tell)
             for argument, value in self._shared():
@@ -57,10 +59,10 @@ class Calls:
             for at, call in enumerate(self._calls):
                 named = {self._of(argument, at): value for argument, value in self._named[at].items()}
                 _add(packer.add, call, named, tell)
-                if packer.size > MAX_FILES:
+                if packer.size > FILE_LIMIT:
                     raise _too_much(packer.size, at + 1, len(self._calls))
             packer.seal(first=first, sources=_sources(self._function))
-        return file.getvalue()
+        return {INPUTS: file.getvalue(), **aside}
 
     def _bind(self, at: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> Mapping[str, Any]:
         try:
@@ -77,13 +79,14 @@ class Calls:
         return argument if len(self._calls) == 1 else f"{argument} of call {at}"
 
     def _shared(self) -> Iterator[tuple[str, Any]]:
-        """Give the arguments that several calls have: they are packed once."""
+        """Give the arguments that several calls have: they are packed once. Of few calls they are all looked at."""
         counts = Counter(id(value) for named in self._named for value in named.values())
         given = set()
         for named in self._named:
             for name, value in named.items():
                 small = isinstance(value, _PLAIN) or (isinstance(value, str | bytes | tuple) and len(value) < 100)
-                if counts[id(value)] > 1 and id(value) not in given and not small:
+                several = counts[id(value)] > 1 or (len(self._calls) <= _FEW and not small and _heavy(value))
+                if several and id(value) not in given and not small:
                     given.add(id(value))
                     yield name, value
 
@@ -111,8 +114,20 @@ def _add(add: Callable[[Any], int], value: Any, named: Mapping[str, Any], tell: 
 
 def tell_heaviest(named: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     """Tell which of some values is the heaviest."""
-    heaviest, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
-    tell(f"{heaviest} is {amount(size)} packed, and goes along with the job: large data is better read there")
+    name, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
+    tell(large(name, size))
+
+
+def large(name: str, size: int) -> str:
+    """Say of a large value what becomes of it."""
+    return f"{name} is {amount(size)} packed: it is kept with your jobs' files, and the same is not sent twice"
+
+
+def _heavy(value: Any) -> bool:
+    try:
+        return _weight(value) > LARGE
+    except Exception:  # noqa: BLE001 - refused where it is packed, with its name
+        return False
 
 
 def _refusal(named: Mapping[str, Any], error: Exception) -> InvalidError:
@@ -132,7 +147,7 @@ def _weight(value: Any) -> int:
 
 def _too_much(size: int, at: int, of: int) -> InvalidError:
     return InvalidError(
-        f"the arguments of the first {at:,} of {of:,} calls are {amount(size)}, at most {MAX_FILES >> 20} MiB go",
+        f"the arguments of the first {at:,} of {of:,} calls are {amount(size)}, at most {FILE_LIMIT >> 20} MiB go",
         field="arguments",
         remedy="pass the paths of files that the jobs see too, or what is smaller to make the values of",
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import io
 import re
 import symtable
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from traceback import format_exception_only
 from typing import Any
 
+from ._calls import large
 from ._culprit import refusal
 from ._errors import InvalidError
-from ._values import has_cloudpickle, pack
+from ._runner import INPUTS
+from ._values import LARGE, Packer, has_cloudpickle, pack
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
 _MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\s*=\s*[%!]|[\w.]+\?)")
@@ -134,8 +137,13 @@ def _results(tree: ast.Module) -> list[ast.expr]:
     return found
 
 
-def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes:
-    """Pickle the values named with --in; refuse naming the first that is unknown or cannot be pickled."""
+def pickle_inputs(
+    names: Collection[str], namespace: Mapping[str, Any], tell: Callable[[str], None] = lambda text: None
+) -> dict[str, bytes]:
+    """Pickle the values named with --in into files; refuse naming the first that is unknown or cannot be pickled.
+
+    Large ones have files of their own, and are told.
+    """
     for name in names:
         if name not in namespace:
             raise InvalidError(
@@ -143,10 +151,25 @@ def pickle_inputs(names: Collection[str], namespace: Mapping[str, Any]) -> bytes
             )
     values = {name: namespace[name] for name in names}
     try:
-        return pack(values)
+        packed = pack(values)
+        return {INPUTS: packed} if len(packed) <= LARGE else _pack_aside(values, tell)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
         raise culprit or InvalidError(f"--in: {error}", field="in") from None
+
+
+def _pack_aside(values: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
+    file, aside = io.BytesIO(), dict[str, bytes]()
+    packer = Packer(file, aside)
+    weights = {name: len(pack(value)) for name, value in values.items()}
+    for name in sorted(weights, key=weights.__getitem__):  # what is in another comes before that
+        if weights[name] > LARGE:
+            packer.share(values[name])
+            tell(large(name, weights[name]))
+    first = packer.parts
+    packer.add(values)
+    packer.seal(first=first)
+    return {INPUTS: file.getvalue(), **aside}
 
 
 def _unpicklable(name: str, value: Any) -> InvalidError | None:

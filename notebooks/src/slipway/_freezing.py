@@ -35,9 +35,12 @@ class FreezeOptions:
 
 
 def freeze_session(
-    client: Client, screen: Screen, options: FreezeOptions | None = None, magic: str = "%freeze"
+    client: Client, screen: Screen, options: FreezeOptions | None = None, magic: str = "%freeze", more: str = ""
 ) -> Environment:
-    """Freeze the session that the notebook runs in, showing how far it is; ``magic`` is what the user has written."""
+    """Freeze the session that the notebook runs in, showing how far it is; ``magic`` is what the user has written.
+
+    ``more`` is said behind the environment.
+    """
     options = options or FreezeOptions()
     if not client.me().session:
         raise MissingError(
@@ -69,7 +72,7 @@ def freeze_session(
             error.message, code=error.code, field=error.field, remedy=remedy, details=error.details
         ) from None
     how = "unchanged" if frozen.unchanged else f"frozen now, {amount(frozen.size)}"
-    live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s)")
+    live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s){more}")
     return frozen
 
 

@@ -10,38 +10,11 @@ from typing import Any
 
 from ._errors import InvalidError
 from ._grid_file import read_points
+from ._job import JobHandle
+from ._option_words import option_parser
 from ._points import parse_scan
+from ._scan import ScanHandle
 
-_HELP = """\
-The cell runs as a batch job in this session's environment: what is installed here now is installed
-there too. It is frozen first if it has changed. Interrupting the cell stops the watching, not the job.
-
-What goes there: the values given with --in, and nothing else of the notebook. On the site's own hosts
-your home directory is mounted in the job, though it is not the working directory; a job in a pool whose
-workers do not have it gets an empty home that goes with the job.
-
-What comes back: set `result` in the cell and it is set here when the job is done.
-The last expression, display(...) and matplotlib's figures are shown here too. Files written directly into
-the working directory are in `_job.files`; directories do not come back: pack them into a file.
-
-A scan: with --scan or --grid-file the cell runs once for each point, all submitted together. `result` is
-then a list with the points' results in order, and `_scan.points` a table of them. Values may be given as
-'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in it; one in quotes is
-text as it stands: --scan "mode='a,b','7'".
-
-What you leave out is the site's default; without --gpu there is no GPU, and slipway.gpus() lists what
-there is of them.
-"""
-_EXAMPLE = """\
-examples:
-  %%grid --name fit --cpus 4 --mem 8G --time 2h --in data
-  import analysis
-  result = analysis.fit(data)
-
-  %%grid --name train --gpu 1g.18gb --scan 'lr=log(1e-4,1e-1,7)' --scan depth=2,4
-  from my_package import train
-  result = train(lr, depth)
-"""
 _GPU = re.compile(
     r"none|(any|whole|[1-9]\d?g(\.\d{1,4}gb)?([+-][a-z.]{1,8})?|mps:\d{1,3}%/[\d.]+([KMGT](i?B)?|B)?"
     r"|shared(/[\d.]+([KMGT](i?B)?|B)?)?)"
@@ -71,6 +44,11 @@ class Options:
     inputs: tuple[str, ...]
     points: tuple[dict[str, str], ...]
     backend: str | None
+    first_only: bool
+    retries: int
+    after: tuple[str, ...]
+    priority: int
+    out: tuple[str, ...]
     quiet: bool
     detach: bool
 
@@ -79,14 +57,9 @@ class HelpWanted(Exception):  # noqa: N818 - no error: the user has asked
     """The user has asked for the help text, which this carries."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]  # argparse exits here
-        raise InvalidError(f"%%grid: {message}", remedy="%grid --help lists the options")
-
-
 def parse_options(line: str) -> Options:
     """Read the line after %%grid."""
-    parser = _parser()
+    parser = option_parser()
     try:
         given = parser.parse_args(shlex.split(line, comments=True))
     except ValueError as error:  # an open quote
@@ -104,14 +77,17 @@ def keyword_options(name: str, **given: Any) -> Options:
             field=unknown[0],
             remedy=f"there are name, {', '.join(KEYWORDS)}",
         )
-    spelled = _parser().parse_args([])
+    spelled = option_parser().parse_args([])
     spelled.name = name
     for key, value in given.items():
         setattr(spelled, key, _spelled(value))
     return _options(spelled)
 
 
-KEYWORDS = ("gpu", "cpus", "mem", "time", "env", "to", "preemptible", "allow_secret", "quiet")
+KEYWORDS = (
+    *("gpu", "cpus", "mem", "time", "env", "to", "local", "retry", "after", "priority", "out"),
+    *("preemptible", "allow_secret", "quiet"),
+)
 """The options of @grid.function, beside its name."""
 
 
@@ -119,7 +95,15 @@ def _spelled(value: Any) -> Any:
     """Give a keyword's value as the line has it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, JobHandle | ScanHandle):
+        return value.id
+    return [_spelled(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _listed(given: Any) -> list[str]:
+    """Give the words of an option that may be repeated, and of a keyword that may be one word or several."""
+    several = given if isinstance(given, list) else [given] if given else []
+    return list(dict.fromkeys(word.strip() for text in several for word in str(text).split(",") if word.strip()))
 
 
 def _options(given: argparse.Namespace) -> Options:
@@ -132,8 +116,11 @@ def _options(given: argparse.Namespace) -> Options:
         raise InvalidError(
             "--scan and --grid-file", field="scan", remedy="give one of them: the file can have all points"
         )
+    if given.local and given.to not in (None, "local"):
+        raise InvalidError(f"--local and --to {given.to}", field="to", remedy="leave one of them out")
     inputs = tuple(_names(given.inputs))
     points = tuple(read_points(given.grid_file) if given.grid_file else parse_scan(given.scan))
+    points = points[:1] if given.local else points
     if both := sorted(set(inputs) & {name for point in points[:1] for name in point}):
         raise InvalidError(
             f"{both[0]} is in --in and in {'--grid-file' if given.grid_file else '--scan'}",
@@ -149,60 +136,17 @@ def _options(given: argparse.Namespace) -> Options:
         preemptible=given.preemptible,
         environment=given.env,
         allow_secret=tuple([given.allow_secret] if isinstance(given.allow_secret, str) else given.allow_secret),
+        first_only=given.local,
+        retries=_number("retry", given.retry, 0, 100),
+        after=tuple(_listed(given.after)),
+        priority=_number("priority", given.priority, -100, 100),
+        out=_out(_listed(given.out)),
         inputs=inputs,
         points=points,
-        backend=given.to,
+        backend="local" if given.local else given.to,
         quiet=given.quiet,
         detach=given.detach,
     )
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="%%grid",
-        description=_HELP,
-        epilog=_EXAMPLE,
-        add_help=False,
-        allow_abbrev=False,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=20, width=100),
-    )
-    add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show this")
-    add("--name", default="cell", metavar="N", help="what the job is called (cell)")
-    add("--cpus", metavar="N", help="CPU cores")
-    add("--mem", metavar="2G", help="memory; K, M, G and T are powers of 1024")
-    add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")
-    add(
-        "--gpu",
-        metavar="1g.18gb",
-        help="a slice of a GPU: whole, 1g.18gb, 1g, mps:25%%/20G, shared; in a pool any,capability>=8.0",
-    )
-    add("--preemptible", action="store_true", help="borrow an idle session's slice; start anew when it is wanted back")
-    add("--env", metavar="REF", help="run in this environment (digest, name:tag, owner/name:tag) and freeze nothing")
-    add(
-        "--allow-secret",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="freeze this file though it looks like a secret",
-    )
-    add("--in", dest="inputs", action="append", default=[], metavar="a,b", help="values of the notebook to take along")
-    add(
-        "--scan",
-        action="append",
-        default=[],
-        metavar="k=1,2,3",
-        help="run the cell once for each value, as a job each, with k set to it; repeated: for each combination",
-    )
-    add(
-        "--grid-file",
-        metavar="points.csv",
-        help="run the cell once for each line of a table, whose first line names the columns; or points.json",
-    )
-    add("--to", metavar="BACKEND", help="where to run it: local, htcondor, ... (the site's choice)")
-    add("--quiet", action="store_true", help="show the cell's output only")
-    add("--detach", action="store_true", help="submit, give the job or the scan, and do not watch it")
-    return parser
 
 
 def _cpus(text: str | None) -> float | None:
@@ -215,6 +159,26 @@ def _cpus(text: str | None) -> float | None:
     if not 0 < value < float("inf"):
         raise InvalidError(f"--cpus {text}: not a number of cores", field="cpus", remedy="write it as 1, 4 or 0.5")
     return int(value) if value.is_integer() else value
+
+
+def _number(option: str, text: str | None, least: int, most: int) -> int:
+    value = 0 if text is None else int(text) if re.fullmatch(r"-?\d{1,9}", text) else most + 1
+    if not least <= value <= most:
+        raise InvalidError(
+            f"--{option} {text}: not understood", field=option, remedy=f"write a whole number from {least} to {most}"
+        )
+    return value
+
+
+def _out(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        if "/" in name or name in (".", ".."):
+            raise InvalidError(
+                f"--out {name}: not a file in the working directory",
+                field="out",
+                remedy="name files that lie directly in it, as hist.root or *.png; pack directories into one",
+            )
+    return tuple(names)
 
 
 def _match(option: str, text: str | None, pattern: re.Pattern[str], remedy: str) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._wire import JSON, items, known, number, text, whole
+from ._wire import JSON, amount, items, known, number, text, whole
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,35 @@ class JobPlan:
             gpu_hours=number(doc, "gpu_hours") or 0,
             gpu_most=number(doc, "gpu_most") or 0,
         )
+
+    def words(self, points: int = 1, *, gpu: bool = False) -> str:
+        """Say in few words when ``points`` such jobs would start, and how long they take."""
+        said = [f"{self.backend}: {self._room()}" if self._room() else ""]
+        if self.typical >= 0:
+            said.append(f"such jobs have run {duration(self.typical)}")
+            if points > 1 and self.most > 0:
+                said.append(f"all {points:,} in about {duration(self.typical * math.ceil(points / self.most))}")
+        if gpu and self.gpu_most > 0:
+            said.append(f"{self.gpu_hours:.3g} of {self.gpu_most:g} GPU hours used")
+        if self.store > 0 and self.stored > 0.8 * self.store:
+            said.append(f"your jobs keep {amount(self.stored)} of {amount(self.store)}")
+        return ", ".join(filter(None, said))
+
+    def _room(self) -> str:
+        if self.free > 0:
+            return f"{self.free:,} of {self.most:,} free now" if self.most > 0 else f"{self.free:,} free now"
+        if self.free < 0 and not self.lacks:
+            return ""
+        line = f", {self.waiting:,} in line" if self.waiting else ""
+        until = f", room in about {duration(self.estimate)}" if self.estimate >= 0 else ""
+        return f"none free now{f' ({self.lacks})' if self.lacks else ''}{line}{until}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people say it."""
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,8 @@ def _inputs() -> dict[str, Any]:
     if not os.path.exists(INPUTS):
         return {}
     with open(INPUTS, "rb") as file:
-        return dict(_open(file).value())
+        cargo = _open(file)
+        return dict(cargo.value(cargo.record.get("first", 0)))
 
 
 def _open(file: BinaryIO) -> _values.Cargo:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
 from ._client import Client
-from ._errors import InvalidError, SlipwayError
+from ._errors import InvalidError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
 from ._models import Job
@@ -17,8 +17,8 @@ from ._request import JobRequest
 from ._scan import ScanHandle
 from ._show import Screen
 from ._site import Environment
+from ._store import Cargoes
 from ._watch import WatchInterrupted
-from ._wire import amount
 
 _SHIPPED = {"runner.py": "_runner.py", "slipway_shown.py": "_shown.py", "slipway_values.py": "_values.py"}
 
@@ -59,51 +59,47 @@ def _submit(
     magic: str,
     points: Sequence[Mapping[str, str]] | None,
 ) -> list[Job]:
+    cargoes = Cargoes(files)
     request = JobRequest(
         name=options.name,
         environment="",
         argv=[sys.executable, "runner.py"],
         env={"PYTHONUNBUFFERED": "1", "SLIPWAY_CELL_NAME": options.name},
-        files=files,
+        files=cargoes.files,
+        blobs=cargoes.blobs,
         cpus=options.cpus,
         memory=options.memory,
         time_limit=options.time_limit,
         gpu=options.gpu,
         preemptible=options.preemptible,
         backend=options.backend,
+        retries=options.retries,
+        after=options.after,
+        priority=options.priority,
+        out=options.out,
         request_id=str(uuid.uuid4()),
     )
-    client.check_job(**request)  # before a freeze that would be for nothing
-    request["environment"] = choose_environment(client, options, screen, magic).digest
-    free = _free(client, options)
+    plan = client.check_job(points, **request)  # before a freeze that would be for nothing
+    count = 1 if points is None else len(points)
+    told = [cargoes.look(client), plan.words(count, gpu=options.gpu not in (None, "none"))]
+    request["environment"] = choose_environment(client, options, screen, magic, "; ".join(filter(None, told))).digest
+    cargoes.send(client)
     jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
-    told = [amount(sum(map(len, files.values()))) + " sent", free, _turn(jobs[0])]
-    screen.line(_told(options, jobs, [text for text in told if text]))
+    screen.line(_told(options, jobs))
     return jobs
 
 
-def _told(options: Options, jobs: Sequence[Job], more: Sequence[str]) -> str:
+def _told(options: Options, jobs: Sequence[Job]) -> str:
     """Say in a line what was submitted, and what it asks for."""
     record = jobs[0]
     cpus = f"{record.cpus:g} CPU" if record.cpus else ""
     gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
-    asked = [text for text in (cpus, record.memory, gpu, record.time_limit) if text]
+    asked = [text for text in (cpus, record.memory, gpu, record.time_limit, _turn(record)) if text]
     what = f"job {options.name} {record.id}"
     if record.scan:
         what = f"scan {options.name} {record.scan}, {len(jobs):,} point{'s' * (len(jobs) != 1)},"
     to = f" to {record.backend}" if options.backend else ""
-    return f"{what} submitted{to}: {', '.join([*asked, *more])}"
-
-
-def _free(client: Client, options: Options) -> str:
-    """Say how many of the slices that are asked for are free, where the site counts them."""
-    if options.gpu in (None, "none"):
-        return ""
-    try:
-        offers = [offer for offer in client.gpus().offers if offer.name.lower() == str(options.gpu).lower()]
-    except SlipwayError:  # it is a remark, and no reason not to submit
-        return ""
-    return f"{offers[0].free:,} of {offers[0].most:,} such slices free" if offers else ""
+    return f"{what} submitted{to}{': ' if asked else ''}{', '.join(asked)}"
 
 
 def _turn(record: Job) -> str:
@@ -115,14 +111,14 @@ def _turn(record: Job) -> str:
     return f"place {record.queue.place:,} in line{until}"
 
 
-def choose_environment(client: Client, options: Options, screen: Screen, magic: str) -> Environment:
-    """Give the environment that was named, or freeze the session that this runs in."""
+def choose_environment(client: Client, options: Options, screen: Screen, magic: str, more: str) -> Environment:
+    """Give the environment that was named, or freeze the session that this runs in; ``more`` is said behind it."""
     if options.environment:
         chosen = client.environment(options.environment)
         _refuse_other_python(chosen)
-        screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip())
+        screen.line(f"environment {chosen.short} {chosen.label if chosen.name else ''}".rstrip() + f"; {more}")
         return chosen
-    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret), magic)
+    return freeze_session(client, screen, FreezeOptions(allow_secret=options.allow_secret), magic, f"; {more}")
 
 
 def _refuse_other_python(environment: Environment) -> None:

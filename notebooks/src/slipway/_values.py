@@ -9,12 +9,17 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import pickle
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, BinaryIO
+
+LARGE = 10_000_000
+"""From how many bytes on a value is a file of its own, which is sent once."""
+_ASIDE = 3  # how many such files there are: a scan's points have few files each
 
 _MAGIC = b"slipway1"
 _END = struct.Struct(">Q8s")
@@ -39,6 +44,7 @@ class Cargo:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._home = os.path.dirname(os.path.abspath(str(getattr(file, "name", "."))))
         self.record = _record(file)
 
     def check(self) -> None:
@@ -69,6 +75,9 @@ class Cargo:
             return shared[part]
 
         start, size = (self.record.get("parts") or [[0, -1]])[part]
+        if isinstance(start, str):
+            with open(os.path.join(self._home, start), "rb") as file:
+                return _Unpickler(file, other).load()
         self._file.seek(start)
         return _Unpickler(io.BytesIO(self._file.read(size)), other).load()
 
@@ -85,12 +94,15 @@ class _Unpickler(pickle.Unpickler):
 
 
 class Packer:
-    """Makes a cargo, part by part. A value of ``shared`` (its part by its id) is not packed again where it occurs."""
+    """Makes a cargo, part by part. A value of ``shared`` (its part by its id) is not packed again where it occurs.
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    Where there is ``aside``, the largest of those come into files of their own, by name.
+    """
+
+    def __init__(self, file: BinaryIO, aside: dict[str, bytes] | None = None) -> None:
+        self._file, self._aside = file, aside
         self._roots: set[str] = set()
-        self._parts: list[tuple[int, int]] = []
+        self._parts: list[tuple[int | str, int]] = []
         self.shared: dict[int, int] = {}
 
     @property
@@ -112,8 +124,16 @@ class Packer:
 
     def share(self, value: Any) -> int:
         """Pack a value that occurs in others."""
+        start = self._file.tell()
         size = self.add(value)
         self.shared[id(value)] = len(self._parts) - 1
+        if self._aside is not None and size > LARGE and len(self._aside) < _ASIDE:
+            name = f"slipway-input-{len(self._aside)}.pkl"
+            self._file.seek(start)
+            self._aside[name] = self._file.read()
+            self._file.seek(start)
+            self._file.truncate()
+            self._parts[-1] = (name, size)
         return size
 
     def seal(self, **more: Any) -> None:

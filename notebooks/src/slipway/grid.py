@@ -21,7 +21,6 @@ from ._job import JobHandle
 from ._mine import job, jobs, scan, scans
 from ._options import KEYWORDS, Options, keyword_options
 from ._points import MOST
-from ._runner import INPUTS
 from ._scan import ScanHandle
 from ._show import Screen, shell
 from ._submit import submit
@@ -82,7 +81,8 @@ class GridFunction(Generic[P, R]):
         return f"<grid function {self._function.__name__}{inspect.signature(self._function)}>"
 
     def _scan(self, arguments: Iterable[tuple[Any, ...]]) -> ScanHandle:
-        calls: list[Call] = [(args, {}) for args in itertools.islice(arguments, MOST + 1)]
+        most = 1 if self.options.first_only else MOST + 1
+        calls: list[Call] = [(args, {}) for args in itertools.islice(arguments, most)]
         name = self._function.__name__
         if not calls:
             raise InvalidError(f"{name}: there are no calls to make", field="points", remedy="give at least one value")
@@ -100,7 +100,7 @@ class GridFunction(Generic[P, R]):
         refuse_undefined(self._function)
         screen = Screen(shell(), quiet=self.options.quiet)
         calls = Calls(self._function, made)
-        files = {INPUTS: calls.pack(screen.line)}
+        files = calls.pack(screen.line)
         warn_of_home(screen, _told)
         points = calls.parameters() if scan else None
         return submit(self._connect, self.options, files, screen, magic="@grid.function", points=points)
@@ -113,7 +113,8 @@ def function(**options: Any) -> Callable[[Callable[P, R]], GridFunction[P, R]]: 
 def function(wrapped: Callable[P, R] | None = None, /, **options: Any) -> Any:
     """Let a function run as jobs: ``@grid.function``, or ``@grid.function(cpus=4, mem="8G", time="2h")``.
 
-    The options are those of %%grid: name, gpu, cpus, mem, time, env, to, preemptible, allow_secret and quiet.
+    The options are those of %%grid: name, gpu, cpus, mem, time, env, to, local, retry, after, priority, out,
+    preemptible, allow_secret and quiet. ``after`` may be a job or a scan, or several.
     """
     if wrapped is None:
         keyword_options("", **{key: value for key, value in options.items() if key != "name"})  # what is wrong, now

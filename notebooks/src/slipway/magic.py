@@ -6,19 +6,19 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from . import _check
-from ._calls import LARGE, tell_heaviest
 from ._client import Client
 from ._errors import InvalidError, SlipwayError
 from ._freezing import warn_of_home
 from ._gallery import display_shown
 from ._job import GridError, JobHandle
 from ._options import HelpWanted, Options, parse_options
-from ._runner import CELL, INPUTS
+from ._runner import CELL
 from ._scan import ScanHandle
 from ._show import Screen
 from ._shown import MOST_BYTES
@@ -54,10 +54,9 @@ class GridMagics(Magics):
             return None
         if cell is None:
             raise InvalidError("%grid runs nothing by itself", remedy="write %%grid, and Python below it")
-        files = cell_files(cell, options, names)
         screen = Screen(self.shell, quiet=options.quiet)
-        if len(files.get(INPUTS, b"")) > LARGE:
-            tell_heaviest({name: names[name] for name in options.inputs}, screen.line)
+        files = cell_files(cell, options, names, screen.line)
+        options = replace(options, after=tuple(_id(word, names) for word in options.after))
         warn_of_home(screen, self._told)
         submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
         if isinstance(submitted, ScanHandle):
@@ -122,7 +121,13 @@ def _show(of: JobHandle | ScanHandle, screen: Screen) -> None:
         screen.line(f"what was displayed cannot be shown: {error}")
 
 
-def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, bytes]:
+def _id(word: str, names: Mapping[str, Any]) -> str:
+    """Give the id of a job or scan, which may be a variable of the notebook."""
+    found = names.get(word)
+    return found.id if isinstance(found, JobHandle | ScanHandle) else word
+
+
+def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
     """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
     # Line 1 of the editor is the %%grid line, so that tracebacks speak of the lines that she sees.
     source, filename = "\n" + cell, f"<grid cell {options.name}>"
@@ -134,5 +139,5 @@ def cell_files(cell: str, options: Options, names: dict[str, Any]) -> dict[str, 
     _check.refuse_result(tree)
     files = {CELL: source.encode()}
     if options.inputs:
-        files[INPUTS] = _check.pickle_inputs(options.inputs, names)
+        files |= _check.pickle_inputs(options.inputs, names, tell)
     return files

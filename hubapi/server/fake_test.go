@@ -132,11 +132,23 @@ func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.Jo
 	return w, nil
 }
 
-func (f *fakeEngine) CheckJob(_ context.Context, _ spawner.Caller, r spawner.JobRequest) error {
+func (f *fakeEngine) Plan(_ context.Context, _ spawner.Caller, r spawner.JobRequest) (spawner.Plan, error) {
 	if r.Backend == "slurm" {
-		return errs.Bad("backend", r.Backend, "leave it out, or name one of local")
+		return spawner.Plan{}, errs.Bad("backend", r.Backend, "leave it out, or name one of local")
 	}
-	return nil
+	return spawner.Plan{Backend: "local", Room: spawner.Room{Most: 8, Free: 3, Estimate: -1}, Typical: -1, Use: spawner.Use{Stored: 7, Store: 9}}, nil
+}
+
+func (f *fakeEngine) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error) {
+	use := spawner.Use{Stored: 7, Store: 9, GPUHours: 1.5, Window: time.Hour}
+	return spawner.Usage{Use: use, Inputs: 2, Kept: []spawner.Kept{{ID: "j-of-" + string(c.User), Bytes: 5, Files: 1, Expires: time.Unix(9, 0)}}}, nil
+}
+
+func (f *fakeEngine) Expires(w spawner.Workload) time.Time {
+	if w.Outcome == nil || w.Outcome.At.IsZero() {
+		return time.Time{}
+	}
+	return w.Outcome.At.Add(time.Hour)
 }
 
 func (f *fakeEngine) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -29,26 +28,6 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	}
 	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
 	return s.wireJobs(callerOf(r.Context()), all), err
-}
-
-// checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made first, which takes a
-// while.
-func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
-	job, err := s.jobRequest(r, req)
-	if err == nil && req.Points != nil {
-		_, err = enginePoints(req)
-	}
-	if err == nil {
-		err = s.cfg.Engine.CheckJob(r.Context(), callerOf(r.Context()), job)
-	}
-	if err != nil {
-		return hubapi.JobPlan{}, err
-	}
-	room := s.cfg.Engine.Room(cmp.Or(job.Backend, s.cfg.Jobs.Backend), job.Resources, job.GPU)
-	return hubapi.JobPlan{
-		Backend: cmp.Or(job.Backend, s.cfg.Jobs.Backend), Free: room.Free, Most: room.Most, Waiting: room.Waiting, Lacks: room.Lacks,
-		Estimate: seconds(room.Estimate), Typical: -1, Points: hubapi.PointLimit,
-	}, nil
 }
 
 // jobRequest makes the engine's request of the API's.

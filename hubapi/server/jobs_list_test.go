@@ -57,3 +57,16 @@ func TestJobsAreChosen(t *testing.T) {
 		}
 	}
 }
+
+func TestPlanAndUsage(t *testing.T) {
+	c := start(t, newFake(), nil).client(t, "alice-token")
+	plan, err := c.CheckJob(t.Context(), hubapi.JobRequest{Argv: []string{"sh"}})
+	want := hubapi.JobPlan{Backend: "local", Free: 3, Most: 8, Estimate: -1, Typical: -1, Points: hubapi.PointLimit, Stored: 7, Store: 9}
+	if plan != want || err != nil {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	use, err := c.JobsUsage(t.Context())
+	if err != nil || use.Stored != 7 || use.Inputs != 2 || use.GPUHours != 1.5 || use.Window != "1h0m0s" || len(use.Kept) != 1 || use.Kept[0].Expires.Unix() != 9 {
+		t.Errorf("%+v, %v", use, err)
+	}
+}

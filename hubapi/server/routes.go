@@ -99,6 +99,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/jobs", serve(s, 200, s.listJobs))
 	r.Post("/jobs", serve(s, 202, audited(s, s.submit, auditSubmitted)))
 	r.Post("/jobs/check", serve(s, 200, s.checkJob))
+	r.Get("/jobs/usage", serve(s, 200, s.jobsUsage))
 	r.Get("/jobs/{id}", serve(s, 200, s.job))
 	r.Delete("/jobs/{id}", serve(s, 204, s.removeJob))
 	r.Post("/jobs/{id}/cancel", serve(s, 202, s.changeJob(s.cfg.Engine.Stop)))

@@ -35,7 +35,9 @@ type Engine interface {
 	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
 	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
 	SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error)
-	CheckJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) error
+	Plan(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Plan, error)
+	Usage(ctx context.Context, c spawner.Caller) (spawner.Usage, error)
+	Expires(w spawner.Workload) time.Time
 	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)

@@ -87,6 +87,7 @@ var walked = map[string]struct {
 	"GET /jobs/{id}/gpu":                    {path: "/jobs/j-alice/gpu", refused: true},
 	"GET /jobs":                             {path: "/jobs"},
 	"POST /jobs":                            {path: "/jobs", body: `{"environment":"sha256:aabbcc","argv":["true"]}`}, // the engine resolves the environment as bob
+	"GET /jobs/usage":                       {path: "/jobs/usage?user=alice"},
 	"POST /jobs/check":                      {path: "/jobs/check", body: `{"argv":["true"]}`},
 	"GET /jobs/{id}":                        {path: "/jobs/j-alice", refused: true},
 	"DELETE /jobs/{id}":                     {path: "/jobs/j-alice", refused: true},

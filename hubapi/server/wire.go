@@ -92,6 +92,7 @@ func (s *Server) wireListed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 		TimeLimit: w.Spec.TimeLimit.String(), State: jobState(&w), Requeued: w.Moves,
 		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: parametersOf(w),
 		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: orEmpty(w.After), Out: orEmpty(w.Spec.Out), Origin: string(w.Origin), Progress: s.progress(w.ID),
+		Expires: moment(s.cfg.Engine.Expires(w)),
 	}
 }
 

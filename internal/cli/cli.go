@@ -2,8 +2,8 @@
 // package that knows every backend.
 //
 // Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard error
-// with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit` and `slipway jobs logs -f` pass on the
-// job's own.
+// with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch` and `slipway jobs
+// logs -f` pass on the job's own.
 package cli
 
 import (
@@ -31,6 +31,8 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+
+	exitInterrupted = 130
 )
 
 // exitCode is the error of a command that has said all and ends with a code of its own.
@@ -75,7 +77,8 @@ func newRoot(env Env) *cobra.Command {
 		Long: "Build an analysis in a session and launch the very same environment to batch.\n\n" +
 			"Inside a session the commands need no token. Outside, set SLIPWAY_URL and SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE)\n" +
 			"to the service's address and a token from the Hub's token page.\n\n" +
-			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit` and `jobs logs -f` pass on the job's own.",
+			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit`, `jobs watch` and `jobs logs -f` pass on the job's own, and end with\n" +
+			"130 when Ctrl-C ends the watching. `slipway completion --help` says how a shell completes commands, IDs and names.",
 		SilenceUsage: true, SilenceErrors: true,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -84,10 +87,11 @@ func newRoot(env Env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env), whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env),
+		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env), whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
 		sshCommand(env), sshKeyCommand(env), versionCommand(env),
 	)
 	root.AddCommand(hostCommands(env)...)
+	completeAll(root, env)
 	return root
 }
 

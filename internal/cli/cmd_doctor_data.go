@@ -56,7 +56,7 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 	report, err := lookAtData(ctx, env)
 	if ctx.Err() != nil {
 		fmt.Fprintln(env.Stderr, "slipway: interrupted before all was looked at; should a probe file be left, a later look removes it")
-		return exitCode(130)
+		return exitCode(exitInterrupted)
 	}
 	if err != nil || quiet {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +104,7 @@ func exitOf(j hubapi.Job) string {
 func jobRemark(j hubapi.Job) string {
 	words := []string{}
 	if j.Scan != "" {
-		words = append(words, fmt.Sprintf("point %d of %s (%s)", j.Point, j.Scan, parameterWords(j)))
+		words = append(words, fmt.Sprintf("point %d of %s (%s)", j.Point, j.Scan, parameterWords(j.Parameters)))
 	}
 	if r := remark(j.Workload); r != "" {
 		words = append(words, r)
@@ -111,10 +112,10 @@ func jobRemark(j hubapi.Job) string {
 	return strings.Join(words, ": ")
 }
 
-func parameterWords(j hubapi.Job) string {
+func parameterWords(parameters map[string]string) string {
 	var words []string
-	for _, name := range hubapi.ParameterNames([]hubapi.Job{j}) {
-		words = append(words, name+"="+j.Parameters[name])
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		words = append(words, name+"="+parameters[name])
 	}
 	return strings.Join(words, " ")
 }

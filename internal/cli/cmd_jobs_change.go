@@ -39,10 +39,7 @@ func jobChanges() []jobChange {
 
 // jobChangeCommands are the commands that change jobs.
 func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
-	commands := []*cobra.Command{{
-		Use: "rm ID", Short: "Remove a job's record, output and files, or those of a scan's jobs that have ended", Args: exactly(1, "the ID of a job or scan"),
-		RunE: func(c *cobra.Command, args []string) error { return runJobRemove(c.Context(), env, args[0], *asJSON) },
-	}}
+	commands := []*cobra.Command{jobRemoveCommand(env, asJSON), jobRetryCommand(env, asJSON), jobResubmitCommand(env, asJSON)}
 	for _, change := range jobChanges() {
 		commands = append(commands, &cobra.Command{
 			Use: change.use, Short: change.short, Long: change.long, Args: exactly(1, "the ID of a job or scan"),
@@ -78,24 +75,6 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 		_, err = fmt.Fprintf(env.Stdout, "%s is %s (it is %s)\n", j.ID, change.words, j.State)
 	}
 	return err
-}
-
-func runJobRemove(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connectForID(env, id)
-	if err != nil {
-		return err
-	}
-	if !ofScan(id) {
-		if err = client.RemoveJob(ctx, id); err == nil && !asJSON {
-			_, err = fmt.Fprintf(env.Stdout, "%s is removed\n", id)
-		}
-		return err
-	}
-	done, err := client.RemoveScan(ctx, id)
-	if err != nil {
-		return err
-	}
-	return printScanChange(env, done, "removed", "none of its points has ended", asJSON)
 }
 
 // printScanChange says to how many points of a scan something was done, and why not to the others.

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,12 +16,15 @@ import (
 
 // jobReadCommands read what a job has written.
 func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
-	follow, into := false, ""
+	into := ""
+	o := logOptions{point: -1, tail: -1}
 	logs := &cobra.Command{
-		Use: "logs ID", Short: "Print a job's output", Args: exactly(1, "a job's ID"),
-		RunE: func(c *cobra.Command, args []string) error { return runJobLogs(c.Context(), env, args[0], follow) },
+		Use: "logs ID", Short: "Print the output of a job, or with --point of one of a scan's", Args: exactly(1, "a job's ID"),
+		RunE: func(c *cobra.Command, args []string) error { return runJobLogs(c.Context(), env, args[0], o) },
 	}
-	logs.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended, then exit with its code")
+	logs.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the job has ended, then exit with its code")
+	logs.Flags().IntVar(&o.point, "point", -1, "of a scan, the point with this number")
+	logs.Flags().IntVar(&o.tail, "tail", -1, "only so many lines, the last that there are")
 	files := &cobra.Command{
 		Use: "files ID", Short: "List the files that a job has left; with --into fetch them", Args: exactly(1, "a job's ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -29,7 +32,7 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 		},
 	}
 	files.Flags().StringVar(&into, "into", "", "fetch the files into this directory")
-	return []*cobra.Command{logs, files}
+	return []*cobra.Command{logs, files, jobWatchCommand(env), jobResultsCommand(env, asJSON), jobUsageCommand(env, asJSON)}
 }
 
 // ofScan tells a scan from a job by its ID.
@@ -51,15 +54,55 @@ func connectForJob(env Env, id string) (*hubapi.Client, error) {
 	return connectForID(env, id)
 }
 
-func runJobLogs(ctx context.Context, env Env, id string, follow bool) error {
-	client, err := connectForJob(env, id)
+// logOptions are the flags of `slipway jobs logs`.
+type logOptions struct {
+	follow      bool
+	point, tail int // -1: not given
+}
+
+func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
+	switch {
+	case o.point >= 0 && !ofScan(id):
+		return usageError{errors.New("--point is of a scan; a job has one output")}
+	case o.follow && o.tail >= 0:
+		return usageError{errors.New("--tail prints what is there, and --follow goes on with all: give one of them")}
+	case ofScan(id) && o.point < 0:
+		return usageError{fmt.Errorf("each point of a scan has an output of its own: give --point N, as `slipway jobs results %s` lists them", id)}
+	}
+	client, err := connectForID(env, id)
 	if err != nil {
 		return err
 	}
-	if err := client.JobLog(ctx, id, 0, follow, env.Stdout); err != nil || !follow {
+	if ofScan(id) {
+		if id, err = pointOf(ctx, client, id, o.point); err != nil {
+			return err
+		}
+	}
+	if o.tail >= 0 {
+		text, err := client.JobLogTail(ctx, id, o.tail)
+		if err == nil {
+			_, err = io.WriteString(env.Stdout, text)
+		}
+		return err
+	}
+	if err := client.JobLog(ctx, id, 0, o.follow, env.Stdout); err != nil || !o.follow {
 		return err
 	}
 	return exitAsJob(ctx, env, client, id)
+}
+
+// pointOf gives the job of a scan's point.
+func pointOf(ctx context.Context, client *hubapi.Client, scan string, point int) (string, error) {
+	list, err := client.Points(ctx, scan)
+	if err != nil {
+		return "", err
+	}
+	for _, j := range list.Jobs {
+		if j.Point == point {
+			return j.ID, nil
+		}
+	}
+	return "", errs.New(errs.NotFound, "%s has no point %d", scan, point).With("`slipway jobs results " + scan + "` lists its points")
 }
 
 // exitAsJob waits for a job's end and passes its exit code on.
@@ -103,27 +146,11 @@ func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) err
 }
 
 func fetchFiles(ctx context.Context, env Env, client *hubapi.Client, id, into string, files []hubapi.File) error {
-	if err := os.MkdirAll(into, 0o755); err != nil {
-		return fmt.Errorf("fetch files of %s: %w", id, err)
-	}
 	for _, f := range files {
-		path := filepath.Join(into, filepath.Base(f.Name))
-		if err := fetchFile(path, func(w io.Writer) error { return client.JobFile(ctx, id, f.Name, w) }); err != nil {
-			return fmt.Errorf("fetch %s of %s: %w", f.Name, id, err)
+		if _, err := fetchInto(ctx, client, id, into, f); err != nil {
+			return err
 		}
-		fmt.Fprintln(env.Stdout, path)
+		fmt.Fprintln(env.Stdout, filepath.Join(into, filepath.Base(f.Name)))
 	}
 	return nil
-}
-
-func fetchFile(path string, fetch func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := fetch(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

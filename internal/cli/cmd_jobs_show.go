@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"time"
 
 	"slipway/hubapi"
 )
@@ -32,10 +34,56 @@ func jobPairs(j hubapi.Job) [][2]string {
 		{"state", jobState(j)}, {"environment", j.Environment}, {"session", j.Session}, {"command", commandWords(j.Argv)}, {"time limit", j.TimeLimit},
 	}...)
 	if j.Scan != "" {
-		pairs = append(pairs, [2]string{"scan", j.Scan}, [2]string{"point", strconv.Itoa(j.Point)}, [2]string{"parameters", parameterWords(j)})
+		pairs = append(pairs, [2]string{"scan", j.Scan}, [2]string{"point", strconv.Itoa(j.Point)}, [2]string{"parameters", parameterWords(j.Parameters)})
 	}
 	if j.Requeued > 0 {
 		pairs = append(pairs, [2]string{"back in line", fmt.Sprintf("%dx", j.Requeued)})
+	}
+	return append(append(pairs, tryPairs(j)...), usePairs(j)...)
+}
+
+// tryPairs tell of a job's tries and of what it was submitted with that most jobs are not.
+func tryPairs(j hubapi.Job) [][2]string {
+	pairs := [][2]string{{"waits for", strings.Join(j.After, " ")}, {"must leave", strings.Join(j.Out, " ")}, {"submitted like", j.Origin}}
+	if j.Attempt > 1 || j.Retries > 0 {
+		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, count(int64(j.Retries), "time", "times"))})
+	}
+	for i, o := range j.Attempts {
+		pairs = append(pairs, [2]string{fmt.Sprintf("try %d ended", j.Attempt-len(j.Attempts)+i), fmt.Sprintf("%s: %s", o.At.Local().Format(time.DateTime), o.Reason)})
+	}
+	if j.Priority != 0 {
+		pairs = append(pairs, [2]string{"priority", strconv.Itoa(j.Priority)})
+	}
+	if p := j.Progress; p != nil {
+		words := fmt.Sprintf("%g", p.Done)
+		if p.Of > 0 {
+			words += fmt.Sprintf(" of %g (%.0f%%)", p.Of, 100*p.Done/p.Of)
+		}
+		pairs = append(pairs, [2]string{"progress", strings.TrimSpace(words + " " + p.Text)})
+	}
+	return pairs
+}
+
+// usePairs tell what a job's last try has used, beside what pairsOf does, and until when it is kept.
+func usePairs(j hubapi.Job) (pairs [][2]string) {
+	if o := j.Outcome; o != nil {
+		pairs = append(pairs, [2]string{"cause", string(o.Cause)})
+		if o.Signal > 0 {
+			pairs = append(pairs, [2]string{"signal", strconv.Itoa(o.Signal)})
+		}
+		if o.Wall > 0 {
+			pairs = append(pairs, [2]string{"wall time", fmt.Sprintf("%.1f s", o.Wall)})
+		}
+		if g := o.GPU; g != nil {
+			words := fmt.Sprintf("busy %.0f%%, memory at most %s", 100*g.Busy, byteWords(g.Memory))
+			if g.Energy > 0 {
+				words += fmt.Sprintf(", %.0f J", g.Energy)
+			}
+			pairs = append(pairs, [2]string{"gpu used", words})
+		}
+	}
+	if j.Expires != nil {
+		pairs = append(pairs, [2]string{"removed", j.Expires.Local().Format(time.DateTime)})
 	}
 	return pairs
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/memsize"
 )
 
 // sessionsCommand is `slipway sessions`.
@@ -137,10 +138,19 @@ func pairsOf(w hubapi.Workload) [][2]string {
 	if o := w.Outcome; o != nil {
 		pairs = append(pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...)
 		if o.MaxRSS > 0 {
-			pairs = append(pairs, [2]string{"peak memory", megabytes(o.MaxRSS)}, [2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)})
+			pairs = append(pairs, [2]string{"peak memory", peakWords(o.MaxRSS, w.Memory)}, [2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)})
 		}
 	}
 	return pairs
+}
+
+// peakWords compares the most memory that a workload had with what it may have.
+func peakWords(peak int64, memory string) string {
+	words := megabytes(peak)
+	if limit, err := memsize.Parse(memory); err == nil && limit > 0 {
+		words += fmt.Sprintf(", %.0f%% of %s", 100*float64(peak)/float64(limit), memory)
+	}
+	return words
 }
 
 // slicePairs tells what a workload asks for and holds of a GPU.

@@ -5,8 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,9 +17,11 @@ import (
 
 // submitOptions are the flags of `slipway submit`.
 type submitOptions struct {
-	name, env, cpus, mem, time, gpu, backend string
-	detach, asJSON, preemptible              bool
-	scan                                     []string
+	name, env, cpus, mem, time, gpu, backend  string
+	detach, asJSON, preemptible, local, quiet bool
+	scan, after, out, in                      []string
+	gridFile                                  string
+	retry, priority                           int
 }
 
 // submitCommand is `slipway submit`.
@@ -29,68 +30,139 @@ func submitCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "submit [flags] SCRIPT [-- ARGS...]", Short: "Run a script as a job in a frozen environment",
 		Long: "Run a script as a job. Inside a session its environment is frozen first, if it changed; with --env the job runs in\n" +
-			"that environment. A .py file runs with python3, any other by its first line. The output is shown as it comes and\n" +
-			"the exit code is the job's. Ctrl-C stops watching; the job runs on.\n\n" +
-			"With --scan the script runs once for each combination of the values: as many jobs, submitted together. A job finds its\n" +
-			"values in environment variables of these names, all of them as JSON in SLIPWAY_PARAMETERS, and its number, from 0, in\n" +
-			"SLIPWAY_POINT. How many run, are done or have failed is shown; the exit code is 0 when all are done, else 1.",
+			"that environment. A .py file runs with python3, any other by its first line. Files named by --in travel with it. The\n" +
+			"output is shown as it comes. Ctrl-C stops watching; the job runs on.\n\n" +
+			"With --scan the script runs once for each combination of the values: as many jobs, submitted together. Values are a list\n" +
+			"(k=1,2,3), log(first,last,count), linear(first,last,count) or range(first,end,step); one in quotes is text as it stands.\n" +
+			"--grid-file takes the points from a table with a header (.csv) or a list of objects (.json). A job finds its values in\n" +
+			"environment variables of these names, all of them as JSON in SLIPWAY_PARAMETERS, and its number, from 0, in SLIPWAY_POINT.\n\n" +
+			"Exit codes: the job's own; of a scan 0 when all its points are done, else 1; 1 when the submission was refused, 2 wrong\n" +
+			"usage, 130 after Ctrl-C.",
 		Example: "  slipway submit --name fit --mem 4G fit.py -- --points 500\n" +
-			"  slipway submit --to htcondor --scan k=1,2,3 --scan mode=fast,slow fit.py",
+			"  slipway submit --to any --in data.root --out 'hist-*.root' --retry 2 fill.py\n" +
+			"  slipway submit --to htcondor --scan k=1,2,3 --scan 'lr=log(1e-4,1e-1,7)' fit.py",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("slipway submit needs a script; see `slipway submit --help`")}
 			}
-			return nil
+			return o.check()
 		},
 		RunE: func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) },
 	}
-	c.Flags().StringVar(&o.name, "name", "", "a name for the job (default: the script's)")
-	c.Flags().StringVar(&o.env, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag")
-	c.Flags().StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
-	c.Flags().StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
-	c.Flags().StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
-	c.Flags().StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0'; see slipway gpus (default: none)")
-	c.Flags().BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
-	c.Flags().StringVar(&o.backend, "to", "", "the backend, such as local or htcondor (default: the site's)")
-	c.Flags().StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")
-	c.Flags().BoolVar(&o.detach, "detach", false, "print the job's ID, or the scan's, and return at once")
-	c.Flags().BoolVar(&o.asJSON, "json", false, "with --detach: print the job as the API's JSON")
+	o.flags(c)
 	return c
 }
 
-func runSubmit(ctx context.Context, env Env, o submitOptions, script string, args []string) error {
-	if o.preemptible && o.gpu == "" {
+func (o *submitOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.name, "name", "", "a name for the job (default: the script's)")
+	f.StringVar(&o.env, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag")
+	f.StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
+	f.StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
+	f.StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
+	f.StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0'; see slipway gpus (default: none)")
+	f.BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
+	f.StringVar(&o.backend, "to", "", "the backend, such as local or htcondor; any: where it would start first (default: the site's)")
+	f.StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")
+	f.StringVar(&o.gridFile, "grid-file", "", "a job for each point of `FILE`.csv or FILE.json")
+	f.StringArrayVar(&o.in, "in", nil, "a `FILE` that travels with the script, into its working directory (repeatable)")
+	f.StringArrayVar(&o.out, "out", nil, "`PATTERN` of files that it has to leave, such as '*.root': no others come back (repeatable)")
+	f.IntVar(&o.retry, "retry", 0, "how often to try again a job that fails (default: never)")
+	f.StringArrayVar(&o.after, "after", nil, "`JOB|SCAN` that must be done before it starts (repeatable)")
+	f.IntVar(&o.priority, "priority", 0, "among your own jobs, -100 to 100: higher goes first")
+	f.BoolVar(&o.local, "local", false, "try it: the first point alone, on the service's own host")
+	f.BoolVar(&o.detach, "detach", false, "print the job's ID, or the scan's, and return at once")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing but the output and what is wrong")
+	f.BoolVar(&o.asJSON, "json", false, "with --detach: print the job as the API's JSON")
+}
+
+// check refuses flags that contradict each other.
+func (o *submitOptions) check() error {
+	switch {
+	case o.preemptible && o.gpu == "":
 		return usageError{errors.New("--preemptible says how a slice of a GPU may be had: give --gpu too")}
+	case len(o.scan) > 0 && o.gridFile != "":
+		return usageError{errors.New("--scan and --grid-file both say what the points are: give one of them")}
+	case o.local && (o.detach || o.backend != "" && o.backend != "local"):
+		return usageError{errors.New("--local is a trial that is watched here: leave out --detach and --to")}
+	case o.asJSON && !o.detach:
+		return usageError{errors.New("--json is of what --detach prints: give that too")}
+	case o.retry < 0:
+		return usageError{errors.New("--retry is a number of tries more, 0 or above")}
 	}
+	return nil
+}
+
+func runSubmit(ctx context.Context, env Env, o submitOptions, script string, args []string) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
 	}
-	r, err := jobRequest(o, script, args)
+	notes := env.Stderr
+	if o.quiet {
+		notes = io.Discard
+	}
+	r, load, err := jobRequest(o, script, args)
 	if err != nil {
 		return err
 	}
-	if _, err := client.CheckJob(ctx, withoutLoad(r)); err != nil {
+	if err := checkSyntax(ctx, env, script, r, o.env != ""); err != nil {
 		return err
 	}
-	if r.Environment, err = environmentFor(ctx, env, client, o.env); err != nil {
+	if o.local {
+		r = tried(notes, r)
+	}
+	plan, err := client.CheckJob(ctx, withoutLoad(r))
+	if err != nil {
 		return err
 	}
-	if len(r.Points) > 0 {
-		return runScan(ctx, env, client, o, r)
+	e, err := environmentFor(ctx, env, notes, client, o.env)
+	if err != nil {
+		return err
+	}
+	if r.Environment = o.env; o.env == "" {
+		r.Environment = e.Digest
+	}
+	fmt.Fprintln(notes, printable(planWords(e, o.env == "", r, load, plan)))
+	if err := load.put(ctx, notes, client); err != nil {
+		return err
+	}
+	switch {
+	case o.local && len(r.Points) > 0:
+		jobs, err := client.SubmitScan(ctx, r)
+		if err != nil {
+			return err
+		}
+		return watchJob(ctx, env, notes, client, jobs[0])
+	case len(r.Points) > 0:
+		return runScan(ctx, env, notes, client, o, r)
 	}
 	j, err := client.Submit(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if o.detach && o.asJSON {
+	case o.detach && o.asJSON:
 		return printJSON(env.Stdout, j)
-	}
-	if o.detach {
+	case o.detach:
 		_, err := fmt.Fprintln(env.Stdout, j.ID)
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "job %s submitted to %s; `slipway jobs logs -f %s` shows it again\n", j.ID, j.Backend, j.ID)
+	return watchJob(ctx, env, notes, client, j)
+}
+
+// tried is a request's first point alone, on the service's own host.
+func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
+	r.Backend = "local"
+	if len(r.Points) > 0 {
+		fmt.Fprintf(notes, "trying the first of %s: %s\n", count(int64(len(r.Points)), "point", "points"), printable(parameterWords(r.Points[0].Parameters)))
+		r.Points = r.Points[:1]
+	}
+	return r
+}
+
+// watchJob shows a job's output as it comes and ends as the job does.
+func watchJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, j hubapi.Job) error {
+	fmt.Fprintf(notes, "job %s submitted to %s; `slipway jobs logs -f %s` shows it again\n", j.ID, j.Backend, j.ID)
 	if err := client.JobLog(ctx, j.ID, 0, true, env.Stdout); err != nil {
 		return watchingEnded(ctx, env, j.ID, err)
 	}
@@ -103,33 +175,36 @@ func watchingEnded(ctx context.Context, env Env, id string, err error) error {
 		return err
 	}
 	fmt.Fprintf(env.Stderr, "\nstopped watching; job %s runs on\n  -> `slipway jobs logs -f %s` shows it, `slipway jobs cancel %s` ends it\n", id, id, id)
-	return exitCode(130)
+	return exitCode(exitInterrupted)
 }
 
-// jobRequest reads the script and makes the request.
-func jobRequest(o submitOptions, script string, args []string) (hubapi.JobRequest, error) {
+// jobRequest reads the script and makes the request, and what is to be put into the store before it.
+func jobRequest(o submitOptions, script string, args []string) (hubapi.JobRequest, inputs, error) {
 	points, err := scan.Parse(o.scan)
-	if err != nil {
-		return hubapi.JobRequest{}, err
+	if o.gridFile != "" {
+		points, err = scan.File(o.gridFile)
 	}
-	text, err := os.ReadFile(script)
 	if err != nil {
-		return hubapi.JobRequest{}, errs.New(errs.Invalid, "read the script: %w", err).With("give the path of a file")
+		return hubapi.JobRequest{}, inputs{}, err
 	}
-	file := filepath.Base(script)
+	load, err := readInputs(script, o.in)
+	if err != nil {
+		return hubapi.JobRequest{}, load, err
+	}
+	file := load.script
 	name := o.name
 	if name == "" {
 		name = file
 	}
 	r := hubapi.JobRequest{
-		Name: name, Argv: append(commandFor(file, string(text)), args...), Files: map[string][]byte{file: text},
+		Name: name, Argv: append(commandFor(file, string(load.files[file])), args...), Files: load.files, Blobs: load.blobs(),
 		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(), Preemptible: o.preemptible,
-		Points: points,
+		Points: points, Retries: o.retry, After: o.after, Priority: o.priority, Out: o.out,
 	}
 	if o.gpu != "" {
 		r.GPU = o.gpu
 	}
-	return r, nil
+	return r, load, nil
 }
 
 // commandFor gives the command that runs a script: what its first line names, python3 for a .py file, else sh.
@@ -147,22 +222,21 @@ func commandFor(file, text string) []string {
 
 // withoutLoad is the request as far as it is checked beforehand: files and points are checked with the submission.
 func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
-	r.Files, r.Points = nil, nil
+	r.Files, r.Blobs, r.Points = nil, nil, nil
 	return r
 }
 
 // environmentFor gives the environment that was asked for, or freezes the session that this runs in.
-func environmentFor(ctx context.Context, env Env, client *hubapi.Client, ref string) (string, error) {
+func environmentFor(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, ref string) (hubapi.Environment, error) {
 	if ref != "" {
-		return ref, nil
+		return client.Environment(ctx, ref)
 	}
 	me, err := client.Me(ctx)
 	if err != nil {
-		return "", err
+		return hubapi.Environment{}, err
 	}
 	if me.Session == "" {
-		return "", errs.New(errs.Invalid, "there is no session here to take the environment from").With("name one with --env; `slipway envs` lists them")
+		return hubapi.Environment{}, errs.New(errs.Invalid, "there is no session here to take the environment from").With("name one with --env; `slipway envs` lists them")
 	}
-	e, err := freeze(ctx, env.Stderr, client, hubapi.Self, hubapi.FreezeRequest{})
-	return e.Digest, err
+	return freeze(ctx, notes, client, hubapi.Self, hubapi.FreezeRequest{})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // runScan submits the points of a scan and shows how they go on.
-func runScan(ctx context.Context, env Env, client *hubapi.Client, o submitOptions, r hubapi.JobRequest) error {
+func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, o submitOptions, r hubapi.JobRequest) error {
 	begun := time.Now()
 	jobs, err := client.SubmitScan(ctx, r)
 	if err != nil {
@@ -21,59 +22,74 @@ func runScan(ctx context.Context, env Env, client *hubapi.Client, o submitOption
 	if len(jobs) == 0 {
 		return errors.New("the service has taken the scan and told no job of it")
 	}
-	scan := jobs[0].Scan
+	id := jobs[0].Scan
 	if o.detach && o.asJSON {
 		return printJSON(env.Stdout, hubapi.Jobs{Jobs: jobs})
 	}
 	if o.detach {
-		_, err := fmt.Fprintln(env.Stdout, scan)
+		_, err := fmt.Fprintln(env.Stdout, id)
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "scan %s of %s submitted to %s; `slipway jobs show %s` lists them\n",
-		scan, count(int64(len(jobs)), "point", "points"), jobs[0].Backend, scan)
-	last, err := watchScan(ctx, env.Stderr, client, scan)
-	if ctx.Err() != nil {
-		fmt.Fprintf(env.Stderr, "\nstopped watching; scan %s runs on\n  -> `slipway jobs show %s` shows it, `slipway jobs cancel %s` ends it\n", scan, scan, scan)
-		return exitCode(130)
-	}
-	if err != nil {
-		return err
-	}
-	return endScan(env, last, time.Since(begun))
+	fmt.Fprintf(notes, "scan %s of %s submitted to %s; `slipway jobs watch %s` shows it again\n",
+		id, count(int64(len(jobs)), "point", "points"), jobs[0].Backend, id)
+	return followScan(ctx, env, notes, client, id, jobs, begun)
 }
 
-// scanEvery is how often a scan that goes on is told of.
-const scanEvery = 5 * time.Second
-
-// watchScan tells how a scan goes on, until all its points have ended.
-func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string) (last hubapi.Scan, err error) {
-	told, said := time.Time{}, ""
-	err = client.FollowScan(ctx, id, func(s hubapi.Scan) error {
-		last = s
-		words := stateWords(s)
-		if words == said || s.Ended() || time.Since(told) < scanEvery {
-			return nil
-		}
-		told, said = time.Now(), words
-		if s.Waiting != "" && s.States[hubapi.JobRunning] == 0 {
-			words += ": " + s.Waiting
-		}
-		_, err := fmt.Fprintf(w, "scan: %s\n", printable(words))
+// followScan shows on w how a scan goes on, and ends as its worst point has.
+func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client, id string, jobs []hubapi.Job, begun time.Time) error {
+	last, err := watchScan(ctx, w, client, id, jobs)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(env.Stderr, "\nstopped watching; scan %s runs on\n  -> `slipway jobs watch %s` shows it, `slipway jobs cancel %s` ends it\n", id, id, id)
+		return exitCode(exitInterrupted)
+	case err != nil:
 		return err
+	}
+	return endScan(env, w, last, time.Since(begun))
+}
+
+// watchScan shows how a scan goes on, until all its points have ended. The jobs are its points, as far as they are known.
+func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, jobs []hubapi.Job) (last hubapi.Scan, err error) {
+	labels := make(map[string]string, len(jobs))
+	for _, j := range jobs {
+		labels[j.ID] = parameterWords(j.Parameters)
+	}
+	b := newBoard("scan " + id)
+	err = watch(ctx, w, b, "scan", func(ctx context.Context) error {
+		return client.WatchScan(ctx, id, func(e hubapi.PointEvent) error {
+			label := strconv.Itoa(e.Point)
+			if words := labels[e.Job]; words != "" {
+				label += " " + words
+			}
+			b.set(rowOfPoint(e, label))
+			return nil
+		}, func(s hubapi.Scan) error {
+			last = s
+			words := stateWords(s)
+			if s.Waiting != "" && s.States[hubapi.JobRunning] == 0 && !s.Ended() {
+				words += ": " + s.Waiting
+			}
+			b.sum(words, s.Points)
+			return nil
+		})
 	})
 	return last, err
 }
 
 // endScan tells how a scan has ended, and ends as its worst point has.
-func endScan(env Env, s hubapi.Scan, took time.Duration) error {
-	fmt.Fprintf(env.Stderr, "scan %s has ended: %s, %.1f s\n", s.ID, stateWords(s), took.Seconds())
+func endScan(env Env, w io.Writer, s hubapi.Scan, took time.Duration) error {
+	words := fmt.Sprintf("scan %s has ended: %s", s.ID, stateWords(s))
+	if took > 0 {
+		words += fmt.Sprintf(", %.1f s", took.Seconds())
+	}
+	fmt.Fprintln(w, words)
 	if s.States[hubapi.JobDone] == s.Points {
 		return nil
 	}
 	if s.Failure != "" {
 		fmt.Fprintf(env.Stderr, "slipway: the first that failed: %s\n", printable(s.Failure))
 	}
-	fmt.Fprintf(env.Stderr, "  -> `slipway jobs show %s` lists the points, `slipway jobs logs JOB` prints the output of one\n", s.ID)
+	fmt.Fprintf(env.Stderr, "  -> `slipway jobs results %s` lists the points, `slipway jobs logs %s --point N` prints the output of one, `slipway jobs retry %s` tries again what is not done\n", s.ID, s.ID, s.ID)
 	return exitCode(exitError)
 }
 

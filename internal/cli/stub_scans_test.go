@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"slipway/hubapi"
 )
@@ -12,6 +13,7 @@ import (
 type stubScans struct {
 	one    hubapi.Scan
 	point  hubapi.Job
+	event  hubapi.PointEvent
 	change hubapi.ScanChange
 	why    hubapi.Explanation
 
@@ -23,6 +25,8 @@ func (s *stubScans) routes(mine func(string, http.HandlerFunc)) {
 	const api = hubapi.Base
 	mine("GET "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.look()) })
 	mine("GET "+api+"/scans/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.why) })
+	mine("GET "+api+"/scans/{id}/events", func(w http.ResponseWriter, _ *http.Request) { s.events(w) })
+	mine("POST "+api+"/scans/{id}/resubmit", func(w http.ResponseWriter, _ *http.Request) { answer(w, hubapi.Jobs{Jobs: []hubapi.Job{s.point}}) })
 	mine("POST "+api+"/scans/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		change := s.change
 		if r.PathValue("verb") != "hold" {
@@ -47,6 +51,18 @@ func (s *stubScans) look() hubapi.Scan {
 	return scan
 }
 
+// events tell that one point runs and another has failed, and then that all have ended.
+func (s *stubScans) events(w http.ResponseWriter) {
+	failed := s.event
+	failed.Point, failed.Job, failed.State, failed.Reason = 4, "j-0123456789abcdef", hubapi.JobFailed, "out of memory"
+	event(w, hubapi.EventPoint, s.event)
+	event(w, hubapi.EventPoint, failed)
+	event(w, hubapi.EventScan, s.look())
+	_ = http.NewResponseController(w).Flush()
+	<-time.After(time.Second) // so that it is seen as it goes on
+	event(w, hubapi.EventScan, s.look())
+}
+
 // changed gives the point as a change leaves it.
 func (s *stubScans) changed(verb string) hubapi.Job {
 	job := s.point
@@ -61,6 +77,9 @@ func (s *stubScans) submitted(r hubapi.JobRequest) hubapi.Jobs {
 		job := s.point
 		job.ID, job.Name, job.Point, job.Parameters = fmt.Sprintf("j-%016d", i), r.Name, i, p.Parameters
 		list.Jobs = append(list.Jobs, job)
+	}
+	if len(list.Jobs) == 1 { // it can be looked at
+		list.Jobs[0].ID = s.point.ID
 	}
 	return list
 }

@@ -20,6 +20,9 @@ type stubService struct {
 	url, socket  string
 	session      hubapi.Session
 	job          hubapi.Job
+	plan         hubapi.JobPlan
+	jobsUsage    hubapi.JobsUsage
+	blobs        stubBlobs
 	scans        stubScans
 	environments stubEnvironments
 	gpus         stubGPUs
@@ -32,7 +35,7 @@ func newStubService(examples string) (*stubService, error) {
 	f := &stubService{ssh: stubSSH{looks: map[string]int{}, asked: map[string]hubapi.SSHLoginRequest{}}}
 	for name, into := range map[string]any{
 		"ssh": &f.ssh.service, "ssh-key": &f.ssh.key, "profile": &f.ssh.profile,
-		"session": &f.session, "job": &f.job, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "pool": &f.gpus.pool, "environment": &f.environments.one,
+		"session": &f.session, "job": &f.job, "plan": &f.plan, "jobs-usage": &f.jobsUsage, "point-event": &f.scans.event, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "pool": &f.gpus.pool, "environment": &f.environments.one,
 		"details": &f.environments.details, "diff": &f.environments.diff, "check": &f.environments.check, "usage": &f.environments.usage,
 	} {
 		text, err := os.ReadFile(filepath.Join(examples, name+".json"))
@@ -97,7 +100,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine := func(pattern string, serve http.HandlerFunc) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			id := r.PathValue("id")
-			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != f.scans.one.ID && id != hubapi.Self {
+			if user != f.session.User || id != "" && id != f.session.ID && id != f.job.ID && id != f.scans.one.ID && id != f.scans.point.ID && id != hubapi.Self {
 				refuse(w, 404, "not_found", "there is no "+id, "")
 				return
 			}
@@ -139,7 +142,17 @@ func (f *stubService) routes(user string) http.Handler {
 	mine("POST "+api+"/jobs", f.submit)
 	mine("POST "+api+"/jobs/check", f.check)
 	mine("GET "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.job) })
-	mine("GET "+api+"/jobs/{id}/log", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from the job") })
+	mine("GET "+api+"/jobs/{id}/log", func(w http.ResponseWriter, r *http.Request) {
+		if tail := r.URL.Query().Get("tail"); tail != "" {
+			fmt.Fprintln(w, "the last "+tail+" lines of "+r.PathValue("id"))
+			return
+		}
+		fmt.Fprintln(w, "hello from the job")
+	})
+	mine("GET "+api+"/jobs/usage", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.jobsUsage) })
+	mine("POST "+api+"/jobs/{id}/retry", f.retry)
+	mine("POST "+api+"/jobs/{id}/resubmit", f.resubmit)
+	f.blobs.routes(mine)
 	mine("GET "+api+"/jobs/{id}/events", func(w http.ResponseWriter, _ *http.Request) {
 		event(w, "message", hubapi.Event{Seq: 1, Percent: 100, Message: "ended", Final: true, Failed: true})
 	})
@@ -177,7 +190,7 @@ func (f *stubService) sessionsOf(user string) hubapi.Sessions {
 // submit refuses what the scripts submit by mistake, and gives the example of a job.
 func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 	var req hubapi.JobRequest
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Environment == "" || len(req.Files) != 1 || req.RequestID == "" {
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Environment == "" || len(req.Files) < 1 || req.RequestID == "" {
 		refuse(w, 422, "invalid", fmt.Sprintf("not what was expected: %v", err), "")
 		return
 	}
@@ -187,7 +200,10 @@ func (f *stubService) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	job := f.job
-	job.Argv, job.Name = req.Argv, req.Name
+	job.Argv, job.Name, job.Retries, job.Priority, job.After, job.Out, job.Backend = req.Argv, req.Name, req.Retries, req.Priority, req.After, req.Out, req.Backend
+	if job.Backend == "" || job.Backend == "any" {
+		job.Backend = "local"
+	}
 	answer(w, job)
 }
 
@@ -202,7 +218,11 @@ func (f *stubService) check(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
 		return
 	}
-	w.WriteHeader(http.StatusNoContent)
+	plan := f.plan
+	if req.Backend != "" {
+		plan.Backend = req.Backend
+	}
+	answer(w, plan)
 }
 
 func answer(w io.Writer, v any) {

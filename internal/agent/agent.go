@@ -38,6 +38,7 @@ type Config struct {
 	BinDir     string
 	WorkDir    string
 	LogFile    string
+	Progress   string // where a job's payload says how far it is
 	OverlayDir string
 	CodeDir    string
 	JupyterDir string
@@ -59,7 +60,7 @@ func (c *Config) complete() {
 		value string
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
-		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.Progress, control.ProgressFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
 		{&c.TokensDir, control.CredentialsDir}, {&c.UsualProxy, control.UsualProxy()},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {

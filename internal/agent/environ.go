@@ -45,6 +45,9 @@ func environ(cfg Config, app control.App, port int, relay string) ([]string, err
 		env["PATH"] = withDir(env["PATH"], control.GPUBinDir)
 		env["LD_LIBRARY_PATH"] = strings.TrimPrefix(env["LD_LIBRARY_PATH"]+":"+control.GPULibDir, ":")
 	}
+	if !app.HTTP {
+		env[control.ProgressEnv] = cfg.Progress
+	}
 	if app.HTTP {
 		if err := readdress(env, port, relay); err != nil {
 			return nil, err

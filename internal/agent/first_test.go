@@ -183,12 +183,12 @@ func TestMemory(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	cfg := Config{APISocket: "/s", BinDir: "/b", Env: []string{"A=agent", "B=agent", control.IDEnv + "=s-1"}}
-	env, err := environ(cfg, control.App{Env: control.Env{"B": "app", control.IDEnv: "forged", "PATH": "/b:/x"}}, 0, "")
+	cfg := Config{APISocket: "/s", BinDir: "/b", Progress: "/p", Env: []string{"A=agent", "B=agent", control.IDEnv + "=s-1"}}
+	env, err := environ(cfg, control.App{Env: control.Env{"B": "app", control.IDEnv: "forged", control.ProgressEnv: "/x", "PATH": "/b:/x"}}, 0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "A=agent B=app PATH=/b:/x SLIPWAY_ID=s-1 SLIPWAY_SOCKET=/s"
+	want := "A=agent B=app PATH=/b:/x SLIPWAY_ID=s-1 SLIPWAY_PROGRESS=/p SLIPWAY_SOCKET=/s"
 	if got := strings.Join(env, " "); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

@@ -84,6 +84,7 @@ func configIn(dir string) Config {
 	return Config{
 		LinkSocket: filepath.Join(dir, "service.sock"), APISocket: filepath.Join(dir, "api.sock"),
 		BinDir: filepath.Join(dir, "bin"), WorkDir: filepath.Join(dir, "work"), LogFile: filepath.Join(dir, "app.log"),
+		Progress:  filepath.Join(dir, "progress.json"),
 		TokensDir: filepath.Join(dir, "credentials"), UsualProxy: filepath.Join(dir, "x509up"),
 		Env:    []string{"PATH=/usr/bin:/bin", control.IDEnv + "=" + workload},
 		Logger: slog.New(slog.DiscardHandler),

@@ -218,6 +218,7 @@ func (s *supervisor) start(app control.App) (int, string) {
 	if err := s.openOutput(app); err != nil {
 		return fail(err)
 	}
+	progress := &progressFile{path: a.cfg.Progress}
 	before := readMemory(cgroupRoot)
 	pid, done, pipe, err := s.fork(program, app.Argv, dir, env)
 	if err != nil {
@@ -225,7 +226,7 @@ func (s *supervisor) start(app control.App) (int, string) {
 	}
 	s.pid = pid
 	a.log.Info("app started", "launch", app.Launch, "program", program, "pid", pid)
-	a.work.Go(func() { s.watch(done, pipe, s.out, before) })
+	a.work.Go(func() { s.watch(done, pipe, s.out, before, progress) })
 	s.becomeReady(app)
 	return 0, ""
 }
@@ -293,10 +294,10 @@ func (s *supervisor) fork(program string, argv []string, dir string, env []strin
 }
 
 // watch keeps the app's output until it exits, and then says how it ended.
-func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before memory) {
+func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before memory, progress *progressFile) {
 	var reading sync.WaitGroup
 	reading.Go(func() { drain(out, pipe) })
-	e := <-done
+	e := s.await(done, progress)
 	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
 	reading.Wait()
 	_ = pipe.Close()

@@ -22,11 +22,12 @@ var (
 			return "", err
 		}
 		program := filepath.Join(dir, "slipway")
-		cmd := exec.Command("go", "build", "-trimpath", "-o", program, "slipway") // as deploy/test has just compiled it
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return "", fmt.Errorf("build: %w: %s", err, out)
+		for _, p := range [][2]string{{program, "slipway"}, {program + "-job", "slipway/internal/runner"}} {
+			cmd := exec.Command("go", "build", "-trimpath", "-o", p[0], p[1]) // as deploy/test has just compiled it
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("build: %w: %s", err, out)
+			}
 		}
 		return program, nil
 	})

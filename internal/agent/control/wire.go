@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,15 +16,16 @@ import (
 
 // What is borne of an agent, which runs as the user and may be anything she puts in its place.
 const (
-	maxStatus   = 4 << 20 // bytes of one status
-	maxStatuses = 1000    // statuses in one watch; an app has four states
-	maxFault    = 16 << 10
-	maxFiles    = 10000
-	maxText     = 4 << 10
-	maxName     = 255
-	maxActivity = 4 << 10
-	maxCount    = 100_000 // kernels, terminals, channels, editors
-	maxSeconds  = 9e9     // 285 years, about what a time.Duration holds
+	maxStatus    = 4 << 20 // bytes of one status
+	maxStatuses  = 1000    // statuses in one watch, and moreStatuses for each second of it: an app has four states, and its progress
+	moreStatuses = 2
+	maxFault     = 16 << 10
+	maxFiles     = 10000
+	maxText      = 4 << 10
+	maxName      = 255
+	maxActivity  = 4 << 10
+	maxCount     = 100_000 // kernels, terminals, channels, editors
+	maxSeconds   = 9e9     // 285 years, about what a time.Duration holds
 )
 
 // TempPrefix begins the names of files that are still being written; no file of that name is ever an output.
@@ -82,8 +84,9 @@ func readFault(status int, r io.Reader) error {
 func readStatuses(r io.Reader, f func(Status) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4<<10), maxStatus)
+	begun := time.Now()
 	for n := 0; lines.Scan(); n++ {
-		if n == maxStatuses {
+		if n >= maxStatuses+moreStatuses*int(time.Since(begun).Seconds()) {
 			return errs.New(errs.Unavailable, "the agent reports its status without end")
 		}
 		s, err := ParseStatus(lines.Bytes())

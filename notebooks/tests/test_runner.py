@@ -32,14 +32,14 @@ class Run(NamedTuple):
         return (self.directory / _runner.RESULT).exists()
 
 
-def run(directory: Path, cell: str, inputs: bytes | None = None, argv: tuple[str, ...] = ()) -> Run:
+def run(directory: Path, cell: str, inputs: bytes | None = None, argv: tuple[str, ...] = (), **more: str) -> Run:
     (directory / _runner.CELL).write_text("\n" + cell, encoding="utf-8")
     for name, data in runner_files().items():
         (directory / name).write_bytes(data)
     if inputs is not None:
         (directory / _runner.INPUTS).write_bytes(inputs)
     command = [sys.executable, *argv, "runner.py"]
-    env = {"SLIPWAY_CELL_NAME": "fit", "PYTHONIOENCODING": "utf-8"}
+    env = {"SLIPWAY_CELL_NAME": "fit", "PYTHONIOENCODING": "utf-8", **more}
     done = subprocess.run(
         command, cwd=directory, env=env, capture_output=True, text=True, encoding="utf-8", check=False
     )

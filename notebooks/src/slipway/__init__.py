@@ -32,6 +32,7 @@ from ._mine import job, jobs, scan, scans
 from ._models import Event, Job, Queue, Session, Stops
 from ._outcome import JobProgress, Outcome, SliceUse
 from ._plans import JobPlan, JobsUsage, KeptFiles
+from ._progress import progress
 from ._scan import Points, ScanHandle
 from ._scans import Clause, Explanation, PointEvent, Scan, ScanChange
 from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
@@ -102,6 +103,7 @@ __all__ = [
     "jobs",
     "keep",
     "load_ipython_extension",
+    "progress",
     "scan",
     "scans",
     "session",

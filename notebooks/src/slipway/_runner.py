@@ -20,12 +20,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
-    from . import _shown, _values
+    from . import _progress, _shown, _values
 else:
     try:
-        from . import _shown, _values
+        from . import _progress, _shown, _values
     except ImportError:  # in the job, whose directory is the user's
         sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+        import slipway_progress as _progress
         import slipway_shown as _shown
         import slipway_values as _values
 
@@ -40,9 +41,11 @@ def main() -> int:
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # values that the cell defines are pickled as a notebook's are
     recorder = _shown.Recorder(home)
-    recorder.install()
+    recorder.install({"tqdm.std": _progress.quieten, "tqdm.notebook": _progress.plain_notebook})
+    sys.meta_path.append(_progress.Stand())
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
     outcome.update(recorder.finish())
+    _progress.progress.flush()
     if code == 0:
         code = _keep_result(os.path.join(home, RESULT), module.__dict__, outcome)
     outcome = {"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome}

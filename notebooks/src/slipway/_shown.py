@@ -55,12 +55,15 @@ class Recorder:
         self._left_out = 0
         self._numbers = itertools.count()
 
-    def install(self) -> None:
-        """Be there for the payload: as ``display``, IPython's too, and for matplotlib's figures."""
+    def install(self, more: Mapping[str, Callable[[types.ModuleType], None]]) -> None:
+        """Be there for the payload: as ``display``, IPython's too, and for matplotlib's figures.
+
+        ``more`` is done to modules right after they have been imported.
+        """
         builtins.display = self.display  # type: ignore[attr-defined]
         if os.environ.get("MPLBACKEND", "module:").startswith("module:"):  # a notebook's own, or none
             os.environ["MPLBACKEND"] = "agg"
-        hooks = {"matplotlib.pyplot": self._pyplot, "IPython.core.display_functions": self._ipython}
+        hooks = {"matplotlib.pyplot": self._pyplot, "IPython.core.display_functions": self._ipython, **more}
         sys.meta_path.insert(0, _AfterImport(hooks))
 
     def display(self, *values: Any, **options: Any) -> Any:
@@ -201,7 +204,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
         def exec_module(module: types.ModuleType) -> None:
             execute(module)
-            hook(module)
+            with suppress(Exception):  # of a version that is built otherwise: it stays as it is
+                hook(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

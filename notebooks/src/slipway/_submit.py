@@ -20,7 +20,10 @@ from ._site import Environment
 from ._store import Cargoes
 from ._watch import WatchInterrupted
 
-_SHIPPED = {"runner.py": "_runner.py", "slipway_shown.py": "_shown.py", "slipway_values.py": "_values.py"}
+_SHIPPED = {
+    "runner.py": "_runner.py",
+    **{f"slipway_{name}.py": f"_{name}.py" for name in ("progress", "shown", "values")},
+}
 
 
 def runner_files() -> dict[str, bytes]:

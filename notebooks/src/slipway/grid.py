@@ -21,11 +21,12 @@ from ._job import JobHandle
 from ._mine import job, jobs, scan, scans
 from ._options import KEYWORDS, Options, keyword_options
 from ._points import MOST
+from ._progress import progress
 from ._scan import ScanHandle
 from ._show import Screen, shell
 from ._submit import submit
 
-__all__ = ["GridFunction", "function", "job", "jobs", "scan", "scans"]
+__all__ = ["GridFunction", "function", "job", "jobs", "progress", "scan", "scans"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

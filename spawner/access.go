@@ -24,7 +24,7 @@ func (m *Manager) Get(_ context.Context, c Caller, id ID) (Workload, error) {
 func (m *Manager) entryLocked(c Caller, id ID) (*entry, error) {
 	e := m.work[id]
 	if e == nil || !c.may(e.Workload) {
-		return nil, errs.New(errs.NotFound, "there is no session or job %q of yours", id).With("`slipway sessions` and `slipway jobs` list them")
+		return nil, m.unknownLocked(c, id)
 	}
 	return e, nil
 }

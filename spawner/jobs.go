@@ -1,12 +1,10 @@
 package spawner
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +33,8 @@ type JobRequest struct {
 	After       []string          // jobs and scans of the caller's that must be done before it starts
 	Priority    int               // see Spec
 	Out         []string          // see Spec
+
+	links map[string]string // input files that are here already: where, by name
 }
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
@@ -51,19 +51,11 @@ func (m *Manager) SubmitJob(ctx context.Context, c Caller, r JobRequest) (Worklo
 		return Workload{}, err
 	}
 	r.After = m.undone(r.After)
-	w := m.jobOf(c, r, digest)
-	if err := m.judge(ctx, w); err != nil {
-		return Workload{}, err
-	}
-	if err := m.saveInputs(w.ID, r.Files); err != nil {
-		return Workload{}, err
-	}
-	jobs, err := m.enterJobs(ctx, c, []Workload{w})
+	jobs, err := m.submit(ctx, c, []Workload{m.jobOf(c, r, digest)}, r)
 	if err != nil {
 		return Workload{}, err
 	}
-	m.stocked(jobs[0], r.Files)
-	return m.vouch(ctx, jobs[0], nil)
+	return jobs[0], nil
 }
 
 // admissible refuses what c may not ask for at all, and fills in what r leaves open.
@@ -75,7 +67,12 @@ func (m *Manager) admissible(ctx context.Context, c Caller, r JobRequest) (JobRe
 	if r.Backend = cmp.Or(r.Backend, m.cfg.Jobs); r.Backend == AnyBackend {
 		r.Backend = m.choose(ctx, c, r)
 	}
-	return r, errors.Join(checkLaunch("request_id", r.RequestID), m.remembers())
+	if err := errors.Join(checkLaunch("request_id", r.RequestID), m.remembers()); err != nil {
+		return r, err
+	}
+	var err error
+	r.links, err = m.findBlobs(c, r)
+	return r, err
 }
 
 // acceptable refuses what can never run, and so many jobs where their owner may not have them, and gives the digest of the environment.
@@ -93,6 +90,9 @@ func (m *Manager) jobOf(c Caller, r JobRequest, digest string) Workload {
 	now := time.Now()
 	names := []string{}
 	for name := range r.Files {
+		names = append(names, name)
+	}
+	for name := range r.links {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -173,8 +173,8 @@ func checkSizes(r JobRequest) error {
 	switch {
 	case bytes > commandLimit:
 		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+FormatSize(commandLimit)+": put more into a file")
-	case len(r.Files) > inputLimit:
-		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
+	case len(r.Files)+len(r.links) > inputLimit:
+		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
 	default:
 		return nil
 	}
@@ -206,21 +206,6 @@ func (m *Manager) repeatedLocked(c Caller, request string) []Workload {
 			return []Workload{e.Workload}
 		default:
 			return scanIn(mine, e.Scan)
-		}
-	}
-	return nil
-}
-
-// saveInputs keeps the input files until the job is removed: it may have to wait, the service may restart meanwhile, and it may be tried
-// again.
-func (m *Manager) saveInputs(id ID, files map[string][]byte) error {
-	dir := m.inputs(id)
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return fmt.Errorf("keep the input files: %w", err)
-	}
-	for name, content := range files {
-		if err := writeFile(filepath.Join(dir, name), bytes.NewReader(content)); err != nil {
-			return errors.Join(fmt.Errorf("keep input file %s: %w", name, err), os.RemoveAll(m.dir(id)))
 		}
 	}
 	return nil

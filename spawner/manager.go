@@ -177,6 +177,7 @@ type Manager struct {
 	links    chan linkChange // to Run
 	stock    *stock          // has a lock of its own
 	born     time.Time
+	newest   time.Time // on record when the service began
 
 	heralds sync.WaitGroup
 
@@ -185,6 +186,8 @@ type Manager struct {
 	index     index
 	ledger    ledger
 	waits     waitBook
+	putters   map[owner]bool // who has put files for her jobs
+	graves    map[ID]grave   // of jobs that were removed because their time was over
 	slices    sliceBook
 	doubts    doubts // of parts of GPUs
 	rebuffs   rebuffs
@@ -236,7 +239,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: map[ID]grave{}, putters: map[owner]bool{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
 	}
 	for _, b := range cfg.Backends {
@@ -295,9 +298,13 @@ func (m *Manager) load(ctx context.Context) error {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		m.recallLocked(m.admitLocked(w))
+		m.newest = latest(m.newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
 			ended[w.line()] = append(ended[w.line()], w.Outcome.At)
 		}
+	}
+	if err := m.readGraves(ctx); err != nil {
+		return err
 	}
 	m.blank = len(m.work) == 0
 	for l, times := range ended {

@@ -8,7 +8,7 @@ import (
 
 // patrol looks at everything from time to time: first of all at what an earlier run of the service left.
 func (m *Manager) patrol(ctx context.Context) {
-	strangers := map[ID]bool{}
+	strangers, keeper := map[ID]bool{}, &housekeeper{}
 	for {
 		m.turnShares()
 		found := m.survey(ctx)
@@ -17,6 +17,7 @@ func (m *Manager) patrol(ctx context.Context) {
 		}
 		if !m.forgetful(found) {
 			strangers = m.reap(ctx, found, strangers)
+			m.tidy(ctx, keeper)
 		}
 		m.mu.Lock()
 		m.ready = true

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -61,19 +62,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 		return nil, err
 	}
 	r.After = m.undone(r.After)
-	jobs := m.scanOf(c, r, digest, points)
-	if err := m.judge(ctx, jobs[0]); err != nil {
-		return nil, err
-	}
-	if err := m.saveScanInputs(jobs, r.Files); err != nil {
-		return nil, errors.Join(err, m.dropDirs(jobs))
-	}
-	jobs, err = m.enterJobs(ctx, c, jobs)
-	if err != nil {
-		return nil, err
-	}
-	m.stocked(jobs[0], r.Files)
-	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+	return m.submit(ctx, c, m.scanOf(c, r, digest, points), r)
 }
 
 // checkScan refuses a scan whose points are too much together, though each of them would do.
@@ -86,12 +75,18 @@ func checkScan(r JobRequest, points []Point, remote bool) error {
 	for _, content := range r.Files {
 		input += len(content)
 	}
+	for _, path := range r.links {
+		if info, err := os.Stat(path); err == nil {
+			input += int(info.Size())
+		}
+	}
+	files := len(r.Files) + len(r.links)
 	switch n := len(points); {
 	case command > scanCommandLimit:
 		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", FormatSize(int64(command)), n),
 			"at most "+FormatSize(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
-	case n*len(r.Files) > scanFileLimit:
-		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", len(r.Files), n),
+	case n*files > scanFileLimit:
+		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", files, n),
 			fmt.Sprintf("at most %d for all points together: pack them into one, or use your home", scanFileLimit))
 	case remote && n*input > scanCarryLimit:
 		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", FormatSize(int64(input)), n),
@@ -154,15 +149,26 @@ func scanIn(jobs map[ID]*entry, scan string) []Workload {
 	return points
 }
 
-// saveScanInputs keeps the input files of all points. They are on the disk once; the jobs end one by one.
-func (m *Manager) saveScanInputs(jobs []Workload, files map[string][]byte) error {
-	if len(files) == 0 {
+// saveInputs keeps the input files of jobs that are asked for together until they are removed: they may have to wait, the service may restart
+// meanwhile, and they may be tried again. They are on the disk once; the jobs end one by one.
+func (m *Manager) saveInputs(jobs []Workload, r JobRequest) error {
+	if len(r.Files)+len(r.links) == 0 {
 		return nil
 	}
-	if err := m.saveInputs(jobs[0].ID, files); err != nil {
-		return err
-	}
 	first := m.inputs(jobs[0].ID)
+	if err := os.MkdirAll(first, 0o711); err != nil {
+		return fmt.Errorf("keep the input files: %w", err)
+	}
+	for name, content := range r.Files {
+		if err := writeFile(filepath.Join(first, name), bytes.NewReader(content)); err != nil {
+			return fmt.Errorf("keep input file %s: %w", name, err)
+		}
+	}
+	for name, path := range r.links {
+		if err := linkFile(path, filepath.Join(first, name)); err != nil {
+			return fmt.Errorf("keep input file %s: %w", name, err)
+		}
+	}
 	for _, w := range jobs[1:] {
 		if err := linkAll(first, m.inputs(w.ID), jobs[0].Spec.Inputs); err != nil {
 			return fmt.Errorf("keep the input files: %w", err)
@@ -176,7 +182,7 @@ func linkAll(from, to string, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		if err := os.Link(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+		if err := linkFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
 	}

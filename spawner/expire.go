@@ -1,0 +1,176 @@
+package spawner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// graves is the store's bucket of what is remembered of jobs that were removed because their time was over.
+const graves = "expired"
+
+const (
+	graveLife   = 90 * 24 * time.Hour // for how long it is remembered
+	mostGraves  = 100_000             // of how many jobs
+	mostExpired = 100                 // jobs that one patrol removes: where the clock is wrong there is time to see it
+	tidyEvery   = time.Hour
+)
+
+// grave is what is remembered of a job.
+type grave struct {
+	Hub     string    `json:"hub"`
+	Owner   User      `json:"owner"`
+	Scan    string    `json:"scan,omitempty"`
+	Ended   time.Time `json:"ended"`
+	Removed time.Time `json:"removed"`
+}
+
+// A clock is believed in what it says of days and months once it has gone evenly for a while: for an hour after the service has begun, for
+// a day after it was seen to jump, or where at the start nothing on record is younger than a week. So one that is wrong for a while, ahead
+// by a year, removes nothing that has not had its time; one that is set back lets things live longer, which harms nobody.
+const (
+	calmStart = time.Hour
+	calmJump  = 24 * time.Hour
+	jump      = time.Minute        // of the clock against the one that nobody sets
+	longQuiet = 7 * 24 * time.Hour // without anything on record
+)
+
+// timekeeper watches the clock.
+type timekeeper struct {
+	wall  time.Time     // at the last look
+	up    time.Duration // the same by the clock that nobody sets
+	since time.Duration // since when it has gone evenly
+	calm  time.Duration // for how long it has to
+}
+
+// look reports whether the clock is believed, which says wall when the service has been up for so long. newest is the latest time on record
+// when the service began.
+func (k *timekeeper) look(wall time.Time, up time.Duration, newest time.Time) bool {
+	drift := wall.Sub(k.wall) - (up - k.up)
+	switch {
+	case k.wall.IsZero() && !newest.IsZero() && wall.Sub(newest) > longQuiet:
+		k.since, k.calm = up, calmJump
+	case k.wall.IsZero():
+		k.since, k.calm = up, calmStart
+	case drift > jump || drift < -jump:
+		k.since, k.calm = up, calmJump
+	}
+	k.wall, k.up = wall, up
+	return up-k.since >= k.calm
+}
+
+// housekeeper removes what has had its time. It is the patrol's alone.
+type housekeeper struct {
+	clock timekeeper
+	tidy  time.Duration // when the service had been up so long, what is not looked at each time was last
+}
+
+// tidy removes jobs that ended long ago, what is remembered of such jobs, and files that no job has.
+func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
+	up, now := time.Since(m.born), time.Now()
+	believed := k.clock.look(now.Round(0), up, m.newest)
+	if believed {
+		m.expireJobs(ctx, now)
+	}
+	if up-k.tidy < tidyEvery {
+		return
+	}
+	k.tidy = up
+	m.sweepBlobs(now)
+	m.weighAllBlobs()
+	if believed {
+		m.forgetGraves(ctx, now)
+	}
+}
+
+func (m *Manager) expireJobs(ctx context.Context, now time.Time) {
+	for _, id := range m.overdue(now) {
+		if err := m.expire(ctx, id, now); err != nil {
+			m.log.Warn("cannot remove a job whose time is over", "id", id, "err", err)
+			return
+		}
+	}
+}
+
+// overdue gives some of the jobs that are to be removed.
+func (m *Manager) overdue(now time.Time) (ids []ID) {
+	if m.cfg.KeepJobs == 0 {
+		return nil
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for id, e := range m.work {
+		if len(ids) < mostExpired && m.isOverdue(e, now) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (m *Manager) isOverdue(e *entry, now time.Time) bool {
+	at := m.Expires(e.Workload)
+	return !at.IsZero() && now.After(at) && e.Want != WantGone
+}
+
+// expire removes a job, and has it remembered.
+func (m *Manager) expire(ctx context.Context, id ID, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || !m.isOverdue(e, now) { // tried again meanwhile
+		return nil
+	}
+	g := grave{Hub: e.Hub, Owner: e.Owner, Scan: e.Scan, Ended: e.Outcome.At, Removed: now}
+	if len(m.graves) < mostGraves {
+		if err := m.mu.save(func() error { return m.cfg.Store.Put(ctx, graves, string(id), g) }); err != nil {
+			return err
+		}
+		m.graves[id] = g
+	}
+	return m.changeLocked(ctx, e, func(e *entry) { e.Want = WantGone })
+}
+
+// readGraves reads what is remembered.
+func (m *Manager) readGraves(ctx context.Context) error {
+	for r, err := range m.cfg.Store.All(ctx, graves) {
+		if err != nil {
+			return fmt.Errorf("read which jobs were removed: %w", err)
+		}
+		var g grave
+		if err := json.Unmarshal(r.Value, &g); err != nil {
+			m.log.Warn("what is remembered of a job cannot be read", "id", r.Key, "err", err)
+			continue
+		}
+		m.graves[ID(r.Key)] = g
+	}
+	return nil
+}
+
+func (m *Manager) forgetGraves(ctx context.Context, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, g := range m.graves {
+		if now.Sub(g.Removed) < graveLife {
+			continue
+		}
+		if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, graves, string(id)) }); err != nil {
+			m.log.Warn("cannot forget a job that was removed", "id", id, "err", err)
+			return
+		}
+		delete(m.graves, id)
+	}
+}
+
+// unknownLocked is the error of what is not there, or not the caller's. Of a job of hers that has had its time it says so.
+func (m *Manager) unknownLocked(c Caller, id ID) error {
+	g, was := m.graves[id]
+	if !was || !c.may(Workload{ID: id, Kind: Job, Owner: g.Owner, Hub: g.Hub}) {
+		return errs.New(errs.NotFound, "there is no session or job %q of yours", id).With("`slipway sessions` and `slipway jobs` list them")
+	}
+	const day = "2 January 2006"
+	return errs.New(errs.NotFound, "job %s ended on %s and was removed on %s, %d days after its end, as this site does", id,
+		g.Ended.Format(day), g.Removed.Format(day), int(g.Removed.Sub(g.Ended)/(24*time.Hour))).With("copy what you want to keep of a job before that, or submit it again")
+}

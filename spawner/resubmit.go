@@ -1,0 +1,118 @@
+package spawner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+)
+
+// Resubmission asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
+type Resubmission struct {
+	Name        *string
+	Environment string // empty: as before; so are the next where they are nil or empty
+	Resources   *Resources
+	TimeLimit   *time.Duration
+	GPU         *gpu.Request
+	Backend     string
+	Retries     *int
+	Priority    *int
+	After       []string // what the new one is to start after: what the earlier one has waited for does not count
+	RequestID   string   // as in JobRequest
+	Session     ID       // from which it is submitted, if any
+}
+
+// Resubmit submits anew: one job as a job, several points of a scan as a scan of their own. What each of them had of its own, and the input
+// files, are as before.
+func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmission) ([]Workload, error) {
+	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 && c.maySubmit() {
+		return jobs, nil
+	}
+	olds, err := m.origins(ctx, c, ids)
+	if err != nil {
+		return nil, err
+	}
+	req, err := m.admissible(ctx, c, m.requestOf(olds[0], r))
+	if err != nil {
+		return nil, err
+	}
+	points := make([]Point, len(olds))
+	for i, w := range olds {
+		points[i] = Point{Env: w.Spec.Env, Argv: w.Spec.Argv}
+	}
+	if err := checkScan(req, points, m.remote(req.Backend)); err != nil {
+		return nil, err
+	}
+	digest, err := m.acceptable(ctx, c, req, len(olds))
+	if err != nil {
+		return nil, err
+	}
+	req.After = m.undone(req.After)
+	jobs := []Workload{m.jobOf(c, req, digest)}
+	if len(olds) > 1 {
+		jobs = m.scanOf(c, req, digest, points)
+	}
+	for i, w := range olds { // also the number of its point, by which a payload knows its share of the scan's input
+		jobs[i].Spec.Env, jobs[i].Origin = maps.Clone(w.Spec.Env), w.ID
+	}
+	return m.submit(ctx, c, jobs, req)
+}
+
+// origins gives the jobs that are to be submitted anew.
+func (m *Manager) origins(ctx context.Context, c Caller, ids []ID) ([]Workload, error) {
+	if n := len(ids); n == 0 || n > MostPoints {
+		return nil, errs.Bad("jobs", n, "one job, or points of one scan")
+	}
+	olds := make([]Workload, len(ids))
+	for i, id := range ids {
+		w, err := m.Get(ctx, c, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case w.Kind != Job:
+			return nil, errs.Bad("jobs", id, "the ID of a job: a session is started again")
+		case w.owner() != owner{c.Hub, c.User}:
+			return nil, errs.New(errs.Forbidden, "job %s is another user's: who submits anew does so for herself", id)
+		case i > 0 && (w.Scan == "" || w.Scan != olds[0].Scan):
+			return nil, errs.Bad("jobs", id, "points of one scan")
+		}
+		olds[i] = w
+	}
+	return olds, m.keepsInputs(olds[0])
+}
+
+// requestOf gives the request for a job as w is, but for what r changes.
+func (m *Manager) requestOf(w Workload, r Resubmission) JobRequest {
+	req := JobRequest{
+		Name: *cmp.Or(r.Name, &w.Name), Environment: cmp.Or(r.Environment, w.Spec.Environment), Argv: w.Spec.Argv, Env: w.Spec.Env,
+		Resources: *cmp.Or(r.Resources, &w.Spec.Resources), TimeLimit: *cmp.Or(r.TimeLimit, &w.Spec.TimeLimit), GPU: *cmp.Or(r.GPU, &w.Spec.GPU),
+		Preemptible: w.Spec.Preemptible, Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session,
+		Retries: *cmp.Or(r.Retries, &w.Spec.Retries), Priority: *cmp.Or(r.Priority, &w.Spec.Priority), After: r.After, Out: w.Spec.Out,
+		links: map[string]string{},
+	}
+	for _, name := range w.Spec.Inputs {
+		req.links[name] = filepath.Join(m.inputs(w.ID), name)
+	}
+	return req
+}
+
+// submit saves jobs that are asked for together, with the input files of r, all or none.
+func (m *Manager) submit(ctx context.Context, c Caller, jobs []Workload, r JobRequest) ([]Workload, error) {
+	if err := m.judge(ctx, jobs[0]); err != nil {
+		return nil, err
+	}
+	if err := m.saveInputs(jobs, r); err != nil {
+		return nil, errors.Join(err, m.dropDirs(jobs))
+	}
+	jobs, err := m.enterJobs(ctx, c, jobs)
+	if err != nil {
+		return nil, err
+	}
+	m.stocked(jobs[0], r.Files)
+	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+}

@@ -90,8 +90,9 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status, e.pulse.mute = s, time.Time{}
-		if e.Kind == Job && s.Progress != nil && s.Launch == e.Run() {
+		if e.Kind == Job && s.Progress != nil && s.Launch == e.Run() && (e.progress == nil || *e.progress != *s.Progress) {
 			e.progress = s.Progress
+			m.touchLocked(e)
 		}
 		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()

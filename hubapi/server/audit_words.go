@@ -65,7 +65,7 @@ func deedWords() map[string]string {
 		words["POST "+of+"/release"], words["POST "+of+"/requeue"] = called+" is released", called+" goes back in line"
 	}
 	for _, same := range []string{
-		"/sessions/{id}/stop", "/sessions/{id}/keep", "/jobs/{id}/hold", "/jobs/{id}/release", "/jobs/{id}/requeue", "/scans/{id}/cancel", "/scans/{id}/hold",
+		"/sessions/{id}/stop", "/sessions/{id}/keep", "/jobs/{id}/hold", "/jobs/{id}/release", "/jobs/{id}/requeue", "/jobs/{id}/retry", "/scans/{id}/retry", "/scans/{id}/cancel", "/scans/{id}/hold",
 		"/scans/{id}/release", "/scans/{id}/requeue", "/environments/{ref}/share", "/ssh/keys", "/credentials/{name}/renew", "/credentials/{name}/login",
 	} {
 		words["POST /pages"+same] = words["POST "+same]

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -20,6 +21,9 @@ func (p *pages) jobPages(r chi.Router) {
 	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Engine.Hold)))
 	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Engine.Release)))
 	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Engine.Requeue)))
+	again, meant, _ := p.again(hubapi.RetryRequest{}) // which refuses requests that name something
+	r.Post("/jobs/{id}/retry", p.act(p.reorder(again)))
+	r.Post("/scans/{id}/retry", p.act(p.reorderScan(again, meant)))
 	r.Get("/scans/{id}", p.show(p.scanPage))
 	r.Get("/scans/{id}/why", p.show(p.whyOfScan))
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
@@ -64,30 +68,54 @@ func (p *pages) reorderScan(do act, meant func(spawner.Workload) bool) func(*htt
 // leafSize is how many points a leaf of a scan's table has.
 const leafSize = 100
 
+// place is where a point stands in the table of its scan.
+type place struct {
+	id    spawner.ID
+	point int
+	state hubapi.State
+}
+
+// inTable puts what needs its owner's eyes first, and what is done last.
+func inTable(a, b place) int {
+	order := []hubapi.State{hubapi.JobFailed, hubapi.JobCanceled, hubapi.JobRunning, hubapi.JobPending, hubapi.JobDone}
+	return cmp.Or(slices.Index(order, a.state)-slices.Index(order, b.state), a.point-b.point)
+}
+
 // scanPage shows a scan and some of its points: of one state, or of all.
 func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	r = r.WithContext(withCaller(r.Context(), v.caller))
-	points, err := p.scan(r)
+	id, err := param(r, "id")
 	if err != nil {
 		return err
 	}
-	view := webui.ScanView{Scan: p.wireScan(tallied(points)), State: r.URL.Query().Get("state")}
-	if view.State != "" {
-		if !slices.Contains(hubapi.Order(), hubapi.State(view.State)) {
-			return errs.Bad("state", view.State, "pending, running, done, failed or canceled")
-		}
-		points = slices.DeleteFunc(points, func(w spawner.Workload) bool { return jobState(&w) != hubapi.State(view.State) })
+	view := webui.ScanView{State: r.URL.Query().Get("state")}
+	if view.State != "" && !slices.Contains(hubapi.Order(), hubapi.State(view.State)) {
+		return errs.Bad("state", view.State, "pending, running, done, failed or canceled")
 	}
 	leaf, err := whole(r, "leaf", 1, hubapi.PointLimit)
 	if err != nil {
 		return err
 	}
-	view.Most, view.Leaves = len(points), max(1, (len(points)+leafSize-1)/leafSize)
+	sum, places := newTally(), []place(nil)
+	err = p.eachPoint(r, id, func(w *spawner.Workload) {
+		sum.add(w)
+		if state := jobState(w); view.State == "" || view.State == string(state) {
+			places = append(places, place{w.ID, w.Point, state})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(places, inTable)
+	view.Scan = p.wireScan(sum)
+	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
 	lent := p.lent()
-	for _, w := range points[view.From-1 : min(len(points), view.Leaf*leafSize)] {
-		view.Points = append(view.Points, webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)})
+	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
+		if w, err := p.cfg.Engine.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
+			view.Points = append(view.Points, webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)})
+		}
 	}
 	return webui.ScanPage(w, p.view(v), p.cfg.Catalogue, view)
 }

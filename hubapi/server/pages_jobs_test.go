@@ -30,6 +30,7 @@ func TestScanPages(t *testing.T) {
 	}{
 		"":                                     {200, []string{"train", "2 waiting, 1 running, 201 done, 1 failed", "First failure: out of memory", "j-alone"}, 4},
 		"scans/scan-1":                         {200, []string{"2 waiting, 1 running, 201 done, 1 failed", "1 to 100 of 205", "<td data-label=\"k\">99</td>"}, 101},
+		"jobs/j-3":                             {200, []string{"out of memory", `action="/base/services/slipway/jobs/j-3/retry"`}, 0},
 		"scans/scan-1?leaf=3":                  {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?leaf=77":                 {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?state=failed":            {200, []string{"1 to 1 of 1", "out of memory"}, 2},
@@ -73,6 +74,10 @@ func TestScanForms(t *testing.T) {
 		"scans/scan-1/hold":    {409, "It was done to 1 points, and could not be done to 2: job j-0 is starting", []string{"hold j-0", "hold j-1", "hold j-4"}},
 		"scans/scan-1/release": {303, "scans/scan-1", []string{"release j-0", "release j-1", "release j-4"}},
 		"scans/scan-1/requeue": {303, "scans/scan-1", []string{"requeue j-1"}},
+		"jobs/j-3/retry":       {303, "jobs/j-3", []string{"retry j-3"}},
+		"jobs/j-1/retry":       {409, "Back to the job", []string{"retry j-1"}},
+		"jobs/j-bobs/retry":    {404, "", nil},
+		"scans/scan-1/retry":   {303, "scans/scan-1", []string{"retry j-3"}},
 		"scans/scan-1/cancel":  {303, "scans/scan-1", nil},
 		"scans/scan-1/discard": {303, "scans/scan-1", nil},
 		"scans/scan-2/cancel":  {404, "", nil},

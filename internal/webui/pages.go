@@ -38,6 +38,9 @@ type Item struct {
 	Lent     bool           // its slice is lent to a job meanwhile
 	Quotas   []hubapi.Quota // how full her directories are that it has
 	SSH      string         // what the visitor types to reach it; empty: she does not by ssh
+	Mine     bool           // it is the visitor's own
+	Progress *hubapi.JobProgress
+	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
 }
 
 // keepFor is how long the button keeps a session.

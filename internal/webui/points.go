@@ -181,6 +181,14 @@ func (p pointRow) Took() string {
 	}
 }
 
+// Peak says how much memory it had at most.
+func (p pointRow) Peak() string {
+	if p.Outcome == nil || p.Phase.Active() || p.Outcome.MaxRSS <= 0 {
+		return ""
+	}
+	return "at most " + spawner.FormatSize(p.Outcome.MaxRSS)
+}
+
 // At is when it ended; zero while it goes on.
 func (p pointRow) At() time.Time {
 	if p.Phase.Active() || p.Outcome == nil {

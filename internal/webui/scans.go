@@ -85,6 +85,14 @@ func (s scanRow) CanRelease() bool { return s.Held > 0 || strings.HasPrefix(s.Wa
 // CanRequeue reports whether points of it run.
 func (s scanRow) CanRequeue() bool { return s.States[hubapi.JobRunning] > 0 }
 
+// CanRetry says of how many points the visitor can have another try; empty: of none.
+func (s scanRow) CanRetry() string {
+	if n := s.States[hubapi.JobFailed] + s.States[hubapi.JobCanceled]; n > 0 && s.User == s.Visit.User {
+		return grouped(n)
+	}
+	return ""
+}
+
 // CanDiscard reports whether points of it have ended.
 func (s scanRow) CanDiscard() bool {
 	return s.Points > s.States[hubapi.JobPending]+s.States[hubapi.JobRunning]

@@ -1,0 +1,108 @@
+package webui
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"slipway/hubapi"
+	"slipway/spawner"
+)
+
+func aJob(change func(*Item)) row {
+	i := Item{Mine: true, Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Owner: "alice", Name: "<fit>", Phase: spawner.Stopped, Want: spawner.WantRunning,
+		Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 2, Memory: 1 << 30}, TimeLimit: time.Hour}, Created: time.Now(), Since: time.Now()}}
+	change(&i)
+	return row{Item: i, Visit: Visit{Prefix: "/p/", User: "alice", Form: "f"}}
+}
+
+func TestTry(t *testing.T) {
+	for want, tries := range map[string][2]int{"": {0, 0}, "1 of 4": {0, 3}, "2 of 4": {1, 3}, "4 of 4": {3, 3}, "5": {4, 3}, "2": {1, 0}} {
+		if got := aJob(func(i *Item) { i.Attempt, i.Spec.Retries = tries[0], tries[1] }).Try(); got != want {
+			t.Errorf("%v: %q, want %q", tries, got, want)
+		}
+	}
+}
+
+func TestHeadway(t *testing.T) {
+	for _, tc := range []struct {
+		said hubapi.JobProgress
+		want headway
+	}{
+		{hubapi.JobProgress{Done: 40, Of: 100, Text: "epoch 4"}, headway{0.4, "40 of 100 (40 %), epoch 4"}},
+		{hubapi.JobProgress{Done: 7}, headway{-1, "7"}},
+		{hubapi.JobProgress{Done: 9, Of: 3}, headway{1, "9 of 3 (100 %)"}},
+		{hubapi.JobProgress{Done: -1, Of: 3}, headway{0, "-1 of 3 (0 %)"}},
+	} {
+		if got := headwayOf(tc.said); *got != tc.want {
+			t.Errorf("%+v: %+v, want %+v", tc.said, *got, tc.want)
+		}
+	}
+	if aJob(func(i *Item) { i.Phase, i.Progress = spawner.Pending, &hubapi.JobProgress{Done: 1} }).Far() != nil {
+		t.Error("one that waits for its next try shows the progress of the last")
+	}
+}
+
+func TestFigures(t *testing.T) {
+	got := aJob(func(i *Item) {
+		i.Outcome = &spawner.Outcome{MaxRSS: 512 << 20, CPU: 90, Wall: 60, GPU: &spawner.SliceUse{Busy: 0.625, Memory: 1 << 30, Energy: 2150}}
+	}).Figures()
+	want := []figure{
+		{"Peak memory", "512 MB of the 1.0 GB asked for (50 %)"}, {"Ran for", "1 min 0 s, of at most 1 h"}, {"CPU time", "1 min 30 s (75 % of its 2 CPUs)"},
+		{"Of its slice of a GPU", "busy 63 % of the time, at most 1.0 GB of its memory, 2.15 kJ"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := aJob(func(i *Item) { i.Outcome = &spawner.Outcome{} }).Figures(); len(got) > 0 {
+		t.Errorf("nothing was measured: %+v", got)
+	}
+}
+
+func TestOwnFailuresAreTriedAgain(t *testing.T) {
+	failed := &spawner.Outcome{Failed: true}
+	for name, tc := range map[string]struct {
+		change func(*Item)
+		want   bool
+	}{
+		"failed":    {func(i *Item) { i.Outcome = failed }, true},
+		"canceled":  {func(i *Item) { i.Outcome = &spawner.Outcome{Canceled: true} }, true},
+		"done":      {func(i *Item) { i.Outcome = &spawner.Outcome{} }, false},
+		"another's": {func(i *Item) { i.Outcome, i.Mine = failed, false }, false},
+		"goes":      {func(i *Item) { i.Outcome, i.Want = failed, spawner.WantGone }, false},
+		"runs":      {func(i *Item) { i.Outcome, i.Phase = failed, spawner.Running }, false},
+		"a session": {func(i *Item) { i.Outcome, i.Kind = failed, spawner.Lab }, false},
+	} {
+		if got := aJob(tc.change).CanRetry(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// The page of a job says what it waits for, how it went before, what it has used and until when it is kept, with all text escaped.
+func TestJobPage(t *testing.T) {
+	r := aJob(func(i *Item) {
+		i.Attempt, i.Attempts, i.Spec.Retries, i.After, i.Origin = 2, []spawner.Outcome{{Failed: true, Reason: "<b>first</b>"}, {Canceled: true}}, 2, []string{"scan-9"}, "j-0"
+		i.Outcome, i.Expires = &spawner.Outcome{Failed: true, Reason: "out of memory", MaxRSS: 1 << 30}, time.Now()
+		i.Progress, i.Spec.Out = &hubapi.JobProgress{Done: 1, Of: 4, Text: "<i>"}, []string{"*.png"}
+	})
+	w := httptest.NewRecorder()
+	if err := Single(w, r.Visit, spawner.Catalogue{}, Details{Item: r.Item}); err != nil {
+		t.Fatal(err)
+	}
+	page := w.Body.String()
+	for _, want := range []string{
+		`value="0.25"`, "1 of 4 (25 %), &lt;i&gt;", "3 of 3", `href="/p/scans/scan-9"`, `href="/p/jobs/j-0"`, "Earlier tries", "&lt;b&gt;first&lt;/b&gt;",
+		"(100 %)", "Kept until", "*.png", `action="/p/jobs/j-1/retry"`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	if strings.Contains(page, "<b>first") || strings.Contains(page, "text, <i>") {
+		t.Error("text is not escaped")
+	}
+}

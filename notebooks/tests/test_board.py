@@ -11,7 +11,7 @@ import pytest
 
 from fake import FakeService
 from slipway import Client, GridError, Job, JobHandle, JobProgress, Outcome, PointEvent, Scan, ScanHandle
-from slipway._board import advice
+from slipway._advice import advice
 from slipway._envs import Table
 from slipway._results import Results
 from slipway._watch_scan import Tails, live_table, printable
@@ -82,21 +82,36 @@ def test_a_job_is_a_table(client: Client) -> None:
 @pytest.mark.parametrize(
     ("record", "outcome", "report", "words"),
     [
-        ({}, Outcome(remedy="at most 8G"), {"missing": "uproot"}, "at most 8G"),
-        ({}, Outcome(), {"missing": "uproot"}, "the environment is frozen anew"),
+        ({}, Outcome(remedy="at most 8G"), {}, "at most 8G"),
+        ({}, Outcome(remedy="its output says more", cause="exit"), {}, ""),
+        ({}, Outcome(cause="module"), {"missing": "uproot"}, "the environment is frozen anew"),
         (
             {"gpu": "1g.18gb"},
             Outcome(),
             {"type": "OutOfMemoryError", "message": "CUDA out of memory"},
-            "a larger slice",
+            'or a larger slice, as _job.resubmit(gpu="whole")',
         ),
-        ({"memory": "2G"}, Outcome(max_rss=2_100_000_000), {"type": "MemoryError"}, "it had 2.1 GB when it ended: ask"),
-        ({}, Outcome(reason="out of memory"), {}, "more than the default with --mem"),
+        (
+            {"memory": "2G"},
+            Outcome(max_rss=2_100_000_000),
+            {"type": "MemoryError"},
+            'it had 2.1 GB when it ended: _job.retry(mem="3G")',
+        ),
+        ({}, Outcome(reason="out of memory"), {}, 'mem="8G") tries it with more than the default'),
+        ({"memory": "512M"}, Outcome(cause="memory"), {}, '_job.retry(mem="1G")'),
+        ({"time_limit": "1h0m0s"}, Outcome(cause="time"), {}, 'it may run 1h0m0s: _job.retry(time="2h")'),
+        ({"time_limit": "90s"}, Outcome(cause="time"), {}, '_job.retry(time="3m")'),
+        ({}, Outcome(cause="signal", signal=11), {}, "a library has crashed"),
+        ({}, Outcome(cause="signal", signal=15), {}, "_job.retry()"),
+        ({}, Outcome(cause="output"), {}, "--out"),
+        ({"after": ["j-0"]}, Outcome(cause="dependency"), {}, "see to slipway.job('j-0') first, then _job.retry()"),
+        ({}, Outcome(cause="lost", remedy="wait"), {}, "wait; _job.retry() tries it again"),
+        ({}, Outcome(cause="canceled"), {}, "_job.retry()"),
         ({}, Outcome(), {}, ""),
     ],
 )
 def test_advice(record: dict[str, Any], outcome: Outcome, report: dict[str, Any], words: str) -> None:
-    told = advice(Job.from_json({"id": "j-1", **record}), outcome, report)
+    told = advice(Job.from_json({"id": "j-1", **record}), outcome, report, "_job")
     assert words in told
     assert bool(words) == bool(told)
 

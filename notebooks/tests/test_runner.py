@@ -113,6 +113,16 @@ def test_a_result_that_cannot_travel(tmp_path: Path, value: str, kind: str) -> N
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([_runner.CELL, *runner_files(), _runner.OUTCOME])
 
 
+def test_a_result_that_is_too_large(tmp_path: Path) -> None:
+    cell = "import sys\nsys._getframe(4).f_globals['MOST_RESULT'] = 1_000_000_000\nresult = bytes(1_500_000_000)"
+    done = run(tmp_path, cell)
+    assert done.code == 1, done.err
+    assert "cannot be sent back: it takes 1.5 GB or more packed, at most 1.0 GB come back in a file\n" in done.err
+    assert "\nwrite it to storage that you reach too, " in done.err
+    assert done.report["kind"] == "result"
+    assert not list(tmp_path.glob("*.part"))
+
+
 def test_functions_and_classes_of_the_cell_come_back_by_value(tmp_path: Path) -> None:
     cell = "class P:\n    def __init__(s, x): s.x = x\ndef twice(p): return 2 * p.x\nresult = (twice, P(21))"
     twice, p = run(tmp_path, cell).result

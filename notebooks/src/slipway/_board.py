@@ -7,17 +7,17 @@ was there last.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ._envs import Drawn, Table
 from ._models import Job
-from ._outcome import JobProgress, Outcome
+from ._outcome import JobProgress, Outcome, SliceUse
 from ._scans import Scan
 from ._wire import amount
 
 if TYPE_CHECKING:
-    from ._job import GridError
+    from ._ending import GridError
 
 _CELL = 60  # characters
 
@@ -57,22 +57,50 @@ def status(words: str) -> str:
     return f'<div role="status">{escape(words)}</div>'
 
 
-def point_row(job: Job, names: Iterable[str]) -> tuple[str, ...]:
-    """Give a point as the cells of a row."""
-    outcome, parameters = job.outcome, job.parameters or {}
-    code = "" if outcome is None or outcome.exit_code is None else str(outcome.exit_code)
+def points_table(jobs: Sequence[Job], remarks: Sequence[str]) -> Table:
+    """Give points as a table, with a column for each parameter, and those of their use that are known of any."""
+    names = sorted({name for job in jobs for name in job.parameters or {}})
+    head = ["point", *names, "state", *_USED, "host", "job", "remark"]
+    rows = [_point_row(job, names) for job in jobs]
+    kept = [at for at, name in enumerate(head) if name not in _USED[1:] or any(row[at] for row in rows)]
+    return Table([head[at] for at in kept], [[row[at] for at in kept] for row in rows], remarks)
+
+
+_USED = ("exit", "signal", "try", "time", "memory", "cpu", "gpu")
+
+
+def _point_row(job: Job, names: Iterable[str]) -> list[str]:
+    outcome, parameters = job.outcome or Outcome(), job.parameters or {}
     state = "held" if job.held and job.state == "pending" else job.state
-    remark = job.waiting if not job.ended else outcome.reason if outcome else ""
-    given = (short(parameters.get(name, "")) for name in names)
-    return (str(job.point), *given, state, code, job.host, job.id, short(remark, 120))
+    remark = job.waiting if not job.ended else outcome.reason
+    given = [short(parameters.get(name, "")) for name in names]
+    used = [
+        "" if outcome.exit_code is None else str(outcome.exit_code),
+        str(outcome.signal or ""),
+        str(job.attempt) if job.attempt > 1 else "",
+        f"{outcome.wall:.1f} s" if outcome.wall else "",
+        amount(outcome.max_rss) if outcome.max_rss else "",
+        f"{outcome.cpu:.1f} s" if outcome.cpu else "",
+        gpu_use(outcome.gpu) if outcome.gpu else "",
+    ]
+    return [str(job.point), *given, state, *used, job.host, job.id, short(remark, 120)]
+
+
+def gpu_use(use: SliceUse) -> str:
+    """Say what a job has made of its slice of a GPU."""
+    energy = f", {use.energy / 3600:.3g} Wh" if use.energy else ""
+    return f"GPU {100 * use.busy:.0f} % busy, {amount(use.memory)}{energy}"
 
 
 def job_card(record: Job) -> Table:
     """Give what is known of a job as a table of two columns."""
     outcome = record.outcome or Outcome()
     code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
-    used = [f"{amount(outcome.max_rss)} of memory"] if outcome.max_rss else []
+    code += f" by signal {outcome.signal}" if outcome.signal else ""
+    used = [f"{outcome.wall:.1f} s"] if outcome.wall else []
+    used += [f"{amount(outcome.max_rss)} of memory"] if outcome.max_rss else []
     used += [f"{outcome.cpu:.1f} s of CPU"] if outcome.cpu else []
+    used += [gpu_use(outcome.gpu)] if outcome.gpu else []
     asked = [f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit]
     asked += [record.gpu if record.gpu != "none" else ""]
     pairs = [
@@ -82,7 +110,12 @@ def job_card(record: Job) -> Table:
         ("where", " ".join(filter(None, [record.backend, record.host]))),
         ("slice", str(record.slice) if record.slice else ""),
         ("asked for", ", ".join(filter(None, asked))),
+        ("progress", str(record.progress) if record.progress else ""),
         ("has used", ", ".join(used)),
+        ("try", f"{record.attempt}" if record.attempt > 1 else ""),
+        ("waits for", "" if record.ended else " ".join(record.after)),
+        ("made from", record.origin),
+        ("removed", record.expires[:16].replace("T", " ")),
         ("put back in line", f"{record.requeued}x" if record.requeued else ""),
         ("reason", outcome.reason),
         ("what to do", outcome.remedy),
@@ -100,24 +133,6 @@ def error_card(error: GridError) -> str:
             f"<details><summary>Traceback of the job</summary><pre>{escape(error.traceback[-20_000:])}</pre></details>"
         )
     return f'<section role="alert"><p><strong>{escape(error.message)}</strong></p>{todo}{below}</section>'
-
-
-def advice(record: Job, outcome: Outcome, report: Mapping[str, Any]) -> str:
-    """Say what to do about a job that has failed: what the service says, else what is plain from how it ended."""
-    if outcome.remedy:
-        return outcome.remedy
-    missing, words = report.get("missing"), f"{report.get('type')} {report.get('message')}"
-    if missing:
-        return (
-            f"%pip install what gives {missing} in the session, and submit again: the environment is frozen anew; "
-            "a module of your own goes along when its function is passed"
-        )
-    if "out of memory" in words.lower() and record.gpu not in ("", "none"):
-        return f"{record.gpu} has not enough memory: ask for a larger slice with --gpu, or use smaller batches"
-    if report.get("type") == "MemoryError" or "memory" in outcome.reason.lower():
-        peak = f"it had {amount(outcome.max_rss)} when it ended: " if outcome.max_rss else ""
-        return f"{peak}ask for more than {record.memory or 'the default'} with --mem"
-    return ""
 
 
 def short(text: object, most: int = _CELL) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import codecs
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from ._board import advice, error_card, job_card
+from ._advice import advice
+from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
+from ._board import job_card
 from ._client import Client
-from ._errors import NotFoundError, SlipwayError
+from ._ending import GridError, ResultError, ending, load
+from ._errors import NotFoundError
 from ._gallery import Shown, display_shown, shown_by
 from ._models import ENDED, Job
 from ._outcome import Outcome
@@ -20,47 +22,13 @@ from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation
 from ._site import JobFile
-from ._values import Cargo, UnfitError
 from ._wire import amount
+
+__all__ = ["GridError", "JobHandle", "OutputFile", "ResultError"]
 
 
 def _own(name: str) -> bool:
     return name in (OUTCOME, RESULT) or name.startswith("slipway-shown")
-
-
-class GridError(SlipwayError):
-    """The payload of a job failed: ``traceback`` is the remote one, ``job`` has the log and the files."""
-
-    code = "job_failed"
-
-    def __init__(self, message: str, *, job: JobHandle, traceback: str = "", remedy: str = "") -> None:
-        super().__init__(message, remedy=remedy)
-        self.job = job
-        self.arguments = dict(job.arguments)  # of the point; empty for a job that is none
-        self.traceback = traceback
-        self.ending = message  # without whose it is
-        self.shown = False  # the page has the traceback already, at the end of the job's log
-        self.stale = False  # the notebook has a result from before, which this job has not replaced
-
-    @property
-    def exit_code(self) -> int | None:
-        """The payload's exit code; None when it never ran."""
-        outcome = self.job.outcome
-        return outcome.exit_code if outcome else None
-
-    def _render_traceback_(self) -> list[str]:
-        above = [] if self.shown else self.traceback.rstrip().splitlines()
-        stale = " (result is still the value from before)" if self.stale else ""
-        return [*above, f"GridError: {self.message}{stale}", *self._advice()]
-
-    def _repr_html_(self) -> str:
-        return error_card(self)
-
-
-class ResultError(SlipwayError):
-    """The job ended well but its result cannot be had; the message says why."""
-
-    code = "result"
 
 
 @dataclass(frozen=True)
@@ -96,6 +64,8 @@ class JobHandle:
     def __init__(self, client: Client, record: Job, *, whole: bool = True) -> None:
         self.client = client
         self._record, self._whole = record, whole
+        self.called = f"slipway.job({record.id!r})"
+        """What the notebook calls it, for advice."""
 
     @property
     def id(self) -> str:
@@ -197,6 +167,22 @@ class JobHandle:
         self._record = self.client.change_job(self.id, "requeue")
         return self
 
+    def retry(
+        self, *, failed: bool = True, canceled: bool = True, done: bool = False, **changes: Unpack[RetryWords]
+    ) -> JobHandle:
+        """Try the job again, which has failed or was cancelled, or is done where that is said; it stays the same job.
+
+        ``mem``, ``time`` and ``cpus`` may be other than before. What the earlier try has left is dropped.
+        """
+        meant = states(failed=failed, canceled=canceled, done=done)
+        self._record = self.client.retry_job(self.id, states=meant, **retry_changes(changes))
+        self._whole = True
+        return self
+
+    def resubmit(self, **changes: Unpack[ResubmitWords]) -> JobHandle:
+        """Submit a new job with what this one had but for the changes: name, env, cpus, mem, time, gpu, to, ..."""
+        return JobHandle(self.client, self.client.resubmit_job(self.id, **resubmit_changes(changes)))
+
     def why(self) -> Explanation:
         """Explain what the job waits for: what its requirements exclude."""
         return self.client.why_job(self.id)
@@ -216,7 +202,7 @@ class JobHandle:
         except NotFoundError:
             self._refuse_lost(self.report())
             return None
-        return _load(self, data)
+        return load(self, data)
 
     def _refuse_lost(self, report: Mapping[str, Any]) -> None:
         """Tell a job whose result is not to be had from one that has set none."""
@@ -235,15 +221,19 @@ class JobHandle:
         record = self.record
         outcome, report = record.outcome or Outcome(), self.report()
         given = [f"{name}={value}" for name, value in self.arguments.items()]
-        ending = _ending(record.state, outcome, report)
+        how = ending(record.state, outcome, report)
         error = GridError(
-            f"job {self.name or self.id} ({', '.join([self.id, *given])}) {ending}",
+            f"job {self.name or self.id} ({', '.join([self.id, *given])}) {how}",
             job=self,
             traceback=str(report.get("traceback") or ""),
-            remedy=advice(record, outcome, report),
+            remedy=advice(record, outcome, report, self.called),
         )
-        error.ending = ending
+        error.ending = how
         raise error
+
+    def advise(self, called: str, error: GridError) -> str:
+        """Say what to do about its end where the notebook calls it, or its scan, so."""
+        return error.remedy.replace(self.called, called)
 
     @property
     def error(self) -> GridError | None:
@@ -283,38 +273,3 @@ class JobHandle:
 
     def _repr_html_(self) -> str:
         return job_card(self._record)._repr_html_()
-
-
-def _ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
-    if state == "canceled" or outcome.canceled:
-        return "was cancelled"
-    code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
-    who = report.get("who") or "the cell"
-    if report.get("kind") == "error":
-        return f"failed{code}: {who} raised {report.get('type')}: {report.get('message')}"
-    text = str(report.get("traceback") or "").partition("\n")[0]
-    if report.get("kind") == "result" and text:
-        return f"ran to its end, but {text}"
-    if report.get("kind") == "inputs" and text:
-        return f"failed{code}: {text}"
-    if report.get("kind") == "exit":
-        return f"failed{code}: {who} called exit"
-    return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")
-
-
-def _load(job: JobHandle, data: bytes) -> Any:
-    cargo = Cargo(io.BytesIO(data))
-    try:
-        cargo.check()
-        return cargo.value()
-    except Exception as error:
-        there = "; ".join([f"Python {cargo.record.get('python')} there", *cargo.differences()]) if cargo.record else ""
-        lacking = " ".join(error.lacking) if isinstance(error, UnfitError) else ""
-        lacking = lacking or (error.name or "" if isinstance(error, ModuleNotFoundError) else "")
-        said = str(error) if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
-        raise ResultError(
-            f"job {job.id} has sent a result{f' ({there})' * bool(there)} that cannot be read here: {said}",
-            remedy=f"%pip install {lacking}, then slipway.job({job.id!r}).result()"
-            if lacking
-            else "set result to plain data (numbers, text, lists, arrays)",
-        ) from error

@@ -17,7 +17,8 @@ import sys
 import traceback
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
     from . import _progress, _shown, _values
@@ -33,6 +34,9 @@ else:
         sys.dont_write_bytecode = before
 
 CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result.pkl", "slipway-outcome.json"
+
+MOST_RESULT = 1 << 30
+"""How many bytes a result has at most: as any file of a job."""
 
 
 def main() -> int:
@@ -201,24 +205,49 @@ def _keep_result(path: str, names: dict[str, Any], outcome: dict[str, Any]) -> i
     partial = path + ".part"
     try:
         with open(partial, "wb") as file:
-            packer = _values.Packer(file)
+            packer = _values.Packer(cast(BinaryIO, _Bounded(file)))
             packer.add(names["result"])
             packer.seal()
         os.replace(partial, path)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
-        if os.path.exists(partial):
+        with suppress(OSError):
             os.remove(partial)
         kind = f"{type(names['result']).__module__}.{type(names['result']).__qualname__}"
+        why, remedy = f"{type(error).__name__}: {_safe(error)}", "set result to plain data, or write a file"
+        if isinstance(error, _TooLargeError):
+            why, remedy = (
+                _safe(error),
+                "write it to storage that you reach too, set result to its path, or write files of less",
+            )
         text = (
-            f"result is of type {kind.removeprefix('builtins.')} and cannot be sent back: "
-            f"{type(error).__name__}: {_safe(error)}\n"
-            "set result to plain data, or write a file in the working directory and fetch it with _job.files"
+            f"result is of type {kind.removeprefix('builtins.')} and cannot be sent back: {why}\n"
+            f"{remedy} in the working directory and fetch it with _job.files"
         )
         code, failure = _fail("result", error, text)
         outcome.update(failure)
         return code
     outcome["result"] = "kept"
     return 0
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _Bounded:
+    """A file that takes no more than a file of a job may have: nothing is filled with what cannot be sent."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.tell = file.tell
+
+    def write(self, data: Any) -> int:
+        size = self._file.tell() + memoryview(data).nbytes
+        if size > MOST_RESULT:
+            raise _TooLargeError(
+                f"it takes {size / 1e9:.1f} GB or more packed, at most {MOST_RESULT / 1e9:.1f} GB come back in a file"
+            )
+        return self._file.write(data)
 
 
 if __name__ == "__main__":

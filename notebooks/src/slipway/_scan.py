@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
-from ._board import bar, point_row
+from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
+from ._board import bar, points_table
 from ._client import Client
 from ._envs import Table
 from ._feed import Feed
@@ -47,12 +48,11 @@ class Points(Sequence[JobHandle]):
         return Points(self._client, [job for job in self._jobs if job.state == state])
 
     def table(self) -> Table:
-        """Give them as a table, with a column for each parameter."""
-        names = sorted({name for job in self._jobs for name in job.parameters or {}})
-        rows = [point_row(job, names) for job in self._jobs[:_SHOWN]]
-        more = len(self._jobs) - len(rows)
-        remarks = [f"and {more:,} more" for _ in [more] if more] + ["no points are left" for _ in [rows] if not rows]
-        return Table(("point", *names, "state", "exit", "host", "job", "remark"), rows, remarks)
+        """Give them as a table, with a column for each parameter and for what they have used."""
+        shown = self._jobs[:_SHOWN]
+        more = len(self._jobs) - len(shown)
+        remarks = [f"and {more:,} more" for _ in [more] if more] + ["no points are left" for _ in [shown] if not shown]
+        return points_table(shown, remarks)
 
     def __repr__(self) -> str:
         """Write the table."""
@@ -81,6 +81,8 @@ class ScanHandle:
     def __init__(self, client: Client, record: Scan) -> None:
         self.client = client
         self._record = record
+        self.called = f"slipway.scan({record.id!r})"
+        """What the notebook calls it, for advice."""
 
     @property
     def id(self) -> str:
@@ -176,6 +178,21 @@ class ScanHandle:
         """End the points that run, and have them begin anew when their turn comes."""
         return self._changed(self.client.change_scan(self.id, "requeue"))
 
+    def retry(
+        self, *, failed: bool = True, canceled: bool = False, done: bool = False, **changes: Unpack[RetryWords]
+    ) -> ScanChange:
+        """Try points again, each in its place: those that have failed, and others where that is said.
+
+        ``mem``, ``time`` and ``cpus`` may be other than before. The scan goes on with them: ``results()`` waits.
+        """
+        meant = states(failed=failed, canceled=canceled, done=done)
+        return self._changed(self.client.retry_scan(self.id, states=meant, **retry_changes(changes)))
+
+    def resubmit(self, **changes: Unpack[ResubmitWords]) -> ScanHandle:
+        """Submit a new scan with what this one had but for the changes: name, env, cpus, mem, time, gpu, to, ..."""
+        jobs = self.client.resubmit_scan(self.id, **resubmit_changes(changes))
+        return ScanHandle(self.client, self.client.scan(jobs[0].scan))
+
     def why(self) -> Explanation:
         """Explain what the first point that waits is waiting for."""
         return self.client.why_scan(self.id)
@@ -214,7 +231,7 @@ class ScanHandle:
             f"the first of them, point {first.record.point} ({given}): job {first.id} {error.ending}",
             job=first,
             traceback=error.traceback,
-            remedy="; ".join(filter(None, [error.remedy, _others(record)])),
+            remedy="; ".join(filter(None, [found[0].advise(self.called, error), _others(record)])),
         )
 
     def _changed(self, change: ScanChange) -> ScanChange:

@@ -60,11 +60,11 @@ class GridMagics(Magics):
         warn_of_home(screen, self._told)
         submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
         if isinstance(submitted, ScanHandle):
-            names["_scan"] = submitted
+            names["_scan"], submitted.called = submitted, "_scan"
             if not options.detach:
                 self._follow_scan(submitted, screen, names, options.points)
         else:
-            names["_job"] = submitted
+            names["_job"], submitted.called = submitted, "_job"
             if not options.detach:
                 self._follow(submitted, screen, names)
         return submitted if options.detach else None

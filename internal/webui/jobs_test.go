@@ -51,8 +51,8 @@ func TestFigures(t *testing.T) {
 		i.Outcome = &spawner.Outcome{MaxRSS: 512 << 20, CPU: 90, Wall: 60, GPU: &spawner.SliceUse{Busy: 0.625, Memory: 1 << 30, Energy: 2150}}
 	}).Figures()
 	want := []figure{
-		{"Peak memory", "512 MB of the 1.0 GB asked for (50 %)"}, {"Ran for", "1 min 0 s, of at most 1 h"}, {"CPU time", "1 min 30 s (75 % of its 2 CPUs)"},
-		{"Of its slice of a GPU", "busy 63 % of the time, at most 1.0 GB of its memory, 2.15 kJ"},
+		{"Peak memory", "512 MiB of the 1 GiB asked for (50 %)"}, {"Ran for", "1 min 0 s, of at most 1 h"}, {"CPU time", "1 min 30 s (75 % of its 2 CPUs)"},
+		{"Of its slice of a GPU", "busy 63 % of the time, at most 1 GiB of its memory, 2.15 kJ"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -267,7 +267,7 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 	if s.State != control.Exited { // it has ended on another host without its agent
 		return m.whyFailed(e, o)
 	}
-	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: s.MaxRSS, CPU: s.CPU}
+	out := Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: max(s.MaxRSS, o.Memory), CPU: max(s.CPU, o.CPU)}
 	if e.Kind == Job {
 		out.ExitCode = cmp.Or(s.ExitCode, o.ExitCode)
 		out.Failed, out.Signal, out.Progress, out.Wall = out.ExitCode != 0, signalOf(out.ExitCode), s.Progress, ranFor(s)

@@ -264,6 +264,9 @@ type Observation struct {
 	Reason    string // why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
 	Remedy    string // what the user can do about it
 	Tail      string // the last lines of what its first process printed; of Exited
+	// What all its processes have used together, the container's own among them; zero where the backend does not know.
+	Memory int64   // the most bytes at once, with what the kernel keeps of files for them
+	CPU    float64 // seconds
 	Host      string // where it runs, or ran; empty: on this host, or it is not known
 	Detail    string // of Queued: what it waits for, in words; empty: nothing is known
 	// Returning says of Up that it has ended, and what it leaves is on its way back.

@@ -19,6 +19,7 @@ type output struct {
 	parts  []part
 	size   int64
 	cut    bool
+	lost   int64 // bytes that were printed after the cut
 	closed bool
 	grown  chan struct{} // closed at the next change; nil when nobody waits
 }
@@ -82,6 +83,7 @@ func (o *output) keepRecent(b []byte) {
 
 func (o *output) keepFirst(b []byte) {
 	if o.cut {
+		o.lost += int64(len(b))
 		return
 	}
 	room := o.limit - o.size
@@ -90,7 +92,7 @@ func (o *output) keepFirst(b []byte) {
 		return
 	}
 	o.append(b[:room])
-	o.cut = true
+	o.cut, o.lost = true, int64(len(b))-room
 	o.append(fmt.Appendf(nil, "\nslipway: the output is longer than %d MiB; the rest of it was not kept\n", o.limit>>20))
 }
 
@@ -107,6 +109,9 @@ func (o *output) append(b []byte) bool {
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.cut && !o.closed {
+		o.append(fmt.Appendf(nil, "slipway: %d bytes were printed after that\n", o.lost))
+	}
 	o.closed = true
 	o.changed()
 }

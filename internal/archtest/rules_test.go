@@ -201,6 +201,7 @@ func rules() map[string]rule {
 		// What only measures.
 		"internal/bench":      {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
 		"deploy/bench/load":   {},
+		"deploy/bench/jobs":   {own: []string{"hubapi"}},
 		"deploy/bench/tunnel": {own: []string{"internal/agent/control", "internal/tunnel"}},
 		"deploy/bench/freeze": {
 			own: []string{
@@ -225,6 +226,9 @@ func rules() map[string]rule {
 
 		// A real Hub, for tests alone.
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
+
+		// What is started anew with each job of this host: a program of its own.
+		"internal/runner": {own: []string{"internal/agent", "spawner/local"}},
 
 		// The wiring: the one package that knows every backend.
 		"internal/scan": {own: []string{"hubapi", "internal/errs"}},

@@ -94,15 +94,20 @@ func (d dir) put(name string, value any, sync func(*os.File) error) error {
 		return fmt.Errorf("write %s: %w", d.path(name), err)
 	}
 	part := d.path(name + ".part")
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err := errors.Join(err, sync(f), f.Close()); err != nil {
+	if err := errors.Join(err, f.Truncate(int64(len(data))), sync(f), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", part, err)
 	}
 	return os.Rename(part, d.path(name))
+}
+
+// reserve takes room on the disk for what is to be written under a name: the job may fill the disk meanwhile.
+func (d dir) reserve(name string) error {
+	return os.WriteFile(d.path(name+".part"), make([]byte, 4<<10), 0o600)
 }
 
 // unsynced is the sync of what means nothing after a crash of the host.

@@ -35,7 +35,7 @@ func parseExit(data []byte) (exit, error) {
 
 // observation tells the end in plain words.
 func (e exit) observation() spawner.Observation {
-	o := spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code}
+	o := spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code, Memory: e.Usage.MemoryPeak, CPU: e.Usage.CPU}
 	switch {
 	case e.Lost:
 		o.Reason = "it ended unseen: the host was restarted, or an administrator killed the job's keeper"

@@ -133,12 +133,13 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 // outlive its payload.
 func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
 	o := spawner.Observation{Existence: spawner.Up}
-	g := b.groups.group(string(id))
-	if g.oomKills() == 0 {
+	u := b.groups.group(string(id)).usage()
+	o.Memory, o.CPU = u.MemoryPeak, u.CPU
+	if u.OOMKills == 0 {
 		return o
 	}
 	if p, err := d.plan(); err == nil {
-		o.Reason, o.Remedy = outOfMemory(p.Resources.Memory, g.usage().MemoryPeak)
+		o.Reason, o.Remedy = outOfMemory(p.Resources.Memory, u.MemoryPeak)
 	}
 	return o
 }

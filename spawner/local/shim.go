@@ -67,6 +67,9 @@ type keeper struct {
 // keep makes the calling process the keeper of the directory's job. Its process ID is written before the plan is read: an
 // abandoned start either finds the one to kill, or the shim finds no plan.
 func (d dir) keep() (*keeper, error) {
+	if err := d.reserve(exitFile); err != nil {
+		return nil, err
+	}
 	if err := d.put(pidFile, os.Getpid(), unsynced); err != nil {
 		return nil, err
 	}

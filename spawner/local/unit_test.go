@@ -133,7 +133,7 @@ func TestObservation(t *testing.T) {
 		"signal":      {exit{Code: 139, Signal: 11}, 139, "ended by signal 11 (segmentation fault)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := spawner.Observation{Existence: spawner.Exited, ExitCode: tc.code, Reason: tc.reason, Remedy: tc.remedy}
+			want := spawner.Observation{Existence: spawner.Exited, ExitCode: tc.code, Reason: tc.reason, Remedy: tc.remedy, Memory: tc.exit.Usage.MemoryPeak}
 			if diff := cmp.Diff(want, tc.exit.observation()); diff != "" {
 				t.Errorf("observation (-want +got):\n%s", diff)
 			}

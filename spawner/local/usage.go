@@ -18,21 +18,18 @@ type usage struct {
 
 // usage reads the group's account. What the kernel does not tell stays zero: it is for the report only.
 func (g group) usage() usage {
-	u := usage{OOMKills: g.oomKills()}
 	if g.unified {
-		u.MemoryPeak, u.CPU = number(g.read("memory", "memory.peak")), float64(keyed(g.read("cpu", "cpu.stat"), "usage_usec"))/1e6
-	} else {
-		u.MemoryPeak, u.CPU = number(g.read("memory", "memory.max_usage_in_bytes")), float64(number(g.read("cpuacct", "cpuacct.usage")))/1e9
+		return usage{
+			OOMKills:   keyed(g.read("memory", "memory.events"), "oom_kill"),
+			MemoryPeak: number(g.read("memory", "memory.peak")),
+			CPU:        float64(keyed(g.read("cpu", "cpu.stat"), "usage_usec")) / 1e6,
+		}
 	}
-	return u
-}
-
-// oomKills counts the group's processes that the kernel has killed for want of memory.
-func (g group) oomKills() int64 {
-	if g.unified {
-		return keyed(g.read("memory", "memory.events"), "oom_kill")
+	return usage{
+		OOMKills:   keyed(g.read("memory", "memory.oom_control"), "oom_kill"),
+		MemoryPeak: number(g.read("memory", "memory.max_usage_in_bytes")),
+		CPU:        float64(number(g.read("cpuacct", "cpuacct.usage"))) / 1e9,
 	}
-	return keyed(g.read("memory", "memory.oom_control"), "oom_kill")
 }
 
 // read gives one of the kernel's files about the group; nothing when it is not there.

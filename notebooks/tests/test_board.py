@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake import FakeService
 from slipway import Client, GridError, Job, JobHandle, JobProgress, Outcome, PointEvent, Scan, ScanHandle
 from slipway._advice import advice
 from slipway._envs import Table
 from slipway._results import Results
+from slipway._show import Screen
 from slipway._watch_scan import Tails, live_table, printable
 from test_magic import Notebook, notebook
 
@@ -163,30 +165,98 @@ def test_results_are_a_frame_where_there_is_pandas() -> None:
     assert frame.to_dict("list") == {"lr": [0.1, 0.2], "loss": [0.5, 0.25]}
 
 
-def test_in_a_kernel_a_scan_is_one_display(
-    notebook: Notebook, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown: list[dict[str, str]] = []
-    updates: list[dict[str, str]] = []
+class Page:
+    """What a notebook's page shows: each display as it is now, and how often they have changed."""
 
-    class Handle:
-        def __init__(self, at: int) -> None:
-            self.at = at
+    def __init__(self) -> None:
+        self.shown: list[dict[str, str]] = []
+        self.updates = 0
 
-        def update(self, bundle: dict[str, str], raw: bool) -> None:
-            shown[self.at] = bundle
-            updates.append(bundle)
+    def display(self, bundle: dict[str, str], raw: bool, display_id: bool = False) -> Any:
+        self.shown.append(bundle)
+        return Place(self, len(self.shown) - 1)
 
-    def display(bundle: dict[str, str], raw: bool, display_id: bool) -> Handle:
-        shown.append(bundle)
-        return Handle(len(shown) - 1)
 
-    monkeypatch.setattr("IPython.display.display", display)
+class Place:
+    """Where something is displayed."""
+
+    def __init__(self, page: Page, at: int) -> None:
+        self.page, self.at = page, at
+
+    def update(self, bundle: dict[str, str], raw: bool) -> None:
+        self.page.shown[self.at] = bundle
+        self.page.updates += 1
+
+
+@pytest.fixture
+def page(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Page:
+    page = Page()
+    monkeypatch.setattr("IPython.display.display", page.display)
     monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
+    return page
+
+
+def test_in_a_kernel_a_scan_is_one_display(notebook: Notebook, page: Page) -> None:
     notebook.refused("--scan k=1,0", "1 / k")
-    assert len(shown) == 2  # the environment and the scan
-    last = shown[-1]
+    assert len(page.shown) == 2  # the environment and the scan
+    last = page.shown[-1]
     assert last["text/plain"].startswith("▸ cell: 1 done, 1 failed, ")
     assert 'value="2" aria-label="2 of 2 points have ended"' in last["text/html"]
     assert last["text/html"].index("<td>failed</td>") < last["text/html"].index("<td>done</td>")
-    assert len(updates) < 50
+    assert page.updates < 50
+
+
+def test_in_a_kernel_a_job_shows_how_far_it_is(notebook: Notebook, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr("slipway._watch._LOOK", 0.02)
+    monkeypatch.setattr("slipway._show._RATE", 0.0)
+
+    def draw(words: str, progress: JobProgress | None) -> str:
+        seen.append(str(progress))
+        return words
+
+    monkeypatch.setattr("slipway._watch.job_status", draw)
+    cell = "import time\nfrom slipway import grid\nfor i in range(4):\n    grid.progress(i, 4)\n    time.sleep(0.3)"
+    notebook.grid("", cell)
+    assert any(words.endswith(" of 4") for words in seen)
+
+
+def test_an_object_changes_where_it_is_shown(notebook: Notebook, page: Page, tmp_path: Path) -> None:
+    cell = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.02)"
+    notebook.grid("--detach --scan k=7,8", cell)
+    notebook.grid("--detach", cell)
+    scan, job = notebook.names["_scan"], notebook.names["_job"]
+    begun = len(page.shown)
+    scan._ipython_display_()
+    job._ipython_display_()
+    (tmp_path / "go").touch()
+    wait_for(lambda: "2 done" in page.shown[begun]["text/html"] and "<td>8</td>" in page.shown[begun]["text/html"])
+    wait_for(lambda: "done, exit code 0" in page.shown[begun + 1]["text/html"])
+    updates = page.updates
+    scan._ipython_display_()  # it has ended: nothing follows it
+    assert page.updates == updates
+    assert "2 done" in page.shown[-1]["text/plain"]
+
+
+def wait_for(fact: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if fact():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it has not come to that")
+
+
+def test_in_a_terminal_the_last_line_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("slipway._show._RATE", 0.0)
+    screen = Screen(None)
+    line = screen.live()
+    line.update("a", "1 running")
+    screen.output("from the job\nhalf")
+    line.update("a", "2 running")
+    screen.output(" a line\n")
+    line.done("2 done")
+    out = capsys.readouterr().out
+    assert out == ("▸ 1 running\r\x1b[Kfrom the job\n▸ 1 running\r\x1b[Khalf a line\n▸ 2 running\r\x1b[K▸ 2 done\n")

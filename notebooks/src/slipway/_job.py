@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,6 +16,7 @@ from ._client import Client
 from ._ending import GridError, ResultError, ending, load
 from ._errors import NotFoundError
 from ._gallery import Shown, display_shown, shown_by
+from ._live import Live
 from ._models import ENDED, Job
 from ._outcome import Outcome
 from ._patience import Patience
@@ -64,6 +65,7 @@ class JobHandle:
     def __init__(self, client: Client, record: Job, *, whole: bool = True) -> None:
         self.client = client
         self._record, self._whole = record, whole
+        self._live = Live()
         self.called = f"slipway.job({record.id!r})"
         """What the notebook calls it, for advice."""
 
@@ -273,3 +275,16 @@ class JobHandle:
 
     def _repr_html_(self) -> str:
         return job_card(self._record)._repr_html_()
+
+    def _ipython_display_(self) -> None:
+        self._live.show(self._bundle(), None if self._record.ended else self._bundles)
+
+    def _bundle(self) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _bundles(self, wanted: Callable[[], bool]) -> Iterator[dict[str, str]]:
+        patience = Patience(None, 0.5)
+        while wanted() and not self.record.ended:
+            yield self._bundle()
+            patience.pause()
+        yield self._bundle()

@@ -11,6 +11,7 @@ from ._client import Client
 from ._envs import Table
 from ._feed import Feed
 from ._job import GridError, JobHandle
+from ._live import Live
 from ._models import ENDED, Job
 from ._results import Results
 from ._scans import Explanation, PointEvent, Scan, ScanChange
@@ -81,6 +82,7 @@ class ScanHandle:
     def __init__(self, client: Client, record: Scan) -> None:
         self.client = client
         self._record = record
+        self._live = Live()
         self.called = f"slipway.scan({record.id!r})"
         """What the notebook calls it, for advice."""
 
@@ -248,3 +250,9 @@ class ScanHandle:
 
     def _repr_html_(self) -> str:
         return bar(self._record)
+
+    def _ipython_display_(self) -> None:
+        from ._watch_scan import pages
+
+        first = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        self._live.show(first, None if self._record.ended else lambda wanted: pages(self, wanted))

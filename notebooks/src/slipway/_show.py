@@ -34,7 +34,7 @@ class Screen:
         self._quiet = quiet
         self._at_line_start = True
         self._waiting: list[str] = []
-        self._foot = ""
+        self._foot, self._stands = "", False
 
     def line(self, text: str) -> None:
         """Write a line of our own, set apart from the payload's."""
@@ -71,19 +71,23 @@ class Screen:
             self._write(text)
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(_ERASE * bool(self._foot) + text)
-        self._at_line_start = text.endswith("\n")
-        if self._at_line_start:
-            sys.stdout.write(self._foot)
-        sys.stdout.flush()
+        sys.stdout.write(_ERASE * self._stands + text)
+        self._at_line_start, self._stands = text.endswith("\n"), False
+        self._stand()
 
     def foot(self, text: str) -> None:
         """Write the last line of a terminal anew; without a text it goes away."""
-        before, width = self._foot, shutil.get_terminal_size().columns - 1
-        self._foot = text[:width]
-        if self._at_line_start and before != self._foot:
-            sys.stdout.write(_ERASE * bool(before) + self._foot)
-            sys.stdout.flush()
+        self._foot = text[: shutil.get_terminal_size().columns - 1]
+        if self._stands:
+            sys.stdout.write(_ERASE)
+            self._stands = False
+        self._stand()
+
+    def _stand(self) -> None:
+        if self._at_line_start and self._foot:
+            sys.stdout.write(self._foot)
+            self._stands = True
+        sys.stdout.flush()
 
     def live(self) -> LiveLine:
         """Give a line that changes in place until it is done."""

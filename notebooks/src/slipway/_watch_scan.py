@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ._board import bar, progress_bar, short
@@ -52,6 +53,22 @@ def watch_scan(scan: ScanHandle, screen: Screen, points: Sequence[Mapping[str, s
             f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
             f"stop it with slipway.scan({scan.id!r}).cancel()"
         ) from None
+
+
+def pages(scan: ScanHandle, wanted: Callable[[], bool]) -> Iterator[dict[str, str]]:
+    """Draw a scan anew while it goes on and it is wanted."""
+    points = [job.parameters or {} for job in scan.client.points(scan.id)]
+    with scan.feed() as feed, Tails(scan.client) as tails:
+        drawn = -math.inf
+        for _ in feed.batches(tick=_TICK):
+            if not wanted():
+                return
+            if time.monotonic() - drawn >= _TICK:
+                scan.settle(feed.record)
+                yield {"text/plain": repr(scan), "text/html": page(feed, points, tails)}
+                drawn = time.monotonic()
+        scan.settle(feed.record)
+        yield {"text/plain": repr(scan), "text/html": page(feed, points, tails)}
 
 
 def _stage(record: Scan) -> str:

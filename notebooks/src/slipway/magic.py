@@ -60,11 +60,11 @@ class GridMagics(Magics):
         warn_of_home(screen, self._told)
         submitted = submit(self._connect, options, files, screen, magic="%%grid", points=options.points or None)
         if isinstance(submitted, ScanHandle):
-            names["_scan"], submitted.called = submitted, "_scan"
+            _name("_scan", submitted, names)
             if not options.detach:
                 self._follow_scan(submitted, screen, names, options.points)
         else:
-            names["_job"], submitted.called = submitted, "_job"
+            _name("_job", submitted, names)
             if not options.detach:
                 self._follow(submitted, screen, names)
         return submitted if options.detach else None
@@ -119,6 +119,14 @@ def _show(of: JobHandle | ScanHandle, screen: Screen) -> None:
                 screen.line(remark)
     except SlipwayError as error:
         screen.line(f"what was displayed cannot be shown: {error}")
+
+
+def _name(word: str, submitted: JobHandle | ScanHandle, names: dict[str, Any]) -> None:
+    """Give the notebook a name for what was submitted last; advice says it, and no more of the one before."""
+    before = names.get(word)
+    if isinstance(before, JobHandle | ScanHandle):
+        before.called = f"slipway.{'job' if isinstance(before, JobHandle) else 'scan'}({before.id!r})"
+    names[word], submitted.called = submitted, word
 
 
 def _id(word: str, names: Mapping[str, Any]) -> str:

@@ -29,9 +29,8 @@ type boardRow struct {
 
 // board is what is watched, and how it stands. It draws itself into any room; it is safe for concurrent use.
 type board struct {
-	title string
-
 	mu      sync.Mutex
+	title   string
 	rows    []boardRow
 	at      map[string]int // of rows, by ID
 	total   int
@@ -40,6 +39,13 @@ type board struct {
 }
 
 func newBoard(title string) *board { return &board{title: title, at: map[string]int{}} }
+
+// name gives the board another title.
+func (b *board) name(title string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.title = title
+}
 
 // set puts a row where its job's was.
 func (b *board) set(r boardRow) {

@@ -18,7 +18,7 @@ import (
 func jobsCommand(env Env) *cobra.Command {
 	asJSON, points := false, false
 	c := &cobra.Command{
-		Use: "jobs", Short: "List your jobs and scans; show, explain, read, fetch, hold, requeue, cancel or remove them", Args: nothingElse,
+		Use: "jobs", Short: "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them", Args: nothingElse,
 		Long: "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.",
 		RunE: func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, points, asJSON) },
 	}

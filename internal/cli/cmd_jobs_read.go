@@ -20,6 +20,7 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 	o := logOptions{point: -1, tail: -1}
 	logs := &cobra.Command{
 		Use: "logs ID", Short: "Print the output of a job, or with --point of one of a scan's", Args: exactly(1, "a job's ID"),
+		Long: "Print the output of a job, or with --point of one of a scan's. With --follow the exit code is the job's.",
 		RunE: func(c *cobra.Command, args []string) error { return runJobLogs(c.Context(), env, args[0], o) },
 	}
 	logs.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the job has ended, then exit with its code")

@@ -47,12 +47,12 @@ func runWatch(ctx context.Context, env Env, id string) error {
 	}
 	b := newBoard("job " + id)
 	err = watch(ctx, env.Stdout, b, id, func(ctx context.Context) error {
-		return again(ctx, jobLookEvery, func() (bool, error) {
+		return again(ctx, jobLookEvery, watchPatience, func() (bool, error) {
 			j, err := client.Job(ctx, id)
 			if err != nil {
 				return false, err
 			}
-			b.title = "job " + id + " " + j.Name
+			b.name("job " + id + " " + j.Name)
 			b.set(rowOf(j, j.Name))
 			b.sum(jobWords(j), 1)
 			return j.State.Ended(), nil
@@ -86,7 +86,7 @@ func runWatchAll(ctx context.Context, env Env) error {
 	}
 	b, w := newBoard("your jobs and scans"), goingOn{}
 	err = watch(ctx, env.Stdout, b, "jobs", func(ctx context.Context) error {
-		return again(ctx, jobsLookEvery, func() (bool, error) {
+		return again(ctx, jobsLookEvery, watchPatience, func() (bool, error) {
 			list, err := client.JobsAndScans(ctx)
 			if err != nil {
 				return false, err

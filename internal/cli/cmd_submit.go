@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -129,15 +130,15 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	}
 	switch {
 	case o.local && len(r.Points) > 0:
-		jobs, err := client.SubmitScan(ctx, r)
-		if err != nil {
+		jobs, err := submitted(ctx, r, client.SubmitScan)
+		if err != nil || len(jobs) == 0 {
 			return err
 		}
 		return watchJob(ctx, env, notes, client, jobs[0])
 	case len(r.Points) > 0:
 		return runScan(ctx, env, notes, client, o, r)
 	}
-	j, err := client.Submit(ctx, r)
+	j, err := submitted(ctx, r, client.Submit)
 	switch {
 	case err != nil:
 		return err
@@ -148,6 +149,18 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 		return err
 	}
 	return watchJob(ctx, env, notes, client, j)
+}
+
+// submitPatience is how long a submission waits for a service that is being started anew.
+const submitPatience = 20 * time.Second
+
+// submitted submits, again where the service went away meanwhile: the same request is never taken twice.
+func submitted[T any](ctx context.Context, r hubapi.JobRequest, submit func(context.Context, hubapi.JobRequest) (T, error)) (made T, err error) {
+	err = again(ctx, time.Second, submitPatience, func() (bool, error) {
+		made, err = submit(ctx, r)
+		return err == nil, err
+	})
+	return made, err
 }
 
 // tried is a request's first point alone, on the service's own host.

@@ -15,7 +15,7 @@ import (
 // runScan submits the points of a scan and shows how they go on.
 func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, o submitOptions, r hubapi.JobRequest) error {
 	begun := time.Now()
-	jobs, err := client.SubmitScan(ctx, r)
+	jobs, err := submitted(ctx, r, client.SubmitScan)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ from ._runner import INPUTS
 from ._values import LARGE, Packer, has_cloudpickle, pack
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
-_MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\s*=\s*[%!]|[\w.]+\?)")
+_MAGIC = re.compile(r"\s*(%|!|\?|[\w., ]+\s*=\s*[%!]|[\w.]+\?)")
 
 
 class CellSyntaxError(InvalidError):
@@ -62,7 +62,25 @@ def missing_names(source: str, filename: str, given: Collection[str]) -> list[st
                 defined.add(symbol.get_name())
             if at_module and symbol.is_referenced():
                 used.add(symbol.get_name())
-    return sorted(name for name in used - defined if name.isidentifier() and not name.startswith("__"))
+    defined -= (loose := _loose(tree) - set(given))
+    return sorted(name for name in (used | loose) - defined if name.isidentifier() and not name.startswith("__"))
+
+
+def _loose(tree: ast.Module) -> set[str]:
+    """Give the names that are only ever changed or deleted, as x in x += 1, which takes one that is there."""
+    changed = [node.target for node in ast.walk(tree) if isinstance(node, ast.AugAssign)]
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    loose = {node.id for node in changed if isinstance(node, ast.Name)}
+    loose |= {node.id for node in names if isinstance(node.ctx, ast.Del)}
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store) and node not in changed}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+        else:
+            bound |= {str(getattr(node, key, "")) for key in ("name", "rest")}  # def, class, except, match
+    return loose - bound
 
 
 def _guarded(tree: ast.Module) -> set[str]:

@@ -186,7 +186,7 @@ def test_a_cell_runs_once_for_each_point(notebook: Notebook, service: FakeServic
     out = notebook.grid("--name train --to local --scan k=1,2.5 --scan mode=fast,slow", cell)
     assert notebook.names["result"] == [(2, "fast", "0"), (2, "slow", "1"), (3.5, "fast", "2"), (3.5, "slow", "3")]
     lines = out.splitlines()
-    assert any(line.startswith("▸ scan train scan-1, 4 points, submitted to local: ") for line in lines)
+    assert any(line.startswith("▸ scan train scan-1, 4 points, submitted to local") for line in lines)
     assert lines[-1].startswith("▸ train: 4 done, ")
     scan = notebook.names["_scan"]
     assert scan.states == {"done": 4}

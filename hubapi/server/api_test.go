@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
@@ -358,7 +359,7 @@ func TestJobRoutes(t *testing.T) {
 	}
 	want := spawner.JobRequest{Environment: "mine", Argv: []string{"python"}, Files: map[string][]byte{"a.py": []byte("x\x00")}, Env: map[string]string{"A": "b"},
 		Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}, TimeLimit: 90 * time.Minute, RequestID: "r1"}
-	if diff := cmp.Diff(want, h.engine.jobs[0]); diff != "" {
+	if diff := cmp.Diff(want, h.engine.jobs[0], cmpopts.IgnoreUnexported(spawner.JobRequest{})); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := c.Submit(t.Context(), hubapi.JobRequest{Memory: "9G"}); !errs.Is(err, errs.Invalid) {

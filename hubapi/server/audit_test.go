@@ -27,6 +27,16 @@ func auditLines(logged string) (lines []string) {
 
 // TestEveryChangeIsInTheLog: each route of the API that changes something leaves one line with who, by which door, on what and what came of
 // it, whether it is done, refused or of nobody known; the others leave none.
+// saysInLog waits for words in the log: a request's line is written when it is over, which its caller may see before.
+func (h *harness) saysInLog(t *testing.T, words string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.logged.String(), words); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not in the log", words)
+		}
+	}
+}
+
 func TestEveryChangeIsInTheLog(t *testing.T) {
 	hers := job("j-alice", "alice")
 	hers.Scan = "scan-alice"

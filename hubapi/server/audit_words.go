@@ -37,6 +37,7 @@ func deedWords() map[string]string {
 		"DELETE /ssh/certificates/{serial}":     "an ssh certificate is revoked",
 		"DELETE /ssh/connections":               "all ssh connections are ended",
 		"POST /jobs":                            "a job is submitted",
+		"PUT /blobs/{digest}":                   "a file for jobs is put",
 		"DELETE /jobs/{id}":                     "a job is removed",
 		// The Outpost protocol.
 		"POST " + routeStarts:  "a session is started",

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -69,6 +71,47 @@ func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r
 			w.Spec.TimeLimit = *r.TimeLimit
 		}
 	})
+}
+
+func (f *fakeEngine) Resubmit(_ context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) (list []spawner.Workload, err error) {
+	for i, id := range ids {
+		w, _, err := f.peek(c, id)
+		if err != nil {
+			return nil, err
+		}
+		w.ID, w.Origin, w.Phase, w.Outcome = spawner.ID(fmt.Sprintf("j-again%d", i)), id, spawner.Pending, nil
+		if w.Scan != "" {
+			w.Scan = "scan-again"
+		}
+		if r.Resources != nil {
+			w.Spec.Resources = *r.Resources
+		}
+		if r.GPU != nil {
+			w.Spec.GPU = *r.GPU
+		}
+		list = append(list, w)
+	}
+	for _, w := range list {
+		f.set(w)
+	}
+	return list, nil
+}
+
+func (f *fakeEngine) PutBlob(_ context.Context, c spawner.Caller, digest string, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blobs = append(f.blobs, fmt.Sprint(c.User, " ", digest, " ", string(b)))
+	return nil
+}
+
+func (f *fakeEngine) HasBlob(_ context.Context, c spawner.Caller, digest string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.blobs, func(b string) bool { return strings.HasPrefix(b, fmt.Sprint(c.User, " ", digest, " ")) })
 }
 
 func (f *fakeEngine) Progress(id spawner.ID) *control.Progress {

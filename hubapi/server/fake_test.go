@@ -44,6 +44,7 @@ type fakeEngine struct {
 	starting func(ctx context.Context) error // before a session is entered
 	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
 	visits   []string
+	blobs    []string
 	progress map[spawner.ID]*control.Progress
 	room     *spawner.Room // instead of what Room says by itself
 }

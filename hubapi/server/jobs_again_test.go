@@ -56,3 +56,46 @@ func TestOnlyItsOwnerTriesAgain(t *testing.T) {
 		t.Errorf("asked of the engine: %q", got)
 	}
 }
+
+func TestJobIsSubmittedAnew(t *testing.T) {
+	old := point(3, spawner.Stopped, &spawner.Outcome{Failed: true})
+	old.Spec.Resources = spawner.Resources{CPUs: 2, Memory: 1 << 30}
+	h := start(t, newFake(old, point(2, spawner.Stopped, &spawner.Outcome{})), func(c *Config) { c.Hubs[0].Admins = []string{"root"} })
+	c := h.client(t, "alice-token")
+	j, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Memory: "2G", RequestID: "a"})
+	if err != nil || j.Origin != "j-3" || j.Memory != "2G" || j.CPUs != 2 || j.ID == "j-3" {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if _, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{GPU: "whole"}); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "gpu") {
+		t.Error(err)
+	}
+	all, err := c.ResubmitScan(t.Context(), "scan-1", hubapi.ResubmitRequest{})
+	if err != nil || len(all) != 2 || all[1].Scan != "scan-again" || all[1].Origin != "j-3" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, words := range []string{`msg="a job is submitted anew"`, `msg="a scan is submitted anew" scan=scan-again points=2`} {
+		h.saysInLog(t, words)
+	}
+	root := h.client(t, "root-token")
+	if _, err := root.ResubmitScan(t.Context(), "scan-1", hubapi.ResubmitRequest{}); !errs.Is(err, errs.Forbidden) {
+		t.Error(err)
+	}
+}
+
+func TestBlobsArePut(t *testing.T) {
+	h := start(t, newFake(), nil)
+	c := h.client(t, "alice-token")
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	if has, err := c.HasBlob(t.Context(), digest); has || err != nil {
+		t.Errorf("before: %v, %v", has, err)
+	}
+	if err := c.PutBlob(t.Context(), digest, strings.NewReader("a value")); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := c.HasBlob(t.Context(), digest); !has || err != nil || h.engine.blobs[0] != "alice "+digest+" a value" {
+		t.Errorf("after: %v, %v, %q", has, err, h.engine.blobs)
+	}
+	if has, err := h.client(t, "bob-token").HasBlob(t.Context(), digest); has || err != nil {
+		t.Errorf("another's: %v, %v", has, err)
+	}
+}

@@ -107,12 +107,15 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/jobs/{id}/release", serve(s, 202, s.changeJob(s.cfg.Engine.Release)))
 	r.Post("/jobs/{id}/requeue", serve(s, 202, s.changeJob(s.cfg.Engine.Requeue)))
 	r.Post("/jobs/{id}/retry", serve(s, 202, s.retryJob))
+	r.Post("/jobs/{id}/resubmit", serve(s, 202, audited(s, s.resubmitJob, auditJobAnew)))
 	r.Get("/jobs/{id}/why", serve(s, 200, s.whyJob))
 	r.Get("/jobs/{id}/gpu", serve(s, 200, s.jobGPU))
 	r.Get("/jobs/{id}/events", s.plain(s.jobEvents))
 	r.Get("/jobs/{id}/log", s.plain(s.jobLog))
 	r.Get("/jobs/{id}/files", serve(s, 200, s.jobFiles))
 	r.Get("/jobs/{id}/files/{name}", s.plain(s.jobFile))
+	r.Put("/blobs/{digest}", s.plain(s.putBlob))
+	r.Head("/blobs/{digest}", s.plain(s.hasBlob))
 
 	r.Get("/scans/{id}", serve(s, 200, s.getScan))
 	r.Delete("/scans/{id}", serve(s, 202, s.changeScan(s.removeEnded, anyPoint)))
@@ -121,6 +124,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, active)))
 	r.Post("/scans/{id}/requeue", serve(s, 202, s.changeScan(s.cfg.Engine.Requeue, running)))
 	r.Post("/scans/{id}/retry", serve(s, 202, s.retryScan))
+	r.Post("/scans/{id}/resubmit", serve(s, 202, audited(s, s.resubmitScan, auditScanAnew)))
 	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
 	r.Get("/scans/{id}/events", s.plain(s.scanEvents))
 }

@@ -42,6 +42,9 @@ type Engine interface {
 	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error)
+	Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error)
+	PutBlob(ctx context.Context, c spawner.Caller, digest string, r io.Reader) error
+	HasBlob(ctx context.Context, c spawner.Caller, digest string) bool
 	Progress(id spawner.ID) *control.Progress
 	Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error)
 	Detail(w spawner.Workload) string

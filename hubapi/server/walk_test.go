@@ -106,6 +106,10 @@ var walked = map[string]struct {
 	"GET /scans/{id}/events":                {path: "/scans/scan-alice/events", refused: true},
 	"POST /jobs/{id}/retry":                 {path: "/jobs/j-alice/retry", refused: true, body: `{"request_id":"x"}`},
 	"POST /scans/{id}/retry":                {path: "/scans/scan-alice/retry", refused: true, body: `{"request_id":"x"}`},
+	"POST /jobs/{id}/resubmit":              {path: "/jobs/j-alice/resubmit", refused: true, body: `{"request_id":"x"}`},
+	"POST /scans/{id}/resubmit":             {path: "/scans/scan-alice/resubmit", refused: true, body: `{"request_id":"x"}`},
+	"PUT /blobs/{digest}":                   {path: "/blobs/sha256:ab", body: "bytes"}, // each has a store of her own
+	"HEAD /blobs/{digest}":                  {path: "/blobs/sha256:cd", refused: true},
 	"GET /jobs/{id}/events":                 {path: "/jobs/j-alice/events", refused: true},
 	"GET /jobs/{id}/log":                    {path: "/jobs/j-alice/log", refused: true},
 	"GET /jobs/{id}/files":                  {path: "/jobs/j-alice/files", refused: true},

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+)
+
+// putBlob takes the body as it is for an input file of jobs to come.
+func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
+	digest, err := param(r, "digest")
+	if err != nil {
+		return err
+	}
+	if r.ContentLength > control.FileLimit {
+		return errs.Bad("body", "too large", "a file of at most 1 GiB: put what is larger into your home or a storage")
+	}
+	body := &unhurried{r.Body, http.NewResponseController(w)}
+	defer body.end()
+	if err := s.cfg.Engine.PutBlob(r.Context(), callerOf(r.Context()), digest, body); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// hasBlob says by its status whether the caller has put a file.
+func (s *Server) hasBlob(w http.ResponseWriter, r *http.Request) error {
+	digest, err := param(r, "digest")
+	if err != nil {
+		return err
+	}
+	if !s.cfg.Engine.HasBlob(r.Context(), callerOf(r.Context()), digest) {
+		return errs.New(errs.NotFound, "you have put no file of this digest").With("put it")
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// unhurried is a body that may take as long as it likes, so long as something comes of it.
+type unhurried struct {
+	io.Reader
+	c *http.ResponseController
+}
+
+// Read gives what comes next its time.
+func (u *unhurried) Read(b []byte) (int, error) {
+	_ = u.c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	return u.Reader.Read(b)
+}
+
+func (u *unhurried) end() { _ = u.c.SetReadDeadline(time.Time{}) }

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"net/http"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
+	w, err := s.find(r, true)
+	if err != nil {
+		return hubapi.Job{}, err
+	}
+	jobs, err := s.resubmit(r, req, []spawner.Workload{w})
+	if err != nil {
+		return hubapi.Job{}, err
+	}
+	return s.wireJob(callerOf(r.Context()), jobs[0]), nil
+}
+
+func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {
+	points, err := s.scan(r)
+	if err != nil {
+		return hubapi.Jobs{}, err
+	}
+	jobs, err := s.resubmit(r, req, points)
+	return s.wireJobs(callerOf(r.Context()), jobs), err
+}
+
+// resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
+func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload) ([]spawner.Workload, error) {
+	c, first := callerOf(r.Context()), old[0]
+	if !owns(c, first) {
+		return nil, errs.New(errs.Forbidden, "%s is another's: only its owner submits it anew", first.ID)
+	}
+	again := spawner.Resubmission{
+		Name: req.Name, Environment: req.Environment, Backend: req.Backend, Retries: req.Retries, Priority: req.Priority, After: req.After,
+		RequestID: req.RequestID, Session: c.Workload,
+	}
+	var err error
+	if again.Resources, again.TimeLimit, err = s.otherwise(first, req.Backend, req.CPUs, req.Memory, req.TimeLimit); err != nil {
+		return nil, err
+	}
+	if req.GPU != nil {
+		slice, err := s.cfg.Jobs.GPU(req.GPU)
+		if err != nil {
+			return nil, err
+		}
+		again.GPU = &slice
+	}
+	ids := make([]spawner.ID, len(old))
+	for i, w := range old {
+		ids[i] = w.ID
+	}
+	return s.cfg.Engine.Resubmit(r.Context(), c, ids, again)
+}
+
+func auditJobAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Job) (string, []any) {
+	return "a job is submitted anew", []any{"job", out.ID, "environment", out.Environment}
+}
+
+func auditScanAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Jobs) (string, []any) {
+	return "a scan is submitted anew", []any{"scan", out.Jobs[0].Scan, "points", len(out.Jobs), "environment", out.Jobs[0].Environment}
+}

@@ -229,8 +229,11 @@ def test_an_object_changes_where_it_is_shown(notebook: Notebook, page: Page, tmp
     begun = len(page.shown)
     scan._ipython_display_()
     job._ipython_display_()
+    scan._ipython_display_()
     (tmp_path / "go").touch()
-    wait_for(lambda: "2 done" in page.shown[begun]["text/html"] and "<td>8</td>" in page.shown[begun]["text/html"])
+    for at in (begun, begun + 2):
+        wait_for(lambda at=at: "2 done" in page.shown[at]["text/html"])  # type: ignore[misc]
+        assert "<td>8</td>" in page.shown[at]["text/html"]
     wait_for(lambda: "done, exit code 0" in page.shown[begun + 1]["text/html"])
     updates = page.updates
     scan._ipython_display_()  # it has ended: nothing follows it

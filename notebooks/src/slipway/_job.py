@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -282,9 +282,9 @@ class JobHandle:
     def _bundle(self) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
-    def _bundles(self, wanted: Callable[[], bool]) -> Iterator[dict[str, str]]:
+    def _bundles(self) -> Iterator[dict[str, str]]:
         patience = Patience(None, 0.5)
-        while wanted() and not self.record.ended:
+        while not self.record.ended:
             yield self._bundle()
             patience.pause()
         yield self._bundle()

@@ -10,33 +10,42 @@ from ._errors import SlipwayError
 from ._show import shell
 
 Bundle = dict[str, str]
+_PLACES = 3
+"""In how many places an object that is shown again and again changes: the last ones."""
 
 
 class Live:
-    """One object's display: where there is a page that can change, a thread of its own draws what it is given."""
+    """One object's displays: where there is a page that can change, one thread draws all of them anew."""
 
     def __init__(self) -> None:
-        self._last = threading.Event()
+        self._turn = threading.Lock()
+        self._places: list[Any] = []
+        self._drawn = False
 
-    def show(self, first: Bundle, follow: Callable[[Callable[[], bool]], Iterator[Bundle]] | None) -> None:
-        """Show an object, and what ``follow`` gives of it then; shown once more, it changes only there."""
+    def show(self, first: Bundle, follow: Callable[[], Iterator[Bundle]] | None) -> None:
+        """Show an object, and what ``follow`` gives of it from then on."""
         from IPython.display import display
 
-        self._last.set()
         if follow is None or getattr(shell(), "kernel", None) is None:
             display(first, raw=True)  # type: ignore[no-untyped-call]
             return
-        self._last = stop = threading.Event()
         place = display(first, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        news = follow(lambda: not stop.is_set())
-        threading.Thread(target=_draw, args=(place, news, stop), daemon=True).start()
+        with self._turn:
+            self._places = [*self._places, place][-_PLACES:]
+            if not self._drawn:
+                self._drawn = True
+                threading.Thread(target=self._draw, args=(follow(),), daemon=True).start()
 
-
-def _draw(place: Any, news: Iterator[Bundle], stop: threading.Event) -> None:
-    try:
-        for bundle in news:
-            if stop.is_set():
-                return
+    def _draw(self, news: Iterator[Bundle]) -> None:
+        bundle: Bundle = {}
+        try:
+            for bundle in news:
+                for place in self._places:
+                    place.update(bundle, raw=True)
+        except SlipwayError:
+            pass  # what stands there is what was known last
+        finally:
+            with self._turn:
+                late, self._places, self._drawn = self._places, [], False
+        for place in late:  # one that came during the last drawing has not been drawn
             place.update(bundle, raw=True)
-    except SlipwayError:
-        return  # what stands there is what was known last

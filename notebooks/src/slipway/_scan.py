@@ -255,4 +255,4 @@ class ScanHandle:
         from ._watch_scan import pages
 
         first = {"text/plain": repr(self), "text/html": self._repr_html_()}
-        self._live.show(first, None if self._record.ended else lambda wanted: pages(self, wanted))
+        self._live.show(first, None if self._record.ended else lambda: pages(self))

@@ -6,7 +6,7 @@ import heapq
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ._board import bar, progress_bar, short
@@ -55,14 +55,12 @@ def watch_scan(scan: ScanHandle, screen: Screen, points: Sequence[Mapping[str, s
         ) from None
 
 
-def pages(scan: ScanHandle, wanted: Callable[[], bool]) -> Iterator[dict[str, str]]:
-    """Draw a scan anew while it goes on and it is wanted."""
+def pages(scan: ScanHandle) -> Iterator[dict[str, str]]:
+    """Draw a scan anew while it goes on."""
     points = [job.parameters or {} for job in scan.client.points(scan.id)]
     with scan.feed() as feed, Tails(scan.client) as tails:
         drawn = -math.inf
         for _ in feed.batches(tick=_TICK):
-            if not wanted():
-                return
             if time.monotonic() - drawn >= _TICK:
                 scan.settle(feed.record)
                 yield {"text/plain": repr(scan), "text/html": page(feed, points, tails)}

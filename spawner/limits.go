@@ -30,7 +30,7 @@ type books struct {
 
 func newBooks(half time.Duration) books {
 	return books{
-		shares: newShares(half), hours: newHours(), allowances: map[owner]Allowance{}, unsaved: map[owner]bool{}, refused: map[string]int{},
+		shares: newShares(half), hours: newHours(), allowances: map[owner]Allowance{}, unsaved: map[owner]bool{}, refused: map[string]int{refusedWaiting: 0, refusedStorage: 0, refusedGPUHours: 0},
 	}
 }
 

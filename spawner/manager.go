@@ -319,8 +319,12 @@ func (m *Manager) load(ctx context.Context) error {
 			m.releases[l] = m.releases[l].add(at)
 		}
 	}
+	m.relearn()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for o := range m.hours.of {
+		m.recountLocked(o, time.Now())
+	}
 	return m.disputeLocked(ctx)
 }
 

@@ -115,7 +115,7 @@ func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	defer m.mu.RUnlock()
 	u := Usage{Use: m.useLocked(o), Kept: []Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
-		if g := m.stock.goods(jobs); g.files > 0 {
+		if g := m.stock.goods(jobs); g.bytes > 0 {
 			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
 		}
 	}
@@ -154,10 +154,4 @@ func (m *Manager) Expires(w Workload) time.Time {
 		return time.Time{}
 	}
 	return w.Outcome.At.Add(m.cfg.KeepJobs)
-}
-
-// CheckJob is Plan without its answer.
-func (m *Manager) CheckJob(ctx context.Context, c Caller, r JobRequest) error {
-	_, err := m.Plan(ctx, c, r)
-	return err
 }

@@ -2,8 +2,10 @@ package spawner_test
 
 import (
 	"testing"
+	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -27,6 +29,41 @@ func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 		}
 		if all, err := s.List(t.Context(), alice); err != nil || len(all) > 0 {
 			t.Errorf("it has saved %v, %v", all, err)
+		}
+	})(t)
+}
+
+func TestPlanTellsWhatAJobWouldMeet(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.crew.Boot(payload(0))
+		r := spawner.JobRequest{Name: "fit", Environment: "ana", Argv: []string{"x"}}
+		plan, err := s.Plan(t.Context(), alice, r)
+		if err != nil || plan.Backend != "local" || plan.Free != 1 || plan.Most != 1 || plan.Lacks != "" || plan.Waiting != 0 || plan.Typical >= 0 {
+			t.Errorf("%+v, %v", plan, err)
+		}
+		s.reach(s.submit(alice, r).ID, spawner.Stopped)
+		s.submit(bob, r)
+		s.submit(bob, r)
+		time.Sleep(10 * time.Second)
+		plan, err = s.Plan(t.Context(), alice, r)
+		if err != nil || plan.Free != 0 || plan.Waiting != 1 || plan.Lacks != "1 of 1 places taken" || plan.Typical != time.Minute {
+			t.Errorf("%+v, %v", plan, err)
+		}
+	})(t)
+}
+
+func TestAnyBackendIsWhereItStartsFirst(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		r := poolJob()
+		r.Backend = spawner.AnyBackend
+		first := s.submit(alice, r)
+		time.Sleep(10 * time.Second)
+		second := s.submit(alice, r)
+		r.Resources.CPUs = 10_000
+		r.GPU = gpu.Request{Mode: gpu.Whole}
+		third, err := s.Plan(t.Context(), alice, r)
+		if first.Backend != "local" || second.Backend != "pool" || err != nil || third.Backend != "pool" {
+			t.Errorf("%s, %s, %s, %v", first.Backend, second.Backend, third.Backend, err)
 		}
 	})(t)
 }

@@ -98,22 +98,26 @@ func (s *share) settle(now time.Time, half time.Duration) {
 }
 
 // compare says which of two clients of one backend goes first.
-func (s *shares) compare(a, b client) int {
-	var x, y share
-	if s.of[a] != nil {
-		x = *s.of[a]
+func (s *shares) compare(a, b client) int { return s.get(a).compare(s.get(b), a.of, b.of) }
+
+// get gives what a client has had.
+func (s *shares) get(c client) *share {
+	if mine := s.of[c]; mine != nil {
+		return mine
 	}
-	if s.of[b] != nil {
-		y = *s.of[b]
-	}
+	return &share{}
+}
+
+// compare says whether s, of a, goes before o, of b.
+func (s *share) compare(o *share, a, b owner) int {
 	return cmp.Or(
-		cmp.Compare(x.worth(), y.worth()), cmp.Compare(x.served, y.served), cmp.Compare(x.came, y.came),
-		cmp.Compare(a.of.hub, b.of.hub), cmp.Compare(a.of.user, b.of.user),
+		cmp.Compare(s.worth(), o.worth()), cmp.Compare(s.served, o.served), cmp.Compare(s.came, o.came),
+		cmp.Compare(a.hub, b.hub), cmp.Compare(a.user, b.user),
 	)
 }
 
 // worth is what a use counts in line.
-func (s share) worth() float64 { return s.use + s.held*shareAhead.Seconds() }
+func (s *share) worth() float64 { return s.use + s.held*shareAhead.Seconds() }
 
 // What a backend without a limit is taken to have, by which shares of it are compared.
 var nominal = Capacity{CPUs: 64, Memory: 256 << 30}

@@ -8,11 +8,13 @@ import (
 // Stats is the Manager's state in numbers.
 type Stats struct {
 	Workloads map[Kind]map[Phase]int
-	Capacity  map[string]Capacity // by backend
-	Use       map[string]Capacity // what is leased of it
-	StartTook []time.Duration     // from request to first answer, of the starts since the last call of Stats
-	Orphans   int                 // what backends hold without a record
-	Strangers map[string]int      // active sessions that the last musters found their hubs not to know, by hub
+	Capacity  map[string]Capacity      // by backend
+	Use       map[string]Capacity      // what is leased of it
+	StartTook []time.Duration          // from request to first answer, of the starts since the last call of Stats
+	Orphans   int                      // what backends hold without a record
+	Jobs      map[string]map[Phase]int // active ones, by backend
+	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
+	Strangers map[string]int           // active sessions that the last musters found their hubs not to know, by hub
 }
 
 // Stats gives the Manager's state in numbers. The durations are given once.
@@ -21,14 +23,27 @@ func (m *Manager) Stats() Stats {
 	defer m.mu.Unlock()
 	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
 	m.startTook = nil
+	s.Jobs, s.Refused = map[string]map[Phase]int{}, maps.Clone(m.refused)
+	for _, name := range m.jobBackends() {
+		s.Jobs[name] = map[Phase]int{}
+	}
 	for _, e := range m.work {
 		if s.Workloads[e.Kind] == nil {
 			s.Workloads[e.Kind] = map[Phase]int{}
 		}
 		s.Workloads[e.Kind][e.Phase]++
+		if e.Kind == Job && e.Phase.Active() {
+			if s.Jobs[e.Backend] == nil { // the site has it no more
+				s.Jobs[e.Backend] = map[Phase]int{}
+			}
+			s.Jobs[e.Backend][e.Phase]++
+		}
 	}
 	for name := range m.backends {
 		s.Use[name] = m.ledger.use(name)
+	}
+	if m.cfg.Capacity[Host] != (Capacity{}) {
+		s.Use[Host] = m.ledger.use(Host)
 	}
 	return s
 }

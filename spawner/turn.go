@@ -1,7 +1,6 @@
 package spawner
 
 import (
-	"cmp"
 	"strings"
 
 	"slipway/internal/gpu"
@@ -19,7 +18,7 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 		return Queue{}, grant{}
 	}
 	l := e.line()
-	ahead := m.aheadLocked(e.Workload)
+	ahead := m.aheadLocked(&e.Workload)
 	q := Queue{Place: ahead + 1, Estimate: m.estimateLocked(l, ahead+1)}
 	if q.Lacks = m.whyBarredLocked(e.client(), l); q.Lacks != "" {
 		return q, grant{}
@@ -38,65 +37,79 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 }
 
 // aheadLocked counts who goes before w in its line; see Queue.Place.
-func (m *Manager) aheadLocked(w Workload) int {
+func (m *Manager) aheadLocked(w *Workload) int {
 	if w.Kind != Job {
-		return m.index.age(w)
+		return m.index.age(*w)
 	}
-	own := m.index.shares[w.line()][w.client()].before(w.ticket())
-	ahead := own
-	for c, b := range m.index.shares[w.line()] {
-		switch {
-		case c == w.client():
-		case m.shares.compare(c, w.client()) < 0:
-			ahead += min(b.size(), own+1)
-		default:
-			ahead += min(b.size(), own)
+	c, benches := w.client(), m.index.shares[w.line()]
+	own := benches[c].before(w.ticket())
+	ahead, mine := own, m.shares.get(c)
+	for other, b := range benches {
+		n := own
+		if other != c && m.shares.get(other).compare(mine, other.of, c.of) < 0 {
+			n++
+		}
+		if other != c {
+			ahead += min(b.size(), n)
 		}
 	}
 	return ahead
 }
 
-// beforeLocked reports whether a goes before b, which waits in the same line or in another line of jobs of the same backend: sessions in the
+// stander is who is first of one client in a line.
+type stander struct {
+	client
+	ticket
+}
+
+// beforeLocked reports whether a goes before b, who waits in the same line or in another line of jobs of the same backend: sessions in the
 // order in which they were asked for, jobs of whoever has had least of late, and of one user's by their priority.
-func (m *Manager) beforeLocked(a, b Workload) bool {
+func (m *Manager) beforeLocked(a, b stander) bool {
 	switch {
-	case a.Kind != Job:
-		return byAge(a.ticket(), b.ticket()) < 0
-	case a.client() == b.client():
-		return byPriority(a.ticket(), b.ticket()) < 0
+	case !a.jobs:
+		return byAge(a.ticket, b.ticket) < 0
+	case a.client == b.client:
+		return byPriority(a.ticket, b.ticket) < 0
 	default:
-		return m.shares.compare(a.client(), b.client()) < 0
+		return m.shares.compare(a.client, b.client) < 0
 	}
+}
+
+// stander gives w as one of those who stand in a line.
+func (w *Workload) stander() stander {
+	return stander{client{w.Backend, owner{w.Hub, w.Owner}, w.Kind == Job}, ticket{w.Spec.Priority, w.Turn, w.ID}}
 }
 
 // headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
 // out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
 func (m *Manager) headLocked(l line) *entry {
-	var head *entry
+	head, found := stander{}, false
 	stuck := map[gpu.Request]bool{}
 	for c, b := range m.index.shares[l] {
-		if m.barredLocked(c, l) {
-			continue
-		}
-		if e := m.firstLocked(b, stuck); e != nil && (head == nil || m.beforeLocked(e.Workload, head.Workload)) {
-			head = e
+		t, ok := m.firstLocked(b, stuck)
+		if ok = ok && !m.barredLocked(c, l); ok && (!found || m.beforeLocked(stander{c, t}, head)) {
+			head, found = stander{c, t}, true
 		}
 	}
-	return cmp.Or(head, m.work[m.index.head(l)])
+	if !found {
+		return m.work[m.index.head(l)]
+	}
+	return m.work[head.id]
 }
 
-// firstLocked gives the first of one client's in a line that anything that is given back could serve; nil: none.
-func (m *Manager) firstLocked(b bench, stuck map[gpu.Request]bool) *entry {
-	var first *entry
+// firstLocked gives the first of one client's in a line that anything that is given back could serve; false: none.
+func (m *Manager) firstLocked(b bench, stuck map[gpu.Request]bool) (first ticket, found bool) {
 	for asks, r := range b {
-		if _, known := stuck[asks]; !known {
-			stuck[asks] = m.stuckLocked(asks)
+		is, known := stuck[asks]
+		if !known {
+			is = m.stuckLocked(asks)
+			stuck[asks] = is
 		}
-		if e := m.work[r[0].id]; !stuck[asks] && (first == nil || byPriority(r[0], first.ticket()) < 0) {
-			first = e
+		if !is && (!found || byPriority(r[0], first) < 0) {
+			first, found = r[0], true
 		}
 	}
-	return first
+	return first, found
 }
 
 // stuckLocked reports whether nothing of what r asks for could be had now, though all were given back.
@@ -152,7 +165,7 @@ func (m *Manager) precedesLocked(a, b Workload) bool {
 	aJob, bJob := a.Kind == Job, b.Kind == Job
 	switch {
 	case aJob && bJob && a.Backend == b.Backend:
-		return m.beforeLocked(a, b)
+		return m.beforeLocked(a.stander(), b.stander())
 	case aJob != bJob && (a.Backend == b.Backend || m.cfg.Yield && !a.Remote && !b.Remote):
 		return bJob
 	default:

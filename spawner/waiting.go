@@ -89,14 +89,14 @@ func (m *Manager) roomForLocked(w Workload) Room {
 	if w.Kind == Job {
 		room.Lacks = cmp.Or(m.whyBarredLocked(w.client(), l), room.Lacks)
 	}
-	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(w, first.Workload) {
+	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(w.stander(), first.stander()) {
 		room.Lacks = "others wait in line"
 	}
 	if room.Lacks == "" {
 		room.Lacks = m.yieldsLocked(w, grant{})
 	}
 	if room.Lacks != "" {
-		room.Estimate = m.estimateLocked(l, m.aheadLocked(w)+1)
+		room.Estimate = m.estimateLocked(l, m.aheadLocked(&w)+1)
 	}
 	return room
 }

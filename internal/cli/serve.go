@@ -209,7 +209,7 @@ func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend
 
 func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
-		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Self: self, Agent: agent,
+		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
 		Instance: cfg.Docker.Instance, Logger: log,
 	}
 	seen.forJobs(&c)
@@ -228,6 +228,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Stacks: s.stacks(), Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Logger: s.log,
 	}
 	c.Storage = s.engineStorage()
+	s.judgeJobs(&c)
 	s.leaseGPUs(&c)
 	var err error
 	s.engine, err = spawner.New(ctx, c)

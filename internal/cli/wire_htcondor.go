@@ -52,6 +52,7 @@ func (s *service) capacity() map[string]spawner.Capacity {
 	out := map[string]spawner.Capacity{
 		s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
 		s.local.Name():  {Count: s.cfg.Local.AtOnce},
+		spawner.Host:    {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
 	}
 	if s.htcondor != nil {
 		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}

@@ -8,10 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
 )
 
 const (
@@ -53,7 +51,7 @@ func (c Config) Check() error {
 	c.checkProfiles(&p)
 	c.checkGPU(&p)
 	c.checkHTCondor(&p)
-	c.checkLimits(&p)
+	c.checkJobs(&p)
 	c.checkEnvironments(&p)
 	c.checkPlaces(&p)
 	c.checkSSH(&p)
@@ -86,22 +84,6 @@ func dialable(address string) bool {
 func isPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && n > 0
-}
-
-// checkLimits looks at what jobs and sessions may have.
-func (c Config) checkLimits(p *problems) {
-	atMost := func(field string, value, most float64, shown any) {
-		if value <= 0 || value > most {
-			p.add("jobs.default_"+field, shown, "more than 0 and at most jobs.max_"+field)
-		}
-	}
-	j := c.Jobs
-	atMost("cpus", j.DefaultCPUs, j.MaxCPUs, j.DefaultCPUs)
-	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), memsize.Format(int64(j.DefaultMemory)))
-	atMost("time", float64(j.DefaultTime), float64(j.MaxTime), time.Duration(j.DefaultTime))
-	if c.Docker.CPUs < 0 {
-		p.add("docker.cpus", c.Docker.CPUs, "0 for no limit, or a number of CPUs")
-	}
 }
 
 // problems gathers what is wrong.

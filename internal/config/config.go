@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -31,6 +30,7 @@ type Config struct {
 	Images       []Image      `yaml:"images"`
 	Profiles     []Profile    `yaml:"profiles"`
 	Jobs         Jobs         `yaml:"jobs"`
+	Host         Host         `yaml:"host"`
 	Docker       Docker       `yaml:"docker"`
 	Local        Local        `yaml:"local"`
 	HTCondor     HTCondor     `yaml:"htcondor"`
@@ -67,18 +67,6 @@ type Image struct {
 	Ref   string `yaml:"ref"`
 }
 
-// Jobs is the policy of batch jobs.
-type Jobs struct {
-	MaxCPUs       float64  `yaml:"max_cpus"`
-	MaxMemory     Size     `yaml:"max_memory"`
-	DefaultCPUs   float64  `yaml:"default_cpus"`
-	DefaultMemory Size     `yaml:"default_memory"`
-	DefaultTime   Duration `yaml:"default_time"`
-	MaxTime       Duration `yaml:"max_time"`
-	GPUs          []string `yaml:"gpus"`    // what a job may ask for
-	Backend       string   `yaml:"backend"` // where jobs run whose submitter names none
-}
-
 // Docker is the backend of sessions.
 type Docker struct {
 	Socket   string  `yaml:"socket"`
@@ -100,11 +88,8 @@ type Local struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
-		Users: Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
-		Jobs: Jobs{
-			MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30,
-			DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour), Backend: BackendLocal,
-		},
+		Users:  Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
+		Jobs:   defaultJobs(),
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),

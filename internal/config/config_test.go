@@ -17,7 +17,7 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 	}
 	got, want := c, Default()
 	got.Hubs, got.Images, got.Profiles = nil, nil, nil
-	got.Environments.Strip, got.Environments.Groups, got.Jobs.GPUs, got.GPU.Simulated, got.GPU.Groups, got.GPU.Devices[0].Layout = nil, nil, nil, nil, nil, nil // not empty
+	got.Environments.Strip, got.Environments.Groups, got.Jobs.GPUs, got.Jobs.Limits, got.GPU.Simulated, got.GPU.Groups, got.GPU.Devices[0].Layout = nil, nil, nil, nil, nil, nil, nil // not empty
 	got.Environments.Quotas, got.Environments.HubGroups.Join = Quotas{}, nil
 	got.Environments.Stores, got.Environments.Exports, got.HTCondor.Extra = nil, nil, nil
 	if !reflect.DeepEqual(got, want) {

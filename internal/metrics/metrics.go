@@ -120,6 +120,8 @@ type engine struct {
 	workloads *prometheus.Desc
 	capacity  *prometheus.Desc
 	use       *prometheus.Desc
+	jobs      *prometheus.Desc
+	refused   *prometheus.Desc
 	orphans   *prometheus.Desc
 	strangers *prometheus.Desc
 
@@ -133,6 +135,8 @@ func newEngine(stats func() spawner.Stats) *engine {
 		workloads: prometheus.NewDesc("slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil),
 		capacity:  prometheus.NewDesc("slipway_capacity", "What a backend may give in all; absent when it is not limited.", []string{"backend", "resource"}, nil),
 		use:       prometheus.NewDesc("slipway_leased", "What workloads hold of a backend.", []string{"backend", "resource"}, nil),
+		jobs:      prometheus.NewDesc("slipway_jobs", "Jobs that wait or run, by where they go; waiting: in line here.", []string{"backend", "state"}, nil),
+		refused:   prometheus.NewDesc("slipway_jobs_refused_total", "Submissions refused for what their users may have.", []string{"reason"}, nil),
 		orphans:   prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
 		strangers: prometheus.NewDesc("slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"}, nil),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -143,7 +147,7 @@ func newEngine(stats func() spawner.Stats) *engine {
 
 // Describe names what there is.
 func (e *engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.orphans, e.strangers} {
+	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.orphans, e.strangers} {
 		ch <- d
 	}
 	e.start.Describe(ch)
@@ -171,6 +175,18 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, c := range s.Use {
 		each(c, func(resource string, v float64) { gauge(e.use, v, name, resource) })
+	}
+	for backend, phases := range s.Jobs {
+		waiting := phases[spawner.Pending]
+		active := 0
+		for _, n := range phases {
+			active += n
+		}
+		gauge(e.jobs, float64(waiting), backend, "waiting")
+		gauge(e.jobs, float64(active-waiting), backend, "running")
+	}
+	for reason, n := range s.Refused {
+		ch <- prometheus.MustNewConstMetric(e.refused, prometheus.CounterValue, float64(n), reason)
 	}
 	gauge(e.orphans, float64(s.Orphans))
 	for hub, n := range s.Strangers {

@@ -34,6 +34,7 @@ type Config struct {
 	Apptainer    string        // the program, a path or a name on PATH; empty: "apptainer"
 	CgroupParent string        // path below the root of the control groups; empty: "slipway"
 	Instance     string        // keeps two services on one host apart; may be empty
+	Weight       int           // of all jobs beside the host's other groups of processes, in percent of what one has by itself; zero: as it is
 	Self         string        // path of the slipway program, run as `Self local-shim DIR`. Required
 	Agent        string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s

@@ -57,6 +57,11 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err := d.prepare(p); err != nil {
 		return err
 	}
+	if b.cfg.Weight > 0 {
+		if err := b.groups.weigh(b.cfg.CgroupParent, b.cfg.Weight); err != nil {
+			b.cfg.Logger.Warn("jobs do not weigh less than sessions on the processors", "err", err)
+		}
+	}
 	l.Report("Starting Apptainer", -1)
 	return b.launch(ctx, d, l.ID, lock)
 }

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"slipway/internal/memsize"
+)
+
+// Jobs is the policy of batch jobs.
+type Jobs struct {
+	MaxCPUs       float64    `yaml:"max_cpus"`
+	MaxMemory     Size       `yaml:"max_memory"`
+	DefaultCPUs   float64    `yaml:"default_cpus"`
+	DefaultMemory Size       `yaml:"default_memory"`
+	DefaultTime   Duration   `yaml:"default_time"`
+	MaxTime       Duration   `yaml:"max_time"`
+	GPUs          []string   `yaml:"gpus"`      // what a job may ask for
+	Backend       string     `yaml:"backend"`   // where jobs run whose submitter names none
+	Keep          Duration   `yaml:"keep"`      // after their end, with their files; 0: for ever
+	HalfLife      Duration   `yaml:"half_life"` // of what a user has had, in line
+	Yield         bool       `yaml:"yield"`     // sessions of this host go before its jobs
+	Limits        []JobLimit `yaml:"limits"`
+}
+
+// JobLimit is what some users' jobs may have. The first whose users or groups they are among counts. Zero: not limited.
+type JobLimit struct {
+	Users    []string `yaml:"users"`
+	Groups   []string `yaml:"groups"`
+	Running  int      `yaml:"running"`
+	Waiting  int      `yaml:"waiting"` // or running
+	Storage  Bound    `yaml:"storage"`
+	GPUHours float64  `yaml:"gpu_hours"` // of sessions too, within Window
+	Window   Duration `yaml:"window"`
+}
+
+// Host is what sessions and jobs of this host may lease together. Zero: not limited.
+type Host struct {
+	CPUs   float64 `yaml:"cpus"`
+	Memory Size    `yaml:"memory"`
+}
+
+// How long jobs are kept at least, and within which time GPU hours may be limited: they are known as far back as that.
+const (
+	leastKeep   = time.Hour
+	mostWindow  = 90 * 24 * time.Hour
+	leastWindow = time.Hour
+	week        = 7 * 24 * time.Hour
+)
+
+func defaultJobs() Jobs {
+	return Jobs{
+		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
+		Backend: BackendLocal, Keep: Duration(30 * 24 * time.Hour), HalfLife: Duration(24 * time.Hour), Yield: true,
+	}
+}
+
+// UnmarshalYAML reads a limit over the defaults of its keys.
+func (l *JobLimit) UnmarshalYAML(read func(any) error) error {
+	type plain JobLimit
+	v := plain{Window: Duration(week)}
+	if err := read(&v); err != nil {
+		return err
+	}
+	*l = JobLimit(v)
+	return nil
+}
+
+// checkJobs looks at what jobs and sessions may have.
+func (c Config) checkJobs(p *problems) {
+	atMost := func(field string, value, most float64, shown any) {
+		if value <= 0 || value > most {
+			p.add("jobs.default_"+field, shown, "more than 0 and at most jobs.max_"+field)
+		}
+	}
+	j := c.Jobs
+	atMost("cpus", j.DefaultCPUs, j.MaxCPUs, j.DefaultCPUs)
+	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), memsize.Format(int64(j.DefaultMemory)))
+	atMost("time", float64(j.DefaultTime), float64(j.MaxTime), time.Duration(j.DefaultTime))
+	for field, cpus := range map[string]float64{"docker.cpus": c.Docker.CPUs, "host.cpus": c.Host.CPUs} {
+		if cpus < 0 {
+			p.add(field, cpus, "0 for no limit, or a number of CPUs")
+		}
+	}
+	if j.Keep < 0 || j.Keep > 0 && j.Keep < Duration(leastKeep) {
+		p.add("jobs.keep", time.Duration(j.Keep), fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep))
+	}
+	if j.HalfLife < Duration(time.Minute) {
+		p.add("jobs.half_life", time.Duration(j.HalfLife), "1m or more, such as 24h")
+	}
+	c.checkHost(p)
+	for i, l := range j.Limits {
+		c.checkJobLimit(p, fmt.Sprintf("jobs.limits[%d].", i), l)
+		if i < len(j.Limits)-1 && len(l.Users)+len(l.Groups) == 0 {
+			p.add(fmt.Sprintf("jobs.limits[%d]", i), "a limit for everybody", "the last place: those below it count for nobody, since the first that fits does")
+		}
+	}
+}
+
+// checkHost looks whether the largest of what may be asked for can ever start.
+func (c Config) checkHost(p *problems) {
+	for field, part := range map[string]float64{"docker.cpus": c.Docker.CPUs, "jobs.default_cpus": c.Jobs.DefaultCPUs} {
+		if c.Host.CPUs > 0 && part > c.Host.CPUs {
+			p.add("host.cpus", c.Host.CPUs, fmt.Sprintf("at least the %g of %s, or 0 for no limit", part, field))
+		}
+	}
+	for field, part := range map[string]Size{"docker.memory": c.Docker.Memory, "jobs.default_memory": c.Jobs.DefaultMemory} {
+		if c.Host.Memory > 0 && part > c.Host.Memory {
+			p.add("host.memory", memsize.Format(int64(c.Host.Memory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", memsize.Format(int64(part)), field))
+		}
+	}
+}
+
+func (c Config) checkJobLimit(p *problems, at string, l JobLimit) {
+	for i, name := range l.Users {
+		if name == "" {
+			p.add(fmt.Sprintf("%susers[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
+		}
+	}
+	for i, name := range l.Groups {
+		if !c.isGroup(name) {
+			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
+		}
+	}
+	for key, n := range map[string]float64{"running": float64(l.Running), "waiting": float64(l.Waiting), "gpu_hours": l.GPUHours} {
+		if n < 0 {
+			p.add(at+key, n, "0 for no limit, or more")
+		}
+	}
+	if l.Waiting > 0 && l.Running > l.Waiting {
+		p.add(at+"waiting", l.Waiting, fmt.Sprintf("at least the %d of running: it counts those that run too", l.Running))
+	}
+	if l.Window < Duration(leastWindow) || l.Window > Duration(mostWindow) {
+		p.add(at+"window", time.Duration(l.Window), fmt.Sprintf("from %s to %s, such as 168h: GPU hours are kept for so long", leastWindow, mostWindow))
+	}
+}

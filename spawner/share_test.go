@@ -1,0 +1,144 @@
+package spawner
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"slipway/internal/gpu"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func TestUseDecays(t *testing.T) {
+	s := newShares(time.Hour)
+	w := Workload{ID: "j-1", Kind: Job, Hub: "hub", Owner: "alice", Backend: "local"}
+	s.hold(w, 0.5, noon)
+	s.hold(w, 0.5, noon) // a repetition
+	s.drop(w.ID, noon.Add(time.Minute))
+	mine := s.of[w.client()]
+	if got := mine.use; math.Abs(got-30) > 0.5 {
+		t.Errorf("half of it for a minute is %g s", got)
+	}
+	before := mine.use
+	s.tick(noon.Add(61 * time.Minute))
+	if got := mine.use / before; math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("after a half-life %g of it are left", got)
+	}
+	s.tick(noon) // the clock was set back
+	if mine.use > before || mine.use < before/2 {
+		t.Errorf("%g of %g", mine.use, before)
+	}
+	s.drop("j-2", noon)
+}
+
+func TestWhoHasHadLeastGoesFirst(t *testing.T) {
+	s := newShares(time.Hour)
+	of := func(user string) Workload {
+		return Workload{ID: ID("j-" + user), Kind: Job, Hub: "hub", Owner: User(user), Backend: "local"}
+	}
+	first := func(want string) {
+		t.Helper()
+		best := of("a").client()
+		for _, user := range []string{"b", "c"} {
+			if c := of(user).client(); s.compare(c, best) < 0 {
+				best = c
+			}
+		}
+		if string(best.of.user) != want {
+			t.Errorf("%s goes first, want %s", best.of.user, want)
+		}
+	}
+	for n, user := range []string{"c", "b", "a"} {
+		w := of(user)
+		w.Turn = int64(n)
+		s.meet(w, noon)
+	}
+	first("c") // who asked first, where nobody has had anything
+	s.hold(of("c"), 0.1, noon)
+	first("b") // what is held counts at once
+	s.hold(of("b"), 0.1, noon)
+	s.hold(of("a"), 0.2, noon)
+	first("c")
+	for _, user := range []string{"a", "b", "c"} {
+		s.drop(of(user).ID, noon)
+	}
+	first("c") // who was served first
+	s.tick(noon.Add(time.Hour))
+	s.hold(of("c"), 1, noon.Add(time.Hour))
+	s.drop("j-c", noon.Add(2*time.Hour))
+	first("b")
+}
+
+func TestPartOfABackend(t *testing.T) {
+	l := newLedger(map[string]Capacity{"local": {Count: 4}, Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}})
+	l.afar["pool"], l.afar["big"] = true, true
+	for name, tc := range map[string]struct {
+		w    Workload
+		want float64
+	}{
+		"one of four places":  {Workload{Backend: "local", Spec: Spec{Resources: Resources{CPUs: 1, Memory: 1 << 30}}}, 0.25},
+		"half of the memory":  {Workload{Backend: "local", Spec: Spec{Resources: Resources{CPUs: 1, Memory: 32 << 30}}}, 0.5},
+		"most of a GPU":       {Workload{Backend: "local", Spec: Spec{GPU: gpu.Request{Mode: gpu.MPS, Percent: 80}}}, 0.8},
+		"of what has no end":  {Workload{Backend: "pool", Remote: true, Spec: Spec{Resources: Resources{CPUs: 16}, GPU: gpu.Request{Mode: gpu.Whole}}}, 0.25},
+		"of another's limits": {Workload{Backend: "big", Remote: true, Spec: Spec{Resources: Resources{CPUs: 10}}}, 0.1},
+	} {
+		if got := l.part(tc.w); got != tc.want {
+			t.Errorf("%s: %g, want %g", name, got, tc.want)
+		}
+	}
+}
+
+// TestHeadOfManyIsFoundAtOnce: who is next of 10,000 points beside a hundred others' jobs is found without looking at the points.
+func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
+	m := line10k(100, 10_000)
+	begun := time.Now()
+	const looks = 2000
+	for range looks {
+		if e := m.headLocked(line{backend: "local", jobs: true}); e == nil || e.Owner != "user1" {
+			t.Fatalf("%+v", e)
+		}
+	}
+	if took := time.Since(begun) / looks; took > 2*time.Millisecond {
+		t.Errorf("a look takes %s", took)
+	}
+}
+
+// line10k has one user who holds a place and has many jobs waiting, and others with ten each.
+func line10k(users, many int) *Manager {
+	m := crowded(0, 0)
+	m.ledger.capacity = map[string]Capacity{"local": {Count: 1}}
+	n := 0
+	add := func(user int, phase Phase) {
+		n++
+		m.admitLocked(Workload{ID: ID(fmt.Sprint("j-", n)), Kind: Job, Hub: "hub", Owner: User(fmt.Sprint("user", user)), Backend: "local",
+			Want: WantRunning, Phase: phase, Turn: int64(n)})
+	}
+	add(0, Running)
+	for range many {
+		add(0, Pending)
+	}
+	for user := 1; user < users; user++ {
+		for range 10 {
+			add(user, Pending)
+		}
+	}
+	return m
+}
+
+// BenchmarkTurn measures what it costs to say where one of 10,000 points stands, and who is next.
+func BenchmarkTurn(b *testing.B) {
+	m := line10k(100, 10_000)
+	e := m.work["j-5000"]
+	b.Run("queue", func(b *testing.B) {
+		for b.Loop() {
+			m.queueLocked(e)
+		}
+	})
+	b.Run("head", func(b *testing.B) {
+		for b.Loop() {
+			m.headLocked(line{backend: "local", jobs: true})
+		}
+	})
+}

@@ -13,12 +13,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
 // options are the command line.
 type options struct {
 	slipway, apptainer, image, python string
+	parts                             string
 	rounds, starts, points, many      int
 	atOnce                            int
 	verbose                           bool
@@ -33,8 +35,9 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often a scan is run")
 	flag.IntVar(&o.starts, "starts", 15, "single jobs")
 	flag.IntVar(&o.points, "points", 200, "of one scan")
-	flag.IntVar(&o.many, "many", 10_000, "points of the large scan; 0: none")
+	flag.IntVar(&o.many, "many", 10_000, "points of the large scan")
 	flag.IntVar(&o.atOnce, "at-once", 2, "jobs at once, on either side")
+	flag.StringVar(&o.parts, "parts", "overhead,rate,compare,many", "what is measured")
 	flag.BoolVar(&o.verbose, "verbose", false, "show every single value")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,7 +59,11 @@ func run(ctx context.Context, o options) (err error) {
 			err = cerr
 		}
 	}()
-	for _, part := range []func(context.Context, *site, options) error{overhead, rate, compare, many} {
+	for name := range strings.SplitSeq(o.parts, ",") {
+		part, ok := map[string]func(context.Context, *site, options) error{"overhead": overhead, "rate": rate, "compare": compare, "many": many}[name]
+		if !ok {
+			return fmt.Errorf("no part %q", name)
+		}
 		if err := part(ctx, s, o); err != nil {
 			return err
 		}

@@ -121,14 +121,10 @@ func rate(ctx context.Context, s *site, o options) error {
 	var cpu [4][]float64
 	for i := range o.rounds {
 		var took [2]float64
-		before, err := s.used()
-		if err != nil {
-			return err
-		}
 		var ours, theirs usage
 		for turn := range 2 { // who goes first changes from round to round
 			if (turn+i)%2 == 0 {
-				took[0], err = s.scan(ctx, o.points, []string{"true"})
+				took[0], ours, err = s.measured(ctx, o.points)
 			} else {
 				cmd := s.copies(ctx, o, scratch, o.points)
 				begun := time.Now()
@@ -139,10 +135,6 @@ func rate(ctx context.Context, s *site, o options) error {
 				return err
 			}
 		}
-		if ours, err = s.used(); err != nil {
-			return err
-		}
-		ours = ours.minus(before)
 		ours.hand = theirs.hand
 		for k, v := range ours.ms(o.points) {
 			cpu[k] = append(cpu[k], v)
@@ -160,6 +152,20 @@ func rate(ctx context.Context, s *site, o options) error {
 		fmt.Printf("| CPU milliseconds a point: %s | %s |\n", what, spread(cpu[k], "%.0f"))
 	}
 	return nil
+}
+
+// measured runs a scan of empty points, and gives what was used in it too.
+func (s *site) measured(ctx context.Context, n int) (float64, usage, error) {
+	before, err := s.used()
+	if err != nil {
+		return 0, usage{}, err
+	}
+	took, err := s.scan(ctx, n, []string{"true"})
+	if err != nil {
+		return 0, usage{}, err
+	}
+	after, err := s.used()
+	return took, after.minus(before), err
 }
 
 // scan runs a scan of n points and gives the seconds until its end.
@@ -206,9 +212,6 @@ const watched = time.Minute
 
 // many submits the largest scan, and looks at the service's memory.
 func many(ctx context.Context, s *site, o options) error {
-	if o.many == 0 {
-		return nil
-	}
 	before, err := s.memory("VmRSS")
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,9 @@ func groupUsage(name string) (float64, error) {
 		return ns / 1e9, err
 	}
 	text, err := os.ReadFile(filepath.Join(root, name, "cpu.stat"))
+	if errors.Is(err, fs.ErrNotExist) { // no job has run yet
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -54,6 +54,7 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
                     took = f"{time.monotonic() - begun:.0f} s"
                     line.update(step, words if line.in_place else step, job_status(f"{who}: {step}, {took}", progress))
         except KeyboardInterrupt:
+            line.clear(f"{who} is not watched any more")
             raise WatchInterrupted(
                 f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
                 f"see it with slipway.jobs(), stop it with slipway.job({job.id!r}).cancel()"

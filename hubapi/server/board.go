@@ -120,10 +120,14 @@ func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte
 	return into, b.seq, false, b.scan.Ended(), nil
 }
 
-// resume gives the number to go on from for who comes back with the last that she has had, 0 for who comes first.
+// resume gives the number to go on from for who comes back with the last that she has had, 0 for who comes first. That all has ended may
+// be old by then: she may have had some of it tried again since.
 func (b *board) resume(ctx context.Context, last int64) (after int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.scan.Ended() {
+		b.at = time.Time{}
+	}
 	err = b.renewed(ctx)
 	switch {
 	case last > b.seq: // a clock was set back

@@ -83,6 +83,25 @@ func TestScanIsWatched(t *testing.T) {
 	}
 }
 
+// An end that was just told to somebody is none for who comes behind a retry.
+func TestWatchBehindARetry(t *testing.T) {
+	engine := aScan()
+	for n := range 5 {
+		engine.set(point(n, spawner.Stopped, &spawner.Outcome{Failed: n == 3, At: time.Unix(9, 0)}))
+	}
+	h := start(t, engine, nil)
+	if got, err := watch(t, h.client(t, "alice-token"), func(watched) bool { return false }); err != nil || !got.scan.Ended() {
+		t.Fatalf("%+v, %v", got.scan, err)
+	}
+	again := point(3, spawner.Pending, nil)
+	again.Rev = 7
+	engine.set(again)
+	got, err := watch(t, h.client(t, "alice-token"), func(w watched) bool { return w.scan.Points > 0 && len(w.points) == 5 })
+	if err != nil || got.scan.Ended() || got.points[3].State != hubapi.JobPending {
+		t.Errorf("%+v, %+v, %v", got.scan, got.points[3], err)
+	}
+}
+
 // A reader who comes back is told what has changed, and no more; a service that was restarted knows too.
 func TestWatchGoesOn(t *testing.T) {
 	engine := aScan()

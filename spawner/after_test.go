@@ -1,6 +1,7 @@
 package spawner_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,28 @@ func TestAfterWhoseItIs(t *testing.T) {
 			t.Error(err)
 		}
 	})(t)
+}
+
+// TestCrashInChain kills the service at each step of two jobs, of which one starts after the other: each runs once, in their order.
+func TestCrashInChain(t *testing.T) {
+	atEveryStep(t, "afar", func(t *testing.T, f *fuse) {
+		s := newDoomed(t, f)
+		play := &tries{}
+		s.crew.Boot(play.boot)
+		ask := func(request string, after ...string) (j spawner.Workload) {
+			r := poolJob()
+			r.RequestID, r.After = request, after
+			s.try(func() (err error) { j, err = s.SubmitJob(s.t.Context(), alice, r); return err })
+			return j
+		}
+		first := ask("first")
+		second := ask("second", string(first.ID))
+		before, after := s.wait(first.ID, spawner.Stopped), s.wait(second.ID, spawner.Stopped)
+		if before.Outcome.Failed || after.Outcome.Failed || !slices.Equal(play.runs, []string{"first", "second"}) {
+			t.Errorf("%+v, %+v, runs %q", before.Outcome, after.Outcome, play.runs)
+		}
+		s.rest()
+	})
 }
 
 // TestScanAfterScan: thousands after thousands are not looked through for each point.

@@ -131,11 +131,14 @@ func (s *watched) judge(before, w spawner.Workload) {
 		s.t.Errorf("a secret is saved: %s", text)
 	}
 	if before.Phase == spawner.Pending && w.Phase == spawner.Leased {
+		if len(w.After) > 0 {
+			s.t.Errorf("%s is leased before %v is done", w.ID, w.After)
+		}
 		for _, other := range s.work {
 			if w.Kind != other.Kind || w.Kind == spawner.Job && (other.Owner != w.Owner || other.Hub != w.Hub) {
 				continue // a session of a Remote goes before jobs, and whose jobs have had least go before others
 			}
-			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && !other.Moving && other.Turn < w.Turn {
+			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && len(other.After) == 0 && !other.Moving && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}
 		}
@@ -431,11 +434,16 @@ func (s *soak) ask() {
 func (s *soak) submitOne() {
 	r := simpleJob()
 	r.Retries = s.dice.n(3)
+	if w, ok := s.some(); ok && s.dice.n(3) == 0 {
+		r.After = []string{of(s.dice, string(w.ID), w.Scan)}
+	}
 	if s.dice.n(3) > 0 {
 		r.GPU, r.Preemptible = part(), s.dice.n(3) > 0
 	}
 	_, err := s.SubmitJob(s.alive, of(s.dice, alice, bob), r)
-	if err != nil && !errs.Is(err, errs.NoSpace) {
+	if len(r.After) > 0 { // it may be another's, a session's, or lost
+		s.mayFail("submit", err)
+	} else if err != nil && !errs.Is(err, errs.NoSpace) {
 		s.t.Errorf("submit: %v", err)
 	}
 }

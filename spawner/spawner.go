@@ -267,8 +267,8 @@ type Observation struct {
 	// What all its processes have used together, the container's own among them; zero where the backend does not know.
 	Memory int64   // the most bytes at once, with what the kernel keeps of files for them
 	CPU    float64 // seconds
-	Host      string // where it runs, or ran; empty: on this host, or it is not known
-	Detail    string // of Queued: what it waits for, in words; empty: nothing is known
+	Host   string  // where it runs, or ran; empty: on this host, or it is not known
+	Detail string  // of Queued: what it waits for, in words; empty: nothing is known
 	// Returning says of Up that it has ended, and what it leaves is on its way back.
 	Returning bool
 	// Shaken says of Up that the batch system has lost touch with it for a while: what it leaves may not come back by its way.

@@ -167,13 +167,17 @@ func linkFile(from, to string) error {
 	return os.Link(from, to)
 }
 
-// weighBlobs counts what a user has put that no job has: what jobs have counts as theirs.
+// weighBlobs counts what a user has put. Of what jobs have too, they bear their part.
 func (m *Manager) weighBlobs(o owner) {
 	g := goods{of: o}
 	entries, _ := os.ReadDir(m.blobs(o))
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && names(info) == 1 {
-			g.bytes, g.files = g.bytes+info.Size(), g.files+1
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		if g.bytes, g.files = g.bytes+shareOf(info), g.files+1; names(info) == 1 {
+			g.spare += info.Size()
 		}
 	}
 	m.stock.note(ID(m.blobs(o)), g)

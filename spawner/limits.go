@@ -94,7 +94,7 @@ func (m *Manager) demand(r JobRequest, jobs int) demand {
 // affordLocked refuses jobs where their owner would have too much with them, and gives the reason in a word.
 func (m *Manager) affordLocked(o owner, d demand) (string, error) {
 	a := m.allowances[o]
-	if have := m.index.jobs[o]; a.Waiting > 0 && have+d.jobs > a.Waiting {
+	if have := m.index.jobs[o]; a.Waiting > 0 && d.jobs > 0 && have+d.jobs > a.Waiting {
 		return refusedWaiting, errs.New(errs.OverQuota, "%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once", have, d.jobs, a.Waiting).
 			With("wait until some have ended, or cancel some: `slipway jobs` lists them")
 	}

@@ -69,7 +69,7 @@ func unusable(bad []BadPart) Outcome {
 	}
 }
 
-// moveLocked ends what runs of a workload and has it go back in line, where it stands before those who asked later. also is what else
+// moveLocked ends what runs of a workload and has it go back in line, where it stands before those of its line who asked later, or of jobs those of its owner who did. also is what else
 // changes of it; nil: nothing.
 func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
 	return m.returnLocked(ctx, e, message, func(e *entry) {

@@ -113,7 +113,7 @@ func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	m.learn(o)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	u := Usage{Use: m.useLocked(o), Kept: []Kept{}}
+	u := Usage{Use: m.useLocked(o), Inputs: m.stock.goods([]ID{ID(m.blobs(o))}).spare, Kept: []Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
 		if g := m.stock.goods(jobs); g.bytes > 0 {
 			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})

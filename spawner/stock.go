@@ -17,11 +17,12 @@ type stock struct {
 	sums map[owner]int64
 }
 
-// goods is what one job keeps.
+// goods is what one job keeps, or what a user has put for her jobs.
 type goods struct {
 	of    owner
 	bytes int64
 	files int
+	spare int64 // of bytes: what no job has
 }
 
 func newStock() *stock { return &stock{jobs: map[ID]goods{}, sums: map[owner]int64{}} }
@@ -65,7 +66,8 @@ func (s *stock) goods(ids []ID) (all goods) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		all.bytes, all.files = all.bytes+s.jobs[id].bytes, all.files+s.jobs[id].files
+		g := s.jobs[id]
+		all.bytes, all.files, all.spare = all.bytes+g.bytes, all.files+g.files, all.spare+g.spare
 	}
 	return all
 }

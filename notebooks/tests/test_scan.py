@@ -114,7 +114,9 @@ def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
     assert [job.log() for job in scan.points] == ["1\n", "2\n", "3\n"]
     assert scan.points.where("failed")[0].record.parameters == {"k": "2"}
     text = repr(scan.points)
-    assert text.splitlines()[0].split() == ["point", "k", "state", "exit", "host", "job", "remark"]
+    assert text.splitlines()[0].split() == [
+        *("point", "k", "state", "exit", "time", "memory", "cpu", "host", "job", "remark")
+    ]
     assert text.splitlines()[2].split()[:4] == ["1", "2", "failed", "1"]
     assert "<td>failed</td>" in scan.points._repr_html_()
     assert repr(scan.points[:0]) == "no points are left"

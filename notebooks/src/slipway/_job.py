@@ -199,9 +199,18 @@ class JobHandle:
         A job that failed raises GridError with the remote traceback.
         """
         self.wait(timeout).check()
+        return self.read(self.fetch())
+
+    def fetch(self) -> bytes | None:
+        """Fetch the packed result of a job that is done; None where it has left none."""
         try:
-            data = self.client.job_file(self.id, RESULT)
+            return self.client.job_file(self.id, RESULT)
         except NotFoundError:
+            return None
+
+    def read(self, data: bytes | None) -> Any:
+        """Read what has been fetched."""
+        if data is None:
             self._refuse_lost(self.report())
             return None
         return load(self, data)

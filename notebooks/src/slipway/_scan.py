@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Unpack, overload
 
 from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
@@ -18,6 +20,8 @@ from ._scans import Explanation, PointEvent, Scan, ScanChange
 
 _SHOWN = 50
 """How many points a table shows."""
+_AT_ONCE = 8
+"""How many results are fetched at once."""
 
 
 class Points(Sequence[JobHandle]):
@@ -66,6 +70,19 @@ class Points(Sequence[JobHandle]):
 def _told(scan: str, event: PointEvent) -> Job:
     """Give what an event tells of a point's job."""
     return Job(event.job, kind="job", scan=scan, point=event.point, state=event.state, host=event.host)
+
+
+def _fetched(points: Points) -> Iterator[tuple[JobHandle, bytes | None]]:
+    """Fetch the results of points that are done, in their order, some of them at once and never far ahead."""
+    under_way = deque[tuple[JobHandle, Future[bytes | None]]]()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for job in points:
+            under_way.append((job, pool.submit(job.fetch)))
+            if len(under_way) > 2 * _AT_ONCE:
+                first, data = under_way.popleft()
+                yield first, data.result()
+        for first, data in under_way:
+            yield first, data.result()
 
 
 def _others(scan: Scan) -> str:
@@ -211,8 +228,8 @@ class ScanHandle:
         """
         self.wait(timeout).check()
         values, points = list[Any](), self.points
-        for job in points:
-            values.append(job.result())
+        for job, data in _fetched(points):
+            values.append(job.read(data))
             each(len(values))
         return Results(values, (job.arguments for job in points))
 

@@ -133,6 +133,9 @@ func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Work
 	if why := m.ledger.neverFits(next.Backend, next.Spec.Resources); why != "" {
 		return w, errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
 	}
+	if err := m.afford(w.owner(), demand{jobs: 1, gpu: !w.gpuHere().None()}); err != nil {
+		return w, err
+	}
 	if r.Resources == nil && r.TimeLimit == nil {
 		return w, nil // it was judged when it was submitted
 	}

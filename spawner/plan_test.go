@@ -42,9 +42,8 @@ func TestPlanTellsWhatAJobWouldMeet(t *testing.T) {
 			t.Errorf("%+v, %v", plan, err)
 		}
 		s.reach(s.submit(alice, r).ID, spawner.Stopped)
+		s.reach(s.submit(bob, r).ID, spawner.Running)
 		s.submit(bob, r)
-		s.submit(bob, r)
-		time.Sleep(10 * time.Second)
 		plan, err = s.Plan(t.Context(), alice, r)
 		if err != nil || plan.Free != 0 || plan.Waiting != 1 || plan.Lacks != "1 of 1 places taken" || plan.Typical != time.Minute {
 			t.Errorf("%+v, %v", plan, err)
@@ -56,8 +55,7 @@ func TestAnyBackendIsWhereItStartsFirst(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		r := poolJob()
 		r.Backend = spawner.AnyBackend
-		first := s.submit(alice, r)
-		time.Sleep(10 * time.Second)
+		first := s.reach(s.submit(alice, r).ID, spawner.Running)
 		second := s.submit(alice, r)
 		r.Resources.CPUs = 10_000
 		r.GPU = gpu.Request{Mode: gpu.Whole}

@@ -124,12 +124,13 @@ func rate(ctx context.Context, s *site, o options) error {
 		var ours, theirs usage
 		for turn := range 2 { // who goes first changes from round to round
 			if (turn+i)%2 == 0 {
-				took[0], ours, err = s.measured(ctx, o.points)
+				took[0], ours, err = s.measured(func() (float64, error) { return s.scan(ctx, o.points, []string{"true"}) })
 			} else {
-				cmd := s.copies(ctx, o, scratch, o.points)
-				begun := time.Now()
-				err = cmd.Run()
-				took[1], theirs = time.Since(begun).Seconds(), handUsage(cmd)
+				took[1], theirs, err = s.measured(func() (float64, error) {
+					begun := time.Now()
+					err := s.copies(ctx, o, scratch, o.points).Run()
+					return time.Since(begun).Seconds(), err
+				})
 			}
 			if err != nil {
 				return err
@@ -154,13 +155,13 @@ func rate(ctx context.Context, s *site, o options) error {
 	return nil
 }
 
-// measured runs a scan of empty points, and gives what was used in it too.
-func (s *site) measured(ctx context.Context, n int) (float64, usage, error) {
+// measured gives what was used in what takes some seconds.
+func (s *site) measured(run func() (float64, error)) (float64, usage, error) {
 	before, err := s.used()
 	if err != nil {
 		return 0, usage{}, err
 	}
-	took, err := s.scan(ctx, n, []string{"true"})
+	took, err := run()
 	if err != nil {
 		return 0, usage{}, err
 	}

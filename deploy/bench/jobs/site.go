@@ -208,7 +208,7 @@ func (s *site) close(failed bool) error {
 	for _, at := range []string{"", "*/"} {
 		left, _ := filepath.Glob("/sys/fs/cgroup/" + at + filepath.Base(s.dir))
 		for _, dir := range left {
-			for _, group := range []string{s.group() + "/shims", s.group(), ""} {
+			for _, group := range []string{s.group() + "/shims", s.handGroup(), s.group(), ""} {
 				_ = os.Remove(filepath.Join(filepath.Dir(dir), cmp.Or(group, filepath.Base(dir))))
 			}
 		}

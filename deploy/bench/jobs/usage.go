@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,9 +39,27 @@ func (s *site) used() (usage, error) {
 		u.service += n / 100
 	}
 	all, aerr := groupUsage(s.group())
+	u.hand, err = groupUsage(s.handGroup())
+	aerr = errors.Join(aerr, err)
 	u.shims, err = groupUsage(s.group() + "/shims")
-	u.containers = all - u.shims
+	u.containers = all - u.shims - u.hand
 	return u, errors.Join(aerr, err)
+}
+
+// handGroup is that of what is run by hand.
+func (s *site) handGroup() string { return s.group() + "/by-hand" }
+
+func (s *site) makeHandGroup() error {
+	roots := []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpuacct"}
+	if _, err := os.Stat(roots[0]); err != nil {
+		roots = []string{"/sys/fs/cgroup"}
+	}
+	for _, root := range roots {
+		if err := os.MkdirAll(filepath.Join(root, s.handGroup()), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // group is that of the service's jobs, below the root of the control groups.
@@ -69,9 +86,4 @@ func groupUsage(name string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no usage of the control group %s", name)
-}
-
-// handUsage is that of a command that has ended, with all that it has waited for.
-func handUsage(cmd *exec.Cmd) usage {
-	return usage{hand: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
 }

@@ -90,9 +90,8 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status, e.pulse.mute = s, time.Time{}
-		if e.Kind == Job && s.Progress != nil && s.Launch == e.Run() && (e.progress == nil || *e.progress != *s.Progress) {
+		if e.Kind == Job && s.Progress != nil && s.Launch == e.Run() {
 			e.progress = s.Progress
-			m.touchLocked(e)
 		}
 		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
@@ -167,7 +166,7 @@ func (a announcer) Write(p []byte) (int, error) {
 // sendInputs gives the agent a job's input files.
 func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 	for _, name := range e.Spec.Inputs {
-		if err := m.sendInput(ctx, e.ID, name); err != nil {
+		if err := m.sendInput(ctx, e.ID, filepath.Join(m.inputs(e.Workload), name)); err != nil {
 			return fmt.Errorf("send input file %s: %w", name, err)
 		}
 	}
@@ -177,8 +176,8 @@ func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 // slowest is the least rate, in bytes a second, at which an agent must take or give files.
 const slowest = 1 << 20
 
-func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
-	f, err := os.Open(filepath.Join(m.inputs(id), name))
+func (m *Manager) sendInput(ctx context.Context, id ID, path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -189,7 +188,7 @@ func (m *Manager) sendInput(ctx context.Context, id ID, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentPatience+time.Duration(info.Size()/slowest)*time.Second)
 	defer cancel()
-	err = m.cfg.Agents.Agent(id).Put(ctx, name, info.Size(), f)
+	err = m.cfg.Agents.Agent(id).Put(ctx, filepath.Base(path), info.Size(), f)
 	if errs.Is(err, errs.Conflict) {
 		return nil // the agent has its app already: this is a repetition
 	}

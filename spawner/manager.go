@@ -186,8 +186,8 @@ type Manager struct {
 	index     index
 	ledger    ledger
 	waits     waitBook
-	stamp     int64          // of the last change; see stampsFrom
 	putters   map[owner]bool // who has put files for her jobs
+	held      map[ID]int     // bundles that submissions have that are under way
 	graves    map[ID]grave   // of jobs that were removed because their time was over
 	slices    sliceBook
 	doubts    doubts // of parts of GPUs
@@ -224,7 +224,6 @@ type entry struct {
 	status     control.Status    // the agent's last word; zero while the link is down
 	pulse      pulse             // what is known of what goes on in it
 	progress   *control.Progress // what its payload has last said of how far it is; nil: nothing
-	stamp      int64             // of the last change of how it stands
 	journal    journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
@@ -241,7 +240,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: map[ID]grave{}, putters: map[owner]bool{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: map[ID]grave{}, putters: map[owner]bool{}, held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
 	}
 	for _, b := range cfg.Backends {
@@ -309,10 +308,6 @@ func (m *Manager) load(ctx context.Context) error {
 		return err
 	}
 	m.blank = len(m.work) == 0
-	m.stamp = stampsFrom(time.Now(), m.newest)
-	for _, e := range m.work {
-		m.touchLocked(e)
-	}
 	for l, times := range ended {
 		slices.SortFunc(times, time.Time.Compare)
 		for _, at := range times {
@@ -517,7 +512,6 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 // enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.
 func (m *Manager) enteredLocked(before Workload, e *entry) {
 	m.work[e.ID] = e
-	m.touchLocked(e)
 	m.bookLocked(before, e)
 	m.announceLocked(e)
 	m.queue.add(e.ID)
@@ -552,7 +546,6 @@ func (m *Manager) wakeHeadsLocked() {
 func (m *Manager) noteLocked(e *entry, ev Event) {
 	ev.Time, ev.Launch = time.Now(), e.Launch
 	e.journal.note(ev)
-	m.touchLocked(e)
 	m.announceLocked(e)
 }
 

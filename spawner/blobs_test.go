@@ -172,6 +172,10 @@ func TestResubmit(t *testing.T) {
 		if err != nil || one[0].Scan != "" || one[0].Backend != "local" || one[0].Origin != scan[0].ID || s.reach(one[0].ID, spawner.Stopped).Outcome.Failed {
 			t.Errorf("%+v, %v", one, err)
 		}
+		alone, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[0].ID}, spawner.Resubmission{Scan: true})
+		if err != nil || len(alone) != 1 || alone[0].Scan == "" || alone[0].Scan == scan[0].Scan || alone[0].Origin != scan[0].ID {
+			t.Errorf("a scan of one point: %+v, %v", alone, err)
+		}
 		other := s.submit(alice, poolJob())
 		for name, tt := range map[string]struct {
 			c    spawner.Caller

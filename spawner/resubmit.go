@@ -3,7 +3,6 @@ package spawner
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"path/filepath"
 	"time"
@@ -23,11 +22,12 @@ type Resubmission struct {
 	Retries     *int
 	Priority    *int
 	After       []string // what the new one is to start after: what the earlier one has waited for does not count
+	Scan        bool     // as a scan also where it is one point
 	RequestID   string   // as in JobRequest
 	Session     ID       // from which it is submitted, if any
 }
 
-// Resubmit submits anew: one job as a job, several points of a scan as a scan of their own. What each of them had of its own, and the input
+// Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own. What each of them had of its own, and the input
 // files, are as before.
 func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmission) ([]Workload, error) {
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 && c.maySubmit() {
@@ -54,7 +54,7 @@ func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmissi
 	}
 	req.After = m.undone(req.After)
 	jobs := []Workload{m.jobOf(c, req, digest)}
-	if len(olds) > 1 {
+	if r.Scan || len(olds) > 1 {
 		jobs = m.scanOf(c, req, digest, points)
 	}
 	for i, w := range olds { // also the number of its point, by which a payload knows its share of the scan's input
@@ -93,10 +93,10 @@ func (m *Manager) requestOf(w Workload, r Resubmission) JobRequest {
 		Resources: *cmp.Or(r.Resources, &w.Spec.Resources), TimeLimit: *cmp.Or(r.TimeLimit, &w.Spec.TimeLimit), GPU: *cmp.Or(r.GPU, &w.Spec.GPU),
 		Preemptible: w.Spec.Preemptible, Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session,
 		Retries: *cmp.Or(r.Retries, &w.Spec.Retries), Priority: *cmp.Or(r.Priority, &w.Spec.Priority), After: r.After, Out: w.Spec.Out,
-		links: map[string]string{},
+		links: map[string]string{}, bundle: w.Bundle,
 	}
 	for _, name := range w.Spec.Inputs {
-		req.links[name] = filepath.Join(m.inputs(w.ID), name)
+		req.links[name] = filepath.Join(m.inputs(w), name)
 	}
 	return req
 }
@@ -106,13 +106,22 @@ func (m *Manager) submit(ctx context.Context, c Caller, jobs []Workload, r JobRe
 	if err := m.judge(ctx, jobs[0]); err != nil {
 		return nil, err
 	}
-	if err := m.saveInputs(jobs, r); err != nil {
-		return nil, errors.Join(err, m.dropDirs(jobs))
-	}
-	jobs, err := m.enterJobs(ctx, c, jobs)
+	b, err := m.bundleFor(jobs, r)
 	if err != nil {
 		return nil, err
 	}
-	m.stocked(jobs[0], r.Files)
+	if b != "" {
+		defer m.letGo(b)
+	}
+	jobs, err = m.enterJobs(ctx, c, jobs)
+	if err != nil {
+		return nil, err
+	}
+	if b != "" {
+		m.weighBundle(b, jobs[0].owner())
+	}
+	if len(r.Blobs) > 0 {
+		m.weighBlobs(jobs[0].owner())
+	}
 	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }

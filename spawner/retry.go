@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -114,11 +111,17 @@ func (m *Manager) Retry(ctx context.Context, c Caller, id ID, r Retry) (Workload
 // retryable refuses a try that could not be: what may take long is asked before the lock is held.
 func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
 	w, err := m.Get(ctx, c, id)
-	if err = errors.Join(err, checkLaunch("request_id", r.RequestID)); err != nil || w.retriedBy(r.RequestID) {
+	if err = errors.Join(err, checkLaunch("request_id", r.RequestID)); err != nil {
 		return w, err
 	}
 	if !c.maySubmit() {
 		return w, errs.New(errs.Forbidden, "jobs are tried again by users, from outside or from a session")
+	}
+	if w.owner() != (owner{c.Hub, c.User}) { // an administrator ends what is another's, and runs nothing as her
+		return w, errs.New(errs.Forbidden, "job %s is another's: only its owner has it run once more", id)
+	}
+	if w.retriedBy(r.RequestID) {
+		return w, nil
 	}
 	if err := w.mayTry(r); err != nil {
 		return w, err
@@ -174,18 +177,6 @@ func (r Retry) on(w Workload) Workload {
 		w.Spec.TimeLimit = *r.TimeLimit
 	}
 	return w
-}
-
-// keepsInputs refuses what needs input files that are not there any more: until lately they were dropped with a job's end.
-func (m *Manager) keepsInputs(w Workload) error {
-	for _, name := range w.Spec.Inputs {
-		if _, err := os.Lstat(filepath.Join(m.inputs(w.ID), name)); errors.Is(err, fs.ErrNotExist) {
-			return errs.New(errs.Conflict, "input file %s of job %s is not kept any more", name, w.ID).With("submit it again, with its files")
-		} else if err != nil {
-			return fmt.Errorf("look at input file %s of job %s: %w", name, w.ID, err)
-		}
-	}
-	return nil
 }
 
 func (m *Manager) retryLocked(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {

@@ -148,6 +148,7 @@ func TestRetry(t *testing.T) {
 		}{
 			"a done one":   {alice, spawner.Retry{}, errs.Conflict},
 			"of another":   {bob, spawner.Retry{Done: true}, errs.NotFound},
+			"by an admin":  {admin, spawner.Retry{Done: true, RequestID: "again"}, errs.Forbidden}, // whom a request of alice's gives nothing either
 			"by a hub":     {hub, spawner.Retry{Done: true}, errs.NotFound},
 			"a long id":    {alice, spawner.Retry{RequestID: strings.Repeat("x", 1000), Done: true}, errs.Invalid},
 			"far too much": {alice, spawner.Retry{Done: true, Resources: &spawner.Resources{CPUs: 99, Memory: 1}}, 0},

@@ -13,7 +13,7 @@ import (
 type shownIn map[string]string
 
 // TestExampleNotebooks executes the examples as their readers do: in kernels of a session, at once, their cells as jobs on this host.
-// function_map has the tests of the Python package, which need no session.
+// function_map is executed by the tests of the Python package, which need none.
 func TestExampleNotebooks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -21,6 +21,7 @@ func TestExampleNotebooks(t *testing.T) {
 	s.running(id)
 	looks := map[string]func(testing.TB, shownIn){
 		"hello_grid": helloGrid, "hyperparameter_scan": hyperparameterScan, "histogram_mapreduce": histogramMapReduce,
+		"repaired_scan": repairedScan,
 	}
 	s.put("alice", "testdata/notebooks.py", "notebooks.py")
 	for name := range looks {
@@ -117,4 +118,14 @@ func histogramMapReduce(t testing.TB, shown shownIn) {
 	shown.has(t, "reduce", `run0\.root [0-9]{4,5}`, `run3\.root [0-9]{4,5}`)
 	shown.has(t, "check", `^\(True, [0-9]{5}\)`)
 	shown.has(t, "plot", `image/png`)
+}
+
+func repairedScan(t testing.TB, shown shownIn) {
+	shown.has(t, "define", `^2 done, 3 failed\n$`)
+	shown.has(t, "failed", `(?m)^400000 \| memory \| .*retry\(mem=`, `(?m)^500000 \| memory \| `, `(?m)^-500 \| exit \| .*TypeError`)
+	shown.has(t, "card", `toys = len\(toys\)  # the bug`)
+	shown.has(t, "retry", `^4 done, 1 failed\n\[1, 1, 2, 2, 2\]`)
+	shown.has(t, "done", `^\{'1000': 0\.1[0-9]*, '10000': 0\.1[0-9]*, '400000': 0\.1, '500000': 0\.1\}`)
+	shown.has(t, "mend", `'-500': 0\.[01]`)
+	shown.has(t, "resubmit", `^True True\n$`)
 }

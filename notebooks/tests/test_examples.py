@@ -1,4 +1,4 @@
-"""The example notebooks run in a real kernel, against the fake service, and read well afterwards."""
+"""Examples run in a real kernel, against the fake service, and read well afterwards; internal/cli has real sessions."""
 
 from __future__ import annotations
 
@@ -59,16 +59,6 @@ def test_function_map(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> 
     assert out["results"].startswith("[3.")
     assert out["star"] == "True\n"
     assert service.count("POST", "/freeze") == 3  # of the job and the two scans
-
-
-def test_repaired_scan(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = execute("repaired_scan.ipynb", monkeypatch, service)
-    assert out["run"] == "2 done, 2 failed\n"
-    assert [line.split()[0] for line in out["failed"].splitlines()] == ["0", "-1"]
-    assert "0 the function raised ZeroDivisionError: " in out["failed"]
-    assert out["done"] == "{0: 8.94, 2: 10.48}\n"
-    assert out["again"] == "[8.94, None, 10.48, 100.0]\n"
-    assert len(service.jobs) == 6
 
 
 def test_a_failure_shows_the_remote_traceback_only(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

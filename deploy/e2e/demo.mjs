@@ -1,5 +1,5 @@
 // Uses the demo as a person with a browser does: logs in, fills Slipway's spawn form, watches the
-// progress, in JupyterLab installs a package and runs a cell as a job, freezes an environment and starts
+// progress, in JupyterLab installs a package and runs a cell as a job and as a scan, freezes an environment and starts
 // another session from it, keeps the session, starts one with a slice of a simulated GPU, one of VS Code,
 // VS Code beside a notebook, and a session on the HTCondor pool if there is one, lets a server wait in line, cancels that, and stops all;
 // and comes by ssh meanwhile. What is looked for is what is to be seen on the page. Any request to another host than the Hub's is a failure.
@@ -17,6 +17,7 @@ import { sliced } from "./gpus.mjs";
 import { openNotebook, run } from "./lab.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
 import { pooled } from "./pool.mjs";
+import { scanned } from "./scan.mjs";
 import { sshed } from "./ssh.mjs";
 
 const [hub, passwordFile, gallery] = process.argv.slice(2);
@@ -97,6 +98,8 @@ async function story(page) {
   require(output.includes("2.4.7"), "the job's output is not to be seen");
   require((await run(page, "result")).includes("42"), "the result is not to be seen");
   await shoot(page, "grid");
+  say("a scan");
+  await scanned(page);
   say("an environment, and a session from it");
   await frozen(page, hub, user);
   say("the session's page");

@@ -13,24 +13,38 @@ const idle = (page) =>
     timeout: 3 * minutes,
   });
 
-// Runs code in the last cell and waits until the cell has its number; gives what stands below it.
-export async function run(page, code) {
+// Starts code in the last cell, and gives that.
+export async function begin(page, code) {
   await idle(page);
   const cells = page.locator(".jp-Notebook .jp-CodeCell");
-  const index = (await cells.count()) - 1;
-  const cell = cells.nth(index);
+  const cell = cells.nth((await cells.count()) - 1);
   await cell.locator(".cm-content").click();
   // Not typed: the editor would add indentation and brackets of its own.
   await page.keyboard.insertText(code);
   await page.keyboard.press("Shift+Enter");
-  await page.waitForFunction(
-    (i) => /\[\d+\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i]?.querySelector(".jp-InputPrompt")?.textContent ?? ""),
-    index,
-    { timeout: 5 * minutes },
-  );
+  return cell;
+}
+
+// Waits until a cell has its number, and gives what stands below it.
+export async function output(page, cell) {
+  await cell.locator(".jp-InputPrompt", { hasText: /\[\d+\]/ }).waitFor({ timeout: 5 * minutes });
   await idle(page);
-  const output = (await cell.locator(".jp-OutputArea").innerText()).trim();
-  require(!/Traceback|Error:/.test(output), `the cell ${code.split("\n")[0]} failed:\n${output}`);
-  for (const line of output.split("\n").filter(Boolean)) say(`  ${line}`);
-  return output;
+  return (await cell.locator(".jp-OutputArea").innerText()).trim();
+}
+
+// Runs code, which must work, in the last cell.
+export async function run(page, code) {
+  const said = await output(page, await begin(page, code));
+  require(!/Traceback|Error:/.test(said), `the cell ${code.split("\n")[0]} failed:\n${said}`);
+  for (const line of said.split("\n").filter(Boolean)) say(`  ${line}`);
+  return said;
+}
+
+// Has JupyterLab look as its themes do: Light, Dark, Dark High Contrast.
+export async function theme(page, name) {
+  await page.click('.lm-MenuBar-item:has-text("Settings")');
+  await page.hover('.lm-Menu-item:has-text("Theme")');
+  await page.click(`.lm-Menu-itemLabel:text-is("JupyterLab ${name}")`);
+  await page.waitForSelector(`body[data-jp-theme-name="JupyterLab ${name}"]`, { state: "attached" });
+  await page.waitForSelector("#jupyterlab-splash", { state: "hidden" });
 }

@@ -79,6 +79,12 @@ class ScanChange:
             text(doc, "why"),
         )
 
+    def __repr__(self) -> str:
+        """Say to how many points it was done, and how the scan stands."""
+        refused = f", {self.refused:,} refused ({self.why})" if self.refused else ""
+        points = "point" if self.changed == 1 else "points"
+        return f"<{self.changed:,} {points} changed{refused}; scan {self.scan.id}: {self.scan.words()}>"
+
 
 @dataclass(frozen=True)
 class PointEvent:

@@ -343,10 +343,20 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
 		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
 	}
+	if err := m.strikeOff(ctx, e); err != nil {
+		return fmt.Errorf("forget %s: %w", e.ID, err)
+	}
+	m.clearBundle(e.Bundle)
+	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
+	return nil
+}
+
+// strikeOff drops the record of a workload.
+func (m *Manager) strikeOff(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
-		return fmt.Errorf("forget %s: %w", e.ID, err)
+		return err
 	}
 	if now := m.work[e.ID]; now != nil {
 		m.ledger.strike(now.Workload)
@@ -358,6 +368,5 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 		m.stock.drop(now.ID)
 		m.wakeHeadsLocked()
 	}
-	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
 	return nil
 }

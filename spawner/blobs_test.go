@@ -162,7 +162,7 @@ func TestResubmit(t *testing.T) {
 		}
 		for i, old := range []spawner.Workload{scan[1], scan[3]} {
 			w := s.reach(jobs[i].ID, spawner.Stopped)
-			in, err := os.ReadFile(filepath.Join(s.config.Dir, string(w.ID), "inputs", "in"))
+			in, err := os.ReadFile(filepath.Join(filepath.Dir(s.config.Dir), "inputs", string(w.Bundle), "in"))
 			if w.Origin != old.ID || w.Scan == old.Scan || w.Scan == "" || w.Point != i || w.Name != "second" || w.Spec.Resources.Memory != 3<<30 || w.Spec.Retries != 1 || string(in) != "input" ||
 				w.Spec.Env["K"] != old.Spec.Env["K"] || w.Spec.Env[spawner.PointEnv] != old.Spec.Env[spawner.PointEnv] {
 				t.Errorf("%+v, input %q, %v", w, in, err)

@@ -65,7 +65,8 @@ func (k *timekeeper) look(wall time.Time, up time.Duration, newest time.Time) bo
 // housekeeper removes what has had its time. It is the patrol's alone.
 type housekeeper struct {
 	clock timekeeper
-	tidy  time.Duration // when the service had been up so long, what is not looked at each time was last
+	idle  map[ID]time.Duration // bundles without a job, and since when
+	tidy  time.Duration        // when the service had been up so long, what is not looked at each time was last
 }
 
 // tidy removes jobs that ended long ago, what is remembered of such jobs, and files that no job has.
@@ -75,6 +76,7 @@ func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
 	if believed {
 		m.expireJobs(ctx, now)
 	}
+	k.idle = m.sweepBundles(k.idle, up)
 	if up-k.tidy < tidyEvery {
 		return
 	}

@@ -108,10 +108,11 @@ type index struct {
 	shares   map[line]map[client]bench // the lines again, of each client apart: whoever may have no more now is passed by at once
 	jobs     map[owner]int             // active ones
 	scans    map[string][]*entry       // the points of each, in order
+	bundles  map[ID]int                // how many jobs have each
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}, bundles: map[ID]int{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -127,6 +128,9 @@ func (x *index) put(before Workload, e *entry) {
 	if e.Scan != "" {
 		at, _ := x.point(e.Workload)
 		x.scans[e.Scan] = slices.Insert(x.scans[e.Scan], at, e)
+	}
+	if e.Bundle != "" {
+		x.bundles[e.Bundle]++
 	}
 	if e.Kind != Job {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
@@ -180,6 +184,9 @@ func (x *index) drop(w Workload) {
 	}
 	if len(x.scans[w.Scan]) == 0 {
 		delete(x.scans, w.Scan)
+	}
+	if x.bundles[w.Bundle]--; x.bundles[w.Bundle] <= 0 {
+		delete(x.bundles, w.Bundle)
 	}
 	if l := (launch{w.Hub, w.Launch}); x.launches[l] == w.ID {
 		delete(x.launches, l)

@@ -34,7 +34,8 @@ type JobRequest struct {
 	Priority    int               // see Spec
 	Out         []string          // see Spec
 
-	links map[string]string // input files that are here already: where, by name
+	links  map[string]string // input files that are here already: where, by name
+	bundle ID                // in which links lie, if it is to be that of the new jobs too
 }
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
@@ -210,5 +211,3 @@ func (m *Manager) repeatedLocked(c Caller, request string) []Workload {
 	}
 	return nil
 }
-
-func (m *Manager) inputs(id ID) string { return filepath.Join(m.dir(id), "inputs") }

@@ -115,7 +115,7 @@ func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	defer m.mu.RUnlock()
 	u := Usage{Use: m.useLocked(o), Inputs: m.stock.goods([]ID{ID(m.blobs(o))}).spare, Kept: []Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
-		if g := m.stock.goods(jobs); g.bytes > 0 {
+		if g := m.keptLocked(jobs); g.bytes > 0 {
 			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
 		}
 	}

@@ -1,14 +1,11 @@
 package spawner
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,8 +19,8 @@ const PointEnv = "SLIPWAY_POINT"
 // MostPoints is how many points a scan has at most.
 const MostPoints = 10_000
 
-// What all points of a scan may bring along together: each is a record with its command and variables, each has a name of its own for
-// every file, and where jobs run on other hosts each carries the files there.
+// What all points of a scan may bring along together: each is a record with its command and variables, and where jobs run on other hosts
+// each carries the files there.
 const (
 	scanCommandLimit = 64 << 20 // bytes
 	scanFileLimit    = 100_000  // points times files
@@ -85,9 +82,9 @@ func checkScan(r JobRequest, points []Point, remote bool) error {
 	case command > scanCommandLimit:
 		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", FormatSize(int64(command)), n),
 			"at most "+FormatSize(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
-	case n*files > scanFileLimit:
+	case remote && n*files > scanFileLimit:
 		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", files, n),
-			fmt.Sprintf("at most %d for all points together: pack them into one, or use your home", scanFileLimit))
+			fmt.Sprintf("at most %d for all points together where jobs run on other hosts: pack them into one, or use your home", scanFileLimit))
 	case remote && n*input > scanCarryLimit:
 		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", FormatSize(int64(input)), n),
 			"at most "+FormatSize(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
@@ -149,65 +146,16 @@ func scanIn(jobs map[ID]*entry, scan string) []Workload {
 	return points
 }
 
-// saveInputs keeps the input files of jobs that are asked for together until they are removed: they may have to wait, the service may restart
-// meanwhile, and they may be tried again. They are on the disk once; the jobs end one by one.
-func (m *Manager) saveInputs(jobs []Workload, r JobRequest) error {
-	if len(r.Files)+len(r.links) == 0 {
-		return nil
-	}
-	first := m.inputs(jobs[0].ID)
-	if err := os.MkdirAll(first, 0o711); err != nil {
-		return fmt.Errorf("keep the input files: %w", err)
-	}
-	for name, content := range r.Files {
-		if err := writeFile(filepath.Join(first, name), bytes.NewReader(content)); err != nil {
-			return fmt.Errorf("keep input file %s: %w", name, err)
-		}
-	}
-	for name, path := range r.links {
-		if err := linkFile(path, filepath.Join(first, name)); err != nil {
-			return fmt.Errorf("keep input file %s: %w", name, err)
-		}
-	}
-	for _, w := range jobs[1:] {
-		if err := linkAll(first, m.inputs(w.ID), jobs[0].Spec.Inputs); err != nil {
-			return fmt.Errorf("keep the input files: %w", err)
-		}
-	}
-	return nil
-}
-
-func linkAll(from, to string, names []string) error {
-	if err := os.MkdirAll(to, 0o711); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := linkFile(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropDirs removes the directories of jobs that were not saved.
-func (m *Manager) dropDirs(jobs []Workload) error {
-	var all []error
-	for _, w := range jobs {
-		all = append(all, os.RemoveAll(m.dir(w.ID)))
-	}
-	return errors.Join(all...)
-}
-
 // enterJobs saves jobs that are asked for together, all or none, unless an equal request has come first.
 func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if first := m.repeatedLocked(c, jobs[0].Launch); len(first) > 0 {
-		return first, m.dropDirs(jobs)
+		return first, nil
 	}
 	if why, err := m.affordLocked(jobs[0].owner(), demand{jobs: len(jobs)}); err != nil { // others of hers may have come since it was looked at
 		m.refused[why]++
-		return nil, errors.Join(err, m.dropDirs(jobs))
+		return nil, err
 	}
 	records := make(map[string]any, len(jobs))
 	for i := range jobs {
@@ -217,7 +165,10 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 	}
 	err := m.mu.save(func() error { return m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("save %d jobs: %w", len(jobs), err), m.dropDirs(jobs))
+		if b := jobs[0].Bundle; b != "" && !errs.Is(err, errs.NoSpace) {
+			m.held[b]++ // they may be saved all the same, which the next start of the service shows
+		}
+		return nil, fmt.Errorf("save %d jobs: %w", len(jobs), err)
 	}
 	for _, w := range jobs {
 		e := newEntry(w)

@@ -42,7 +42,7 @@ func TestScan(t *testing.T) {
 			}
 			s.reach(j.ID, spawner.Running)
 			l, _ := s.pool.Launched(j.ID)
-			in, err := os.ReadFile(filepath.Join(l.Dir, "inputs", "in"))
+			in, err := os.ReadFile(filepath.Join(l.InputDir, "in"))
 			if env := l.App.Env; env["K"] != fmt.Sprint(n*n) || env["L"] != "all" || env[spawner.PointEnv] != fmt.Sprint(n) || string(in) != "shared" {
 				t.Errorf("point %d has %v=%v, input %q, %v", n, "K", env["K"], in, err)
 			}

@@ -127,6 +127,8 @@ type Workload struct {
 	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
 	Point int    `json:"point,omitempty"` // its number in the scan, from 0
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
+	// Bundle names the input files of jobs that were submitted together, or anew; empty: there are none, or those of an old record.
+	Bundle ID `json:"bundle,omitempty"`
 	// After are the jobs and scans that it waits for, as far as they are not done.
 	After    []string  `json:"after,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`  // jobs: how many tries ended before this one
@@ -212,6 +214,7 @@ type Launch struct {
 	// Dir is the workload's own directory on this host, made by the Manager, root's. In it: link/ (bound read-only on
 	// control.LinkDir; the service listens there), run/ (the user's; what a backend without tmpfs binds on control.RunDir).
 	Dir      string
+	InputDir string // on this host, holds what Spec.Inputs names
 	AgentDir string // on this host, holds the agent's static program `slipway`; bound read-only on control.BinDir
 	// SIF is the image file of the environment, for jobs and for all workloads of a Remote. For those, Spec.Environment is the digest of
 	// what is in it, also where a session was asked for by its image alone, or goes on from what it had kept.

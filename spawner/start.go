@@ -127,7 +127,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 	if err != nil {
 		return Launch{}, err
 	}
-	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), AgentDir: m.cfg.AgentDir}
+	l := Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), InputDir: m.inputs(e.Workload), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if err := m.house(ctx, &l); err != nil {
 		return Launch{}, err

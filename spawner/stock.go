@@ -17,7 +17,7 @@ type stock struct {
 	sums map[owner]int64
 }
 
-// goods is what one job keeps, or what a user has put for her jobs.
+// goods is what one job keeps, what a bundle of input files does, or what a user has put for her jobs.
 type goods struct {
 	of    owner
 	bytes int64
@@ -116,6 +116,11 @@ func (m *Manager) takeStock(ctx context.Context) {
 				m.weigh(id, o)
 			}
 		}
+		for b, o := range m.bundleOwners() {
+			if ctx.Err() == nil {
+				m.weighBundle(b, o)
+			}
+		}
 		pause(ctx, max(stocktaking, stockPause*time.Since(begun)))
 	}
 }
@@ -131,15 +136,4 @@ func (m *Manager) owners() map[ID]owner {
 		}
 	}
 	return all
-}
-
-// stocked notes what the input files of a job, or of the first point of a scan, take. All points have the same ones.
-func (m *Manager) stocked(w Workload, files map[string][]byte) {
-	g := goods{of: w.owner(), files: len(files)}
-	for _, content := range files {
-		g.bytes += int64(len(content))
-	}
-	if g.files > 0 {
-		m.stock.note(w.ID, g)
-	}
 }

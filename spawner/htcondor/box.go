@@ -148,7 +148,7 @@ func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
 		}
 	}
 	for _, name := range l.Spec.Inputs {
-		if err := b.copyFile(filepath.Join(l.Dir, "inputs", name), filepath.Join(part, worker.Inputs, name)); err != nil {
+		if err := b.copyFile(filepath.Join(l.InputDir, name), filepath.Join(part, worker.Inputs, name)); err != nil {
 			return fmt.Errorf("copy the input file %s: %w", name, err)
 		}
 	}

@@ -153,7 +153,7 @@ func played(t *testing.T, s *schedd) (*Backend, func(n int) spawner.Launch) {
 		return spawner.Launch{
 			Workload: spawner.Workload{ID: spawner.ID(fmt.Sprintf("j-%d", n)), Kind: spawner.Job, Owner: "alice", Launch: fmt.Sprintf("l-%d", n), Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}},
 			Account:  spawner.Account{UID: uid, GID: gid, Login: "alice", Home: "/home/alice"},
-			Dir:      filepath.Join(root, "work"), AgentDir: root, Report: func(string, int) {},
+			Dir:      filepath.Join(root, "work"), InputDir: filepath.Join(root, "work", "inputs"), AgentDir: root, Report: func(string, int) {},
 		}
 	}
 }
@@ -512,8 +512,8 @@ func TestSecretsStay(t *testing.T) {
 	l.Uplink = &control.Uplink{URL: "wss://s/api/v1/link", Token: "t0k3n"}
 	l.App = &control.App{Launch: "l-1", Argv: []string{"true"}, Env: control.Env{"X": "s3cr3t"}}
 	l.Spec.Inputs = []string{"data.txt"}
-	must(t, os.MkdirAll(filepath.Join(l.Dir, "inputs"), 0o755))
-	must(t, os.WriteFile(filepath.Join(l.Dir, "inputs", "data.txt"), nil, 0o666))
+	must(t, os.MkdirAll(l.InputDir, 0o755))
+	must(t, os.WriteFile(filepath.Join(l.InputDir, "data.txt"), nil, 0o666))
 	defer syscall.Umask(syscall.Umask(0))
 	must(t, b.Start(t.Context(), l))
 	for _, c := range s.calls {

@@ -55,7 +55,7 @@ func TestRealRemains(t *testing.T) {
 	l := orders(w.launch(t), "report")
 	l.Spec.Inputs = []string{"data.txt"}
 	l.Uplink = &control.Uplink{URL: "wss://s/", Token: "t0k3n"}
-	must(t, os.WriteFile(filepath.Join(l.Dir, "inputs", "data.txt"), []byte("of the user"), 0o600))
+	must(t, os.WriteFile(filepath.Join(l.InputDir, "data.txt"), []byte("of the user"), 0o600))
 	begin(t, b, l)
 	left := begin(t, b, orders(w.launch(t), "leave"))
 	await(t, b, l.ID, spawner.Exited)

@@ -90,10 +90,10 @@ func (w *world) launch(t testing.TB) spawner.Launch {
 			Spec: spawner.Spec{Env: map[string]string{}, Resources: spawner.Resources{CPUs: 1, Memory: 64 << 20}},
 		},
 		Account: spawner.Account{UID: aliceUID, GID: 100, Login: "alice", HomeDir: "/home/alice", Home: "/home/alice"},
-		Dir:     filepath.Join(filepath.Dir(w.cfg.Dir), "work", string(id)), AgentDir: w.agentDir, SIF: w.image,
+		Dir:     filepath.Join(filepath.Dir(w.cfg.Dir), "work", string(id)), InputDir: filepath.Join(filepath.Dir(w.cfg.Dir), "work", string(id), "inputs"), AgentDir: w.agentDir, SIF: w.image,
 		Report: func(string, int) {},
 	}
-	must(t, os.MkdirAll(filepath.Join(l.Dir, "inputs"), 0o711))
+	must(t, os.MkdirAll(l.InputDir, 0o711))
 	return l
 }
 

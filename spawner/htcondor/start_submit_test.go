@@ -98,8 +98,8 @@ func TestOnDisk(t *testing.T) {
 	}
 	l := launch(1)
 	l.Uplink, l.App, l.Spec.Inputs = &control.Uplink{URL: "wss://s/"}, &control.App{Launch: "l-1", Argv: []string{"true"}}, []string{"data.txt"}
-	must(t, os.MkdirAll(filepath.Join(l.Dir, "inputs"), 0o755))
-	must(t, os.WriteFile(filepath.Join(l.Dir, "inputs", "data.txt"), []byte("of the user"), 0o666))
+	must(t, os.MkdirAll(l.InputDir, 0o755))
+	must(t, os.WriteFile(filepath.Join(l.InputDir, "data.txt"), []byte("of the user"), 0o666))
 	must(t, b.Start(t.Context(), l))
 	for _, name := range []string{"plan.json", "uplink.json", "app.json", "data.txt"} {
 		if !synced[name] {

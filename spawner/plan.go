@@ -73,11 +73,12 @@ func (m *Manager) typicalLocked(w Workload) time.Duration {
 	for _, e := range m.index.owned[w.owner()] {
 		if e.Kind == Job && e.Name == w.Name && e.Phase == Stopped && e.Outcome != nil && !e.Outcome.Failed && !e.Outcome.Canceled {
 			at, _ := slices.BinarySearchFunc(last, e, func(a, b *entry) int { return b.Outcome.At.Compare(a.Outcome.At) })
-			last = slices.Insert(last[:min(len(last), mostTypical)], at, e)
+			last = slices.Insert(last, at, e)
+			last = last[:min(len(last), mostTypical)]
 		}
 	}
 	var took []time.Duration
-	for _, e := range last[:min(len(last), mostTypical)] {
+	for _, e := range last {
 		took = append(took, e.ran())
 	}
 	slices.Sort(took)

@@ -24,10 +24,9 @@ func (c *Client) ResubmitJob(ctx context.Context, id string, r ResubmitRequest) 
 	return fetch[Job](ctx, c, http.MethodPost, path("jobs", id, "resubmit"), r)
 }
 
-// ResubmitScan submits a new scan likewise.
-func (c *Client) ResubmitScan(ctx context.Context, id string, r ResubmitRequest) ([]Job, error) {
-	list, err := fetch[Jobs](ctx, c, http.MethodPost, path("scans", id, "resubmit"), r)
-	return list.Jobs, err
+// ResubmitScan submits a new scan likewise, and gives it and the first of its jobs as SubmitScan does.
+func (c *Client) ResubmitScan(ctx context.Context, id string, r ResubmitRequest) (Jobs, error) {
+	return c.submitScan(ctx, path("scans", id, "resubmit"), r)
 }
 
 // JobsUsage tells what the caller's jobs keep, and what she has used.

@@ -13,6 +13,9 @@ import (
 // PointLimit is how many points a scan may have.
 const PointLimit = 10_000
 
+// SubmittedLimit is of how many of its jobs, the first, the answer to a submitted scan tells. GET /jobs lists them all.
+const SubmittedLimit = 100
+
 // Point is what one job of a scan has of its own.
 type Point struct {
 	// Parameters are environment variables of the job's, by name; all of them are in SLIPWAY_PARAMETERS too, as one JSON object, and

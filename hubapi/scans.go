@@ -2,6 +2,7 @@ package hubapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -67,10 +68,18 @@ type Clause struct {
 	Alone    int    `json:"alone"`    // slots that fail nothing else
 }
 
-// SubmitScan submits a job for each of the request's points: all of them or, with an error, none.
-func (c *Client) SubmitScan(ctx context.Context, r JobRequest) ([]Job, error) {
-	list, err := fetch[Jobs](ctx, c, http.MethodPost, "/jobs", r)
-	return list.Jobs, err
+// SubmitScan submits a job for each of the request's points: all of them or, with an error, none. It gives one scan, and the first of its
+// jobs: one at least, SubmittedLimit at most.
+func (c *Client) SubmitScan(ctx context.Context, r JobRequest) (Jobs, error) {
+	return c.submitScan(ctx, "/jobs", r)
+}
+
+func (c *Client) submitScan(ctx context.Context, where string, body any) (Jobs, error) {
+	list, err := fetch[Jobs](ctx, c, http.MethodPost, where, body)
+	if err == nil && (len(list.Scans) != 1 || len(list.Jobs) == 0) {
+		err = garbled(where, errors.New("a scan was submitted, and is not told of"))
+	}
+	return list, err
 }
 
 // JobsAndScans lists the caller's jobs that are points of no scan, and her scans.

@@ -267,7 +267,7 @@ type (
 	// Jobs is a list of jobs.
 	Jobs struct {
 		Jobs  []Job  `json:"jobs"`
-		Scans []Scan `json:"scans,omitempty"` // where scans were asked for
+		Scans []Scan `json:"scans,omitempty"` // where scans were asked for, or submitted
 	}
 	// Environments is a list of environments.
 	Environments struct {

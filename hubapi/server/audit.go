@@ -228,9 +228,7 @@ func auditSubmitted(_ *http.Request, _ hubapi.JobRequest, out any) (string, []an
 	case hubapi.Job:
 		return "a job is submitted", []any{"job", out.ID, "environment", out.Environment}
 	case hubapi.Jobs:
-		if len(out.Jobs) > 0 {
-			return "a scan is submitted", []any{"scan", out.Jobs[0].Scan, "points", len(out.Jobs), "environment", out.Jobs[0].Environment}
-		}
+		return "a scan is submitted", scanFields(out.Scans[0])
 	}
 	return "a job is submitted", nil
 }

@@ -60,7 +60,19 @@ func (f *fakeEngine) Requeue(_ context.Context, c spawner.Caller, id spawner.ID)
 	return f.reorder(c, id, "requeue", func(w spawner.Workload) bool { return w.Phase == spawner.Running }, func(w *spawner.Workload) { w.Phase = spawner.Pending })
 }
 
+// foreign refuses what only a job's owner may have done, as the Manager does.
+func (f *fakeEngine) foreign(c spawner.Caller, id spawner.ID) error {
+	w, _, err := f.peek(c, id)
+	if err == nil && w.Owner != c.User {
+		err = errs.New(errs.Forbidden, "job %s is another's", id)
+	}
+	return err
+}
+
 func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
+	if err := f.foreign(c, id); err != nil {
+		return spawner.Workload{}, err
+	}
 	ended := func(w spawner.Workload) bool { return !w.Phase.Active() }
 	return f.reorder(c, id, "retry", ended, func(w *spawner.Workload) {
 		w.Phase, w.Outcome, w.Attempt = spawner.Pending, nil, w.Attempt+1
@@ -75,13 +87,16 @@ func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r
 
 func (f *fakeEngine) Resubmit(_ context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) (list []spawner.Workload, err error) {
 	for i, id := range ids {
+		if err := f.foreign(c, id); err != nil {
+			return nil, err
+		}
 		w, _, err := f.peek(c, id)
 		if err != nil {
 			return nil, err
 		}
 		w.ID, w.Origin, w.Phase, w.Outcome = spawner.ID(fmt.Sprintf("j-again%d", i)), id, spawner.Pending, nil
-		if w.Scan != "" {
-			w.Scan = "scan-again"
+		if w.Scan = ""; r.Scan {
+			w.Scan, w.Point = "scan-again", i
 		}
 		if r.Resources != nil {
 			w.Spec.Resources = *r.Resources

@@ -12,7 +12,7 @@ import (
 	"slipway/spawner"
 )
 
-// submit answers with a Job or, of a request with points, with a Jobs.
+// submit answers with a Job or, of a request with points, with a Jobs as submitted gives it.
 func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {
@@ -27,7 +27,10 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 		return nil, err
 	}
 	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
-	return s.wireJobs(callerOf(r.Context()), all), err
+	if err != nil {
+		return nil, err
+	}
+	return s.submitted(callerOf(r.Context()), all), nil
 }
 
 // jobRequest makes the engine's request of the API's.

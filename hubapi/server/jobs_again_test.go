@@ -63,14 +63,14 @@ func TestJobIsSubmittedAnew(t *testing.T) {
 	h := start(t, newFake(old, point(2, spawner.Stopped, &spawner.Outcome{})), func(c *Config) { c.Hubs[0].Admins = []string{"root"} })
 	c := h.client(t, "alice-token")
 	j, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Memory: "2G", RequestID: "a"})
-	if err != nil || j.Origin != "j-3" || j.Memory != "2G" || j.CPUs != 2 || j.ID == "j-3" {
+	if err != nil || j.Origin != "j-3" || j.Scan != "" || j.Memory != "2G" || j.CPUs != 2 || j.ID == "j-3" {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if _, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{GPU: "whole"}); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "gpu") {
 		t.Error(err)
 	}
 	all, err := c.ResubmitScan(t.Context(), "scan-1", hubapi.ResubmitRequest{})
-	if err != nil || len(all) != 2 || all[1].Scan != "scan-again" || all[1].Origin != "j-3" {
+	if err != nil || all.Scans[0].ID != "scan-again" || all.Scans[0].Points != 2 || len(all.Jobs) != 2 || all.Jobs[1].Scan != "scan-again" || all.Jobs[1].Origin != "j-3" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for _, words := range []string{`msg="a job is submitted anew"`, `msg="a scan is submitted anew" scan=scan-again points=2`} {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
-	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -13,7 +12,7 @@ func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubap
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	jobs, err := s.resubmit(r, req, []spawner.Workload{w})
+	jobs, err := s.resubmit(r, req, []spawner.Workload{w}, false)
 	if err != nil {
 		return hubapi.Job{}, err
 	}
@@ -25,19 +24,19 @@ func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (huba
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	jobs, err := s.resubmit(r, req, points)
-	return s.wireJobs(callerOf(r.Context()), jobs), err
+	jobs, err := s.resubmit(r, req, points, true)
+	if err != nil {
+		return hubapi.Jobs{}, err
+	}
+	return s.submitted(callerOf(r.Context()), jobs), nil
 }
 
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
-func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload) ([]spawner.Workload, error) {
+func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
 	c, first := callerOf(r.Context()), old[0]
-	if !owns(c, first) {
-		return nil, errs.New(errs.Forbidden, "%s is another's: only its owner submits it anew", first.ID)
-	}
 	again := spawner.Resubmission{
 		Name: req.Name, Environment: req.Environment, Backend: req.Backend, Retries: req.Retries, Priority: req.Priority, After: req.After,
-		RequestID: req.RequestID, Session: c.Workload,
+		Scan: scan, RequestID: req.RequestID, Session: c.Workload,
 	}
 	var err error
 	if again.Resources, again.TimeLimit, err = s.otherwise(first, req.Backend, req.CPUs, req.Memory, req.TimeLimit); err != nil {
@@ -62,5 +61,9 @@ func auditJobAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Job) (st
 }
 
 func auditScanAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Jobs) (string, []any) {
-	return "a scan is submitted anew", []any{"scan", out.Jobs[0].Scan, "points", len(out.Jobs), "environment", out.Jobs[0].Environment}
+	return "a scan is submitted anew", scanFields(out.Scans[0])
+}
+
+func scanFields(s hubapi.Scan) []any {
+	return []any{"scan", s.ID, "points", s.Points, "environment", s.Environment}
 }

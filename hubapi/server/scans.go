@@ -101,6 +101,13 @@ func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Work
 	return err
 }
 
+// submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody reads.
+func (s *Server) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
+	list := s.wireJobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
+	list.Scans = []hubapi.Scan{s.wireScan(tallied(points))}
+	return list
+}
+
 func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
 	id, err := param(r, "id")
 	if err != nil {

@@ -31,11 +31,12 @@ func aScan() *fakeEngine {
 func TestScanIsSubmitted(t *testing.T) {
 	h := start(t, newFake(), nil)
 	c := h.client(t, "alice-token")
-	jobs, err := c.SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", Environment: "mine", Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Points: []hubapi.Point{
+	list, err := c.SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", Environment: "mine", Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Points: []hubapi.Point{
 		{Parameters: map[string]string{"k": "1", "mode": "a \"b\""}}, {Parameters: map[string]string{"k": "2"}, Argv: []string{"other"}}, {},
 	}})
-	if err != nil || len(jobs) != 3 || jobs[1].Scan != "scan-new" || jobs[1].Point != 1 {
-		t.Fatalf("%+v, %v", jobs, err)
+	jobs := list.Jobs
+	if err != nil || list.Scans[0].ID != "scan-new" || list.Scans[0].Points != 3 || len(jobs) != 3 || jobs[1].Scan != "scan-new" || jobs[1].Point != 1 {
+		t.Fatalf("%+v, %v", list, err)
 	}
 	want := []spawner.Point{
 		{Env: map[string]string{"k": "1", "mode": `a "b"`, "SLIPWAY_PARAMETERS": `{"k":"1","mode":"a \"b\""}`}},
@@ -51,6 +52,19 @@ func TestScanIsSubmitted(t *testing.T) {
 	if got := h.engine.jobs[0]; got.Environment != "mine" || got.Env["A"] != "b" {
 		t.Errorf("%+v", got)
 	}
+}
+
+// The answer to thousands of points tells of the first ones.
+func TestManyPointsAreNotTold(t *testing.T) {
+	h := start(t, newFake(), nil)
+	list, err := h.client(t, "alice-token").SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", Environment: "mine", Argv: []string{"sh"}, Points: make([]hubapi.Point, 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if scan := list.Scans[0]; scan.Points != 1000 || scan.States[hubapi.JobPending] != 1000 || scan.Name != "train" || len(list.Jobs) != hubapi.SubmittedLimit || list.Jobs[99].Point != 99 {
+		t.Errorf("%+v and %d jobs", scan, len(list.Jobs))
+	}
+	h.saysInLog(t, `msg="a scan is submitted" scan=scan-new points=1000`)
 }
 
 func TestScanIsRefused(t *testing.T) {

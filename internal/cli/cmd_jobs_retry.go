@@ -112,15 +112,11 @@ func runJobResubmit(ctx context.Context, env Env, id string, r hubapi.ResubmitRe
 		return err
 	}
 	if ofScan(id) {
-		jobs, err := client.ResubmitScan(ctx, id, r)
-		switch {
-		case err != nil:
+		list, err := client.ResubmitScan(ctx, id, r)
+		if err != nil {
 			return err
-		case asJSON || len(jobs) == 0:
-			return printJSON(env.Stdout, hubapi.Jobs{Jobs: jobs})
 		}
-		_, err = fmt.Fprintln(env.Stdout, jobs[0].Scan)
-		return err
+		return printNewScan(env, list, asJSON)
 	}
 	j, err := client.ResubmitJob(ctx, id, r)
 	switch {

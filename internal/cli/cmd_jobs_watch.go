@@ -43,7 +43,11 @@ func runWatch(ctx context.Context, env Env, id string) error {
 		if err != nil {
 			return err
 		}
-		return followScan(ctx, env, env.Stdout, client, id, list.Jobs, time.Now())
+		labels := make(map[int]string, len(list.Jobs))
+		for _, j := range list.Jobs {
+			labels[j.Point] = parameterWords(j.Parameters)
+		}
+		return followScan(ctx, env, env.Stdout, client, id, labels, time.Now())
 	}
 	b := newBoard("job " + id)
 	err = watch(ctx, env.Stdout, b, id, func(ctx context.Context) error {

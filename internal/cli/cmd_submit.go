@@ -74,7 +74,7 @@ func (o *submitOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.local, "local", false, "try it: the first point alone, on the service's own host")
 	f.BoolVar(&o.detach, "detach", false, "print the job's ID, or the scan's, and return at once")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing but the output and what is wrong")
-	f.BoolVar(&o.asJSON, "json", false, "with --detach: print the job as the API's JSON")
+	f.BoolVar(&o.asJSON, "json", false, "with --detach: print the job, or the scan and its first jobs, as the API's JSON")
 }
 
 // check refuses flags that contradict each other.
@@ -130,11 +130,11 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	}
 	switch {
 	case o.local && len(r.Points) > 0:
-		jobs, err := submitted(ctx, r, client.SubmitScan)
-		if err != nil || len(jobs) == 0 {
+		list, err := submitted(ctx, r, client.SubmitScan)
+		if err != nil {
 			return err
 		}
-		return watchJob(ctx, env, notes, client, jobs[0])
+		return watchJob(ctx, env, notes, client, list.Jobs[0])
 	case len(r.Points) > 0:
 		return runScan(ctx, env, notes, client, o, r)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,29 +14,35 @@ import (
 // runScan submits the points of a scan and shows how they go on.
 func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, o submitOptions, r hubapi.JobRequest) error {
 	begun := time.Now()
-	jobs, err := submitted(ctx, r, client.SubmitScan)
+	list, err := submitted(ctx, r, client.SubmitScan)
 	if err != nil {
 		return err
 	}
-	if len(jobs) == 0 {
-		return errors.New("the service has taken the scan and told no job of it")
-	}
-	id := jobs[0].Scan
-	if o.detach && o.asJSON {
-		return printJSON(env.Stdout, hubapi.Jobs{Jobs: jobs})
-	}
 	if o.detach {
-		_, err := fmt.Fprintln(env.Stdout, id)
-		return err
+		return printNewScan(env, list, o.asJSON)
 	}
+	scan := list.Scans[0]
 	fmt.Fprintf(notes, "scan %s of %s submitted to %s; `slipway jobs watch %s` shows it again\n",
-		id, count(int64(len(jobs)), "point", "points"), jobs[0].Backend, id)
-	return followScan(ctx, env, notes, client, id, jobs, begun)
+		scan.ID, count(int64(scan.Points), "point", "points"), scan.Backend, scan.ID)
+	labels := make(map[int]string, len(r.Points))
+	for i, p := range r.Points {
+		labels[i] = parameterWords(p.Parameters)
+	}
+	return followScan(ctx, env, notes, client, scan.ID, labels, begun)
+}
+
+// printNewScan tells of a scan that was submitted: its ID or, in JSON, it and the first of its jobs.
+func printNewScan(env Env, list hubapi.Jobs, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.Stdout, list)
+	}
+	_, err := fmt.Fprintln(env.Stdout, list.Scans[0].ID)
+	return err
 }
 
 // followScan shows on w how a scan goes on, and ends as its worst point has.
-func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client, id string, jobs []hubapi.Job, begun time.Time) error {
-	last, err := watchScan(ctx, w, client, id, jobs)
+func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client, id string, labels map[int]string, begun time.Time) error {
+	last, err := watchScan(ctx, w, client, id, labels)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintf(env.Stderr, "\nstopped watching; scan %s runs on\n  -> `slipway jobs watch %s` shows it, `slipway jobs cancel %s` ends it\n", id, id, id)
@@ -48,17 +53,13 @@ func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client
 	return endScan(env, w, last, time.Since(begun))
 }
 
-// watchScan shows how a scan goes on, until all its points have ended. The jobs are its points, as far as they are known.
-func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, jobs []hubapi.Job) (last hubapi.Scan, err error) {
-	labels := make(map[string]string, len(jobs))
-	for _, j := range jobs {
-		labels[j.ID] = parameterWords(j.Parameters)
-	}
+// watchScan shows how a scan goes on, until all its points have ended. The labels tell their parameters, by their numbers.
+func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, labels map[int]string) (last hubapi.Scan, err error) {
 	b := newBoard("scan " + id)
 	err = watch(ctx, w, b, "scan", func(ctx context.Context) error {
 		return client.WatchScan(ctx, id, func(e hubapi.PointEvent) error {
 			label := strconv.Itoa(e.Point)
-			if words := labels[e.Job]; words != "" {
+			if words := labels[e.Point]; words != "" {
 				label += " " + words
 			}
 			b.set(rowOfPoint(e, label))

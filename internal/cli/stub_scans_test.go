@@ -26,7 +26,9 @@ func (s *stubScans) routes(mine func(string, http.HandlerFunc)) {
 	mine("GET "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.look()) })
 	mine("GET "+api+"/scans/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.why) })
 	mine("GET "+api+"/scans/{id}/events", func(w http.ResponseWriter, _ *http.Request) { s.events(w) })
-	mine("POST "+api+"/scans/{id}/resubmit", func(w http.ResponseWriter, _ *http.Request) { answer(w, hubapi.Jobs{Jobs: []hubapi.Job{s.point}}) })
+	mine("POST "+api+"/scans/{id}/resubmit", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, hubapi.Jobs{Jobs: []hubapi.Job{s.point}, Scans: []hubapi.Scan{s.one}})
+	})
 	mine("POST "+api+"/scans/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		change := s.change
 		if r.PathValue("verb") != "hold" {
@@ -70,9 +72,11 @@ func (s *stubScans) changed(verb string) hubapi.Job {
 	return job
 }
 
-// submitted gives the jobs of a scan that is submitted.
+// submitted tells of a scan that is submitted.
 func (s *stubScans) submitted(r hubapi.JobRequest) hubapi.Jobs {
-	list := hubapi.Jobs{}
+	scan := s.one
+	scan.Points = len(r.Points)
+	list := hubapi.Jobs{Scans: []hubapi.Scan{scan}}
 	for i, p := range r.Points {
 		job := s.point
 		job.ID, job.Name, job.Point, job.Parameters = fmt.Sprintf("j-%016d", i), r.Name, i, p.Parameters

@@ -606,8 +606,7 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
             jobs = [job for job in self.fake.jobs.values() if job.doc["request"] == known] if known else self._submit()
         if self.fake.faults and self.fake.faults[0][0] == "after submit":
             self.fake.fault("after submit")
-        docs = [job.doc for job in jobs]
-        self._json({"jobs": docs} if "points" in self.body else docs[0], 202)
+        self._json(self._made(jobs) if "points" in self.body else jobs[0].doc, 202)
 
     def _change(self, job: Job, what: str) -> None:
         self.fake.changes.append((job.doc["id"], what))

@@ -60,6 +60,10 @@ class ScanRoutes:
         failure = failed[0] if failed else ""
         return {"id": id, **first, "points": len(docs), "states": states, "held": held, "failure": failure}
 
+    def _made(self, jobs: list[Job]) -> Doc:
+        """Tell of a scan that was submitted: it, and the first of its points."""
+        return {"scans": [self._scan(jobs[0].doc["scan"])], "jobs": [job.doc for job in jobs[:100]]}
+
     def _listed(self) -> Doc:
         docs = [job.doc for job in self.fake.jobs.values()]
         if scan := self.query.get("scan"):
@@ -97,7 +101,7 @@ class ScanRoutes:
             self._retry(points)
         elif what == "resubmit":
             self.body = self._changed_body(self._points(id)[0])
-            self._json({"jobs": [job.doc for job in self._submit()]}, 202)
+            self._json(self._made(self._submit()), 202)
             return
         else:
             points = [job for job in self._points(id) if job.doc["state"] in ("pending", "running")]

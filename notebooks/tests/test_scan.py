@@ -99,10 +99,10 @@ def test_points_are_counted_before_they_are_made() -> None:
 
 
 def submit(client: Client, code: str, *values: str) -> ScanHandle:
-    jobs = client.submit_scan(
+    scan, _ = client.submit_scan(
         [{"k": value} for value in values], environment="sha256:1", argv=[sys.executable, "-u", "-c", code], name="t"
     )
-    return ScanHandle(client, client.scan(jobs[0].scan))
+    return ScanHandle(client, scan)
 
 
 def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
@@ -132,9 +132,9 @@ def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
 def test_a_scan_is_submitted_once(client: Client, service: FakeService) -> None:
     service.fail("POST /api/v1/jobs", 0.0)
     request = {"environment": "sha256:1", "argv": [sys.executable, "-c", ""], "request_id": "r"}
-    first = client.submit_scan([{"k": "1"}, {"k": "2"}], **request)  # type: ignore[arg-type]
-    again = client.submit_scan([{"k": "1"}, {"k": "2"}], **request)  # type: ignore[arg-type]
-    assert [job.id for job in first] == [job.id for job in again] == ["j-1", "j-2"]
+    for _ in range(2):
+        scan, first = client.submit_scan([{"k": "1"}, {"k": "2"}], **request)  # type: ignore[arg-type]
+        assert (scan.id, scan.points, first.id, len(client.points(scan.id))) == ("scan-1", 2, "j-1", 2)
     service.wait_jobs()
 
 

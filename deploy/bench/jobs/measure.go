@@ -201,11 +201,11 @@ func (s *site) submit(ctx context.Context, n int, argv []string) (string, time.D
 		points[i].Parameters = map[string]string{"X": strconv.Itoa(i)}
 	}
 	begun := time.Now()
-	jobs, err := s.jobs.SubmitScan(ctx, hubapi.JobRequest{Name: "scan", Environment: s.digest, Argv: argv, Points: points})
+	list, err := s.jobs.SubmitScan(ctx, hubapi.JobRequest{Name: "scan", Environment: s.digest, Argv: argv, Points: points})
 	if err != nil {
 		return "", 0, err
 	}
-	return jobs[0].Scan, time.Since(begun), nil
+	return list.Scans[0].ID, time.Since(begun), nil
 }
 
 // watched is for how long a large scan is looked at.

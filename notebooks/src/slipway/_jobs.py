@@ -9,9 +9,10 @@ from ._errors import NotFoundError, UnavailableError
 from ._models import Event, Job
 from ._plans import JobPlan, JobsUsage
 from ._request import Changes, JobRequest, change_request, job_request, retry_request
-from ._scans import Explanation
+from ._scans import Explanation, Scan
 from ._site import JobFile
 from ._transport import Transport, part
+from ._wire import first
 
 Change = Literal["cancel", "hold", "release", "requeue"]
 
@@ -31,14 +32,14 @@ class JobCalls:
         body = {**job_request(**light), **_points(points)}
         return JobPlan.from_json(self._http.json("POST", "/jobs/check", body=body))
 
-    def submit_scan(self, points: Sequence[Mapping[str, str]], **job: Unpack[JobRequest]) -> list[Job]:
-        """Submit a job for each point, all or none. A point's parameters are environment variables of its job.
+    def submit_scan(self, points: Sequence[Mapping[str, str]], **job: Unpack[JobRequest]) -> tuple[Scan, Job]:
+        """Submit a job for each point, all or none, and give the scan and its first job.
 
-        The rest is as for ``submit``; the jobs share their input files.
+        A point's parameters are environment variables of its job. The rest is as for ``submit``; the jobs share their
+        input files.
         """
-        body = {**job_request(**job), **_points(points)}
-        docs = self._http.json("POST", "/jobs", body=body).get("jobs")
-        return [Job.from_json(doc) for doc in docs or [] if isinstance(doc, Mapping)]
+        doc = self._http.json("POST", "/jobs", body={**job_request(**job), **_points(points)})
+        return Scan.from_json(first(doc, "scans")), Job.from_json(first(doc, "jobs"))
 
     def jobs(self, *, points: bool = True) -> list[Job]:
         """List the caller's jobs; with ``points`` those that are points of scans, too. Lists tell no ``argv``."""

@@ -209,8 +209,7 @@ class ScanHandle:
 
     def resubmit(self, **changes: Unpack[ResubmitWords]) -> ScanHandle:
         """Submit a new scan with what this one had but for the changes: name, env, cpus, mem, time, gpu, to, ..."""
-        jobs = self.client.resubmit_scan(self.id, **resubmit_changes(changes))
-        return ScanHandle(self.client, self.client.scan(jobs[0].scan))
+        return ScanHandle(self.client, self.client.resubmit_scan(self.id, **resubmit_changes(changes)))
 
     def why(self) -> Explanation:
         """Explain what the first point that waits is waiting for."""

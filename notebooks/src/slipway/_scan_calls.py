@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Unpack
 
 from ._jobs import Change, JobCalls
@@ -10,6 +10,7 @@ from ._models import Job
 from ._request import Changes, change_request, retry_request
 from ._scans import Explanation, PointEvent, Scan, ScanChange
 from ._transport import part
+from ._wire import first
 
 
 class ScanCalls(JobCalls):
@@ -78,10 +79,10 @@ class ScanCalls(JobCalls):
         body = retry_request(states, cpus, memory, time_limit)
         return ScanChange.from_json(self._http.json("POST", f"/scans/{part(id)}/retry", body=body))
 
-    def resubmit_scan(self, id: str, **changes: Unpack[Changes]) -> list[Job]:  # noqa: A002
+    def resubmit_scan(self, id: str, **changes: Unpack[Changes]) -> Scan:  # noqa: A002
         """Submit a new scan with what an earlier one had but for the changes."""
-        docs = self._http.json("POST", f"/scans/{part(id)}/resubmit", body=change_request(**changes)).get("jobs")
-        return [Job.from_json(doc) for doc in docs or [] if isinstance(doc, Mapping)]
+        doc = self._http.json("POST", f"/scans/{part(id)}/resubmit", body=change_request(**changes))
+        return Scan.from_json(first(doc, "scans"))
 
     def why_scan(self, id: str) -> Explanation:  # noqa: A002
         """Explain what the first job of a scan that waits is waiting for."""

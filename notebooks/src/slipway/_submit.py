@@ -15,6 +15,7 @@ from ._models import Job
 from ._options import Options
 from ._request import JobRequest
 from ._scan import ScanHandle
+from ._scans import Scan
 from ._show import Screen
 from ._site import Environment
 from ._store import Cargoes
@@ -44,11 +45,9 @@ def submit(
     """Submit a job or, where there are points, a scan; ``magic`` is what the user has written."""
     try:
         with connect() as client:
-            jobs = _submit(client, options, {**files, **runner_files()}, screen, magic, points)
+            made = _submit(client, options, {**files, **runner_files()}, screen, magic, points)
         connection = connect()
-        if points is None:
-            return JobHandle(connection, jobs[0])
-        return ScanHandle(connection, connection.scan(jobs[0].scan))
+        return ScanHandle(connection, made) if isinstance(made, Scan) else JobHandle(connection, made)
     except KeyboardInterrupt:
         listed = "slipway.jobs()" if points is None else "slipway.scans()"
         raise WatchInterrupted(f"interrupted; {listed} tells whether it was submitted") from None
@@ -61,7 +60,7 @@ def _submit(
     screen: Screen,
     magic: str,
     points: Sequence[Mapping[str, str]] | None,
-) -> list[Job]:
+) -> Job | Scan:
     cargoes = Cargoes(files)
     request = JobRequest(
         name=options.name,
@@ -87,20 +86,21 @@ def _submit(
     told = [cargoes.look(client), plan.words(count, gpu=options.gpu not in (None, "none"))]
     request["environment"] = choose_environment(client, options, screen, magic, "; ".join(filter(None, told))).digest
     cargoes.send(client)
-    jobs = [client.submit(**request)] if points is None else client.submit_scan(points, **request)
-    screen.line(_told(options, jobs))
-    return jobs
+    if points is None:
+        job = client.submit(**request)
+        screen.line(_told(options, f"job {options.name} {job.id}", job))
+        return job
+    scan, job = client.submit_scan(points, **request)
+    size = f"{scan.points:,} point{'s' * (scan.points != 1)}"
+    screen.line(_told(options, f"scan {options.name} {scan.id}, {size},", job))
+    return scan
 
 
-def _told(options: Options, jobs: Sequence[Job]) -> str:
-    """Say in a line what was submitted, and what it asks for."""
-    record = jobs[0]
+def _told(options: Options, what: str, record: Job) -> str:
+    """Say in a line what was submitted, and what it asks for; the record is its own or that of its first point."""
     cpus = f"{record.cpus:g} CPU" if record.cpus else ""
     gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
     asked = [text for text in (cpus, record.memory, gpu, record.time_limit, _turn(record)) if text]
-    what = f"job {options.name} {record.id}"
-    if record.scan:
-        what = f"scan {options.name} {record.scan}, {len(jobs):,} point{'s' * (len(jobs) != 1)},"
     to = f" to {record.backend}" if options.backend else ""
     return f"{what} submitted{to}{': ' if asked else ''}{', '.join(asked)}"
 

@@ -38,6 +38,12 @@ def items(doc: JSON, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def first(doc: JSON, key: str) -> JSON:
+    """Read the first object of a list; what is missing is empty."""
+    found = items(doc, key)
+    return found[0] if found and isinstance(found[0], Mapping) else {}
+
+
 def lines(doc: JSON, key: str) -> str:
     """Read lines of text, given as a list or as one text."""
     value = doc.get(key)

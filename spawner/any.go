@@ -1,27 +1,38 @@
 package spawner
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"slipway/internal/errs"
+)
 
 // AnyBackend is for JobRequest.Backend the word for wherever it starts first: on this host if it would at once, else on another backend
-// that takes it, else where the site's jobs usually go. It is resolved when the job is submitted.
+// that takes it, else where the site's jobs usually go; and of these only where it may have what it asks for. It is resolved when the job is
+// submitted.
 const AnyBackend = "any"
 
 // choose gives the backend of a job that may go to any.
-func (m *Manager) choose(ctx context.Context, c Caller, r JobRequest) string {
-	var afar []string
-	for _, name := range m.jobBackends() {
-		if m.remote(name) {
-			afar = append(afar, name)
-		} else if r.Backend = name; m.startsNow(ctx, c, r) {
-			return name
+func (m *Manager) choose(ctx context.Context, c Caller, r JobRequest) (string, error) {
+	open := slices.DeleteFunc(m.jobBackends(), func(name string) bool { return m.cfg.Admits != nil && !m.cfg.Admits(name, r.Resources) })
+	for _, name := range open {
+		if r.Backend = name; !m.remote(name) && m.startsNow(ctx, c, r) {
+			return name, nil
 		}
 	}
-	for _, name := range afar {
-		if r.Backend = name; m.takes(ctx, c, r) {
-			return name
+	for _, name := range open {
+		if r.Backend = name; m.remote(name) && m.takes(ctx, c, r) {
+			return name, nil
 		}
 	}
-	return m.cfg.Jobs
+	switch {
+	case len(open) == 0:
+		return "", errs.Bad("backend", AnyBackend, "a job that asks for less: no backend has so many CPUs and so much memory for one")
+	case slices.Contains(open, m.cfg.Jobs):
+		return m.cfg.Jobs, nil
+	default:
+		return open[0], nil
+	}
 }
 
 // startsNow reports whether a job would start at once on a backend of this host.

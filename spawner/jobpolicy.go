@@ -28,11 +28,24 @@ type JobMost struct {
 	Memory int64 // bytes
 }
 
-// On gives what users may ask for in a job on a backend; empty is the one of jobs that name none.
+// On gives what users may ask for in a job on a backend; empty is the one of jobs that name none. Of AnyBackend it is the most of all, and
+// Admits says of which.
 func (p JobPolicy) On(backend string) JobPolicy {
+	if backend == AnyBackend {
+		for _, most := range p.Most {
+			p.MaxCPUs, p.MaxMemory = max(p.MaxCPUs, most.CPUs), max(p.MaxMemory, most.Memory)
+		}
+		return p
+	}
 	most := p.Most[cmp.Or(backend, p.Backend)]
 	p.MaxCPUs, p.MaxMemory = cmp.Or(most.CPUs, p.MaxCPUs), cmp.Or(most.Memory, p.MaxMemory)
 	return p
+}
+
+// Admits reports whether a job may have so much on a backend.
+func (p JobPolicy) Admits(backend string, r Resources) bool {
+	p = p.On(backend)
+	return r.CPUs <= max(p.DefaultCPUs, p.MaxCPUs) && r.Memory <= max(p.DefaultMemory, p.MaxMemory)
 }
 
 // GPU reads what a job asks of a GPU: a string, nil or empty for none. What the policy does not name is refused.

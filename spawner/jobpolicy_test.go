@@ -32,6 +32,7 @@ func TestLimitsOfABackend(t *testing.T) {
 	}{
 		{"", "local", "2", "2G", ""}, {"", "local", "3", "", "cpus"}, {"local", "htcondor", "3", "", "cpus"},
 		{"htcondor", "local", "8", "2G", ""}, {"", "htcondor", "8", "", ""}, {"htcondor", "local", "9", "", "cpus"}, {"htcondor", "local", "", "3G", "memory"},
+		{"any", "local", "8", "2G", ""}, {"any", "htcondor", "9", "", "cpus"}, {"any", "htcondor", "", "3G", "memory"},
 	} {
 		p.Backend = tc.fallback
 		switch _, _, err := p.On(tc.backend).Resolve(tc.cpus, tc.memory, nil); {
@@ -40,5 +41,8 @@ func TestLimitsOfABackend(t *testing.T) {
 		case err != nil:
 			t.Errorf("%+v: %v", tc, err)
 		}
+	}
+	if r := (Resources{CPUs: 4, Memory: 1 << 30}); p.Admits("local", r) || !p.Admits("htcondor", r) || !p.Admits("local", Resources{CPUs: 2, Memory: 2 << 30}) {
+		t.Error("a backend admits what is over its limits, or not what is within")
 	}
 }

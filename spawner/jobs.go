@@ -65,13 +65,13 @@ func (m *Manager) admissible(ctx context.Context, c Caller, r JobRequest) (JobRe
 		return r, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
 	}
 	r.GPU = m.InGroup(r.GPU, c.Hub, c.User)
+	var err error
 	if r.Backend = cmp.Or(r.Backend, m.cfg.Jobs); r.Backend == AnyBackend {
-		r.Backend = m.choose(ctx, c, r)
+		r.Backend, err = m.choose(ctx, c, r)
 	}
-	if err := errors.Join(checkLaunch("request_id", r.RequestID), m.remembers()); err != nil {
+	if err := errors.Join(err, checkLaunch("request_id", r.RequestID), m.remembers()); err != nil {
 		return r, err
 	}
-	var err error
 	r.links, err = m.findBlobs(c, r)
 	return r, err
 }

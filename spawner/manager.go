@@ -148,6 +148,9 @@ type Config struct {
 	Capacity map[string]Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string              // the backend of sessions
 	Jobs     string              // the backend of jobs whose submitter names none
+	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is for whoever makes the
+	// request to know. Nil: it always may.
+	Admits func(backend string, r Resources) bool
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield    bool
 	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it

@@ -65,3 +65,20 @@ func TestAnyBackendIsWhereItStartsFirst(t *testing.T) {
 		}
 	})(t)
 }
+
+// TestAnyBackendWithinItsLimits: a job for any goes only where it may have so much.
+func TestAnyBackendWithinItsLimits(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.config.Admits = spawner.JobPolicy{MaxCPUs: 2, MaxMemory: 4 << 30, Most: map[string]spawner.JobMost{"pool": {CPUs: 8}}}.Admits
+		s.restart()
+		r := poolJob()
+		r.Backend = spawner.AnyBackend
+		for cpus, want := range map[float64]string{2: "local", 3: "pool", 9: ""} {
+			r.Resources.CPUs = cpus
+			plan, err := s.Plan(t.Context(), alice, r)
+			if plan.Backend != want || (want == "") != errs.Is(err, errs.Invalid) {
+				t.Errorf("of %v CPUs: %q, %v", cpus, plan.Backend, err)
+			}
+		}
+	})(t)
+}

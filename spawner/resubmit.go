@@ -27,8 +27,8 @@ type Resubmission struct {
 	Session     ID       // from which it is submitted, if any
 }
 
-// Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own. What each of them had of its own, and the input
-// files, are as before.
+// Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own. What each of them had of
+// its own, and the input files, are as before.
 func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmission) ([]Workload, error) {
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 && c.maySubmit() {
 		return jobs, nil

@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -23,20 +24,19 @@ func signs() []sign {
 		}, false},
 		{CauseModule, []string{"ModuleNotFoundError: No module named ", "ImportError: No module named "}, true},
 		{CauseDisk, []string{"No space left on device", "Disk quota exceeded"}, false},
-		{CauseMemory, []string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "Unable to allocate"}, false},
+		{CauseMemory, []string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "iB for an array with shape"}, false},
 	}
 }
 
-// diagnosisLines is how many of the last lines of a payload's output are read: what ended it stands at the end.
+// diagnosisLines is how near to the end of a payload's output stands what ended it.
 const diagnosisLines = 25
 
 // spot finds the last trouble that a payload's output tells of, and what it names.
 func spot(tail string) (c Cause, name string) {
-	lines := strings.Split(tail, "\n")
-	for i := len(lines) - 1; i >= max(0, len(lines)-diagnosisLines); i-- {
+	for _, line := range slices.Backward(endWords(strings.Split(tail, "\n"))) {
 		for _, s := range signs() {
 			for _, form := range s.forms {
-				_, rest, found := strings.Cut(lines[i], form)
+				_, rest, found := strings.Cut(line, form)
 				if found && s.names {
 					return s.cause, missing(rest)
 				}

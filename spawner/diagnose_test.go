@@ -34,6 +34,14 @@ func TestDiagnose(t *testing.T) {
 		"a disk afar":       {told("out of disk on its machine"), "", CauseDisk, "", "as told"},
 		"no container":      {told("its container could not be made: no space"), "", CauseStart, "", "as told"},
 		"said long before":  {exit(1), "handled.txt", CauseExit, "exit code 1", ""},
+		"memory, caught":    {exit(1), "caught-memory.txt", CauseExit, "exit code 1", ""},
+		"a module, caught":  {exit(1), "caught-module.txt", CauseExit, "exit code 1", ""},
+		"no traceback":      {exit(1), "bare.txt", CauseExit, "exit code 1", ""},
+		"a port":            {exit(1), "port.txt", CauseExit, "exit code 1", ""},
+		"an array":          {exit(1), "numpy.txt", CauseMemory, "no more memory", "ask for more"},
+		"what led to it":    {exit(1), "chain.txt", CauseModule, "no module cupy", "install cupy"},
+		"another process's": {exit(1), "ranks.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
+		"of many lines":     {exit(1), "lines.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
 		"it is done":        {Outcome{}, "module.txt", "", "", ""},
 		"output":            {Outcome{Failed: true, ExitCode: 1, Cause: CauseOutput, Reason: "x"}, "module.txt", CauseOutput, "x", ""},
 	} {
@@ -54,6 +62,7 @@ func TestDiagnose(t *testing.T) {
 func FuzzDiagnose(f *testing.F) {
 	f.Add("ModuleNotFoundError: No module named 'a", "")
 	f.Add("ImportError: No module named \"", "out of memory")
+	f.Add("[0]: Traceback (most recent call last):\n[0]:  x\n[0]: A\nDuring handling of the above exception\nTraceback (most recent call last):\nB", "")
 	f.Fuzz(func(_ *testing.T, tail, reason string) {
 		diagnose(Outcome{Failed: true, ExitCode: 1, Cause: CauseExit, Tail: tail, Reason: reason}, Workload{})
 	})

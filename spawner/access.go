@@ -71,10 +71,7 @@ func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
 
 // StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
 func (m *Manager) StopLaunch(ctx context.Context, c Caller, name string) (Workload, error) {
-	m.mu.Lock()
-	w, err := m.wishLocked(ctx, c, m.index.launches[launch{c.Hub, name}], WantStopped)
-	m.mu.Unlock()
-	return m.vouch(ctx, w, err)
+	return m.together(ctx, m.wishFor(func() ID { return m.index.launches[launch{c.Hub, name}] }, c, WantStopped))
 }
 
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
@@ -86,10 +83,7 @@ func (m *Manager) Remove(ctx context.Context, c Caller, id ID) error {
 
 // wish records what the owner wants. What is to be gone stays so.
 func (m *Manager) wish(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
-	m.mu.Lock()
-	w, err := m.wishLocked(ctx, c, id, want)
-	m.mu.Unlock()
-	return m.vouch(ctx, w, err)
+	return m.together(ctx, m.wishFor(func() ID { return id }, c, want))
 }
 
 // vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk, and nobody
@@ -101,19 +95,20 @@ func (m *Manager) vouch(ctx context.Context, w Workload, err error) (Workload, e
 	return w, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }
 
-func (m *Manager) wishLocked(ctx context.Context, c Caller, id ID, want Want) (Workload, error) {
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return Workload{}, err
+// wishFor is what an owner wants of the workload that find finds under the lock.
+func (m *Manager) wishFor(find func() ID, c Caller, want Want) *ballot {
+	decide := func() (*entry, func(*entry), error) {
+		e, err := m.entryLocked(c, find())
+		if err != nil || e.Want == want || e.Want == WantGone {
+			return e, nil, err
+		}
+		return e, func(e *entry) { e.Want = want }, nil
 	}
-	if e.Want == want || e.Want == WantGone {
-		return e.Workload, nil
-	}
-	err = m.changeLocked(ctx, e, func(e *entry) { e.Want = want })
-	if err == nil && e.abort != nil {
-		e.abort()
-	}
-	return e.Workload, err
+	return &ballot{decide: decide, after: func(e *entry) {
+		if e.abort != nil {
+			e.abort()
+		}
+	}}
 }
 
 // Await gives the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten

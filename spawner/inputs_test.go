@@ -2,7 +2,6 @@ package spawner_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,8 +168,8 @@ func TestCrashWithInputs(t *testing.T) {
 		var scan []spawner.Workload
 		s.try(func() (err error) { scan, err = s.SubmitScan(t.Context(), alice, r, points(2)); return err })
 		for _, j := range scan {
-			if w := s.wait(j.ID, spawner.Stopped); w.Outcome == nil || w.Outcome.Failed {
-				t.Errorf("%s: %+v", fmt.Sprint(j.Point), w.Outcome)
+			if w := s.wait(j.ID, spawner.Stopped); w.Outcome == nil || w.Outcome.Failed && !f.lie { // it may be a start that is said to have failed
+				t.Errorf("%d: %+v", j.Point, w.Outcome)
 			}
 		}
 		for _, j := range scan {

@@ -183,6 +183,7 @@ type Manager struct {
 	newest   time.Time // on record when the service began
 
 	heralds sync.WaitGroup
+	ballots ballots // has a lock of its own
 
 	mu        lock // guards all below, and the entries
 	work      map[ID]*entry
@@ -489,18 +490,25 @@ func (m *Manager) change(ctx context.Context, id ID, rev int64, edit func(*entry
 
 // changeLocked saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
 func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry)) error {
+	return m.saveLocked(ctx, []change{e.change(edit)})
+}
+
+// change gives a change of e that is decided.
+func (e *entry) change(edit func(*entry)) change {
 	next := *e
 	edit(&next)
 	next.Rev++
 	if next.Phase != e.Phase {
 		next.Since = time.Now()
 	}
-	// A change that was begun is saved also when its caller has gone.
-	err := m.mu.save(func() error { return m.cfg.Store.Put(context.WithoutCancel(ctx), bucket, string(e.ID), next.Workload) })
-	if err != nil {
-		return fmt.Errorf("save %s: %w", e.ID, err)
-	}
-	before := e.Workload
+	return change{e, edit, next.Workload}
+}
+
+// makeLocked makes a change that was saved. What else is known of the workload may have changed with others that were saved with it.
+func (m *Manager) makeLocked(c change) {
+	e, next, before := c.e, *c.e, c.e.Workload
+	c.edit(&next)
+	next.Workload = c.w
 	if m.work[e.ID] == nil {
 		before = Workload{}
 	}
@@ -509,7 +517,6 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	}
 	*e = next
 	m.enteredLocked(before, e)
-	return nil
 }
 
 // enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.

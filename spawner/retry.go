@@ -51,9 +51,9 @@ func (e *entry) nextTry() {
 	e.Attempt++
 	e.toLine()
 	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn = nil, 0, 0, nil, false, false
-	e.Started, e.Up, e.Asked, e.Saved = time.Now(), time.Time{}, time.Time{}, false
+	e.Started, e.Asked, e.Saved = time.Now(), time.Time{}, false
 	e.seen, e.startedAt, e.quit, e.blindly, e.fetched = Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
-	e.parting, e.hindrance, e.keeping, e.pulse, e.progress = "", "", attempts{}, pulse{}, nil
+	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, pulse{}
 }
 
 // pastTries gives how the tries of a job have ended, this one last.
@@ -102,10 +102,7 @@ func (m *Manager) Retry(ctx context.Context, c Caller, id ID, r Retry) (Workload
 	if err != nil || w.retriedBy(r.RequestID) {
 		return w, err
 	}
-	m.mu.Lock()
-	w, err = m.retryLocked(ctx, c, id, r)
-	m.mu.Unlock()
-	return m.vouch(ctx, w, err)
+	return m.together(ctx, m.retrial(c, id, r))
 }
 
 // retryable refuses a try that could not be: what may take long is asked before the lock is held.
@@ -179,35 +176,34 @@ func (r Retry) on(w Workload) Workload {
 	return w
 }
 
-func (m *Manager) retryLocked(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return Workload{}, err
-	}
-	if e.retriedBy(r.RequestID) {
-		return e.Workload, nil
-	}
-	if err := e.mayTry(r); err != nil {
-		return e.Workload, err
-	}
-	m.turn++
-	err = m.changeLocked(ctx, e, func(e *entry) {
-		e.Spec = r.on(e.Workload).Spec
-		e.nextTry()
-		e.Want, e.Turn = WantRunning, m.turn
-		e.Moving = true // what the last try has left here goes first
-		if r.RequestID != "" {
-			e.Retried = append(slices.Clone(e.Retried), r.RequestID)
-			e.Retried = e.Retried[max(0, len(e.Retried)-mostAttempts):]
+// retrial is a try that was found to be possible, which is seen again under the lock.
+func (m *Manager) retrial(c Caller, id ID, r Retry) *ballot {
+	decide := func() (*entry, func(*entry), error) {
+		e, err := m.entryLocked(c, id)
+		if err != nil || e.retriedBy(r.RequestID) {
+			return e, nil, err
 		}
-	})
-	if err != nil {
-		return e.Workload, err
+		if err := e.mayTry(r); err != nil {
+			return e, nil, err
+		}
+		m.turn++
+		turn := m.turn
+		return e, func(e *entry) {
+			e.Spec = r.on(e.Workload).Spec
+			e.nextTry()
+			e.Want, e.Turn = WantRunning, turn
+			e.Moving = true // what the last try has left here goes first
+			if r.RequestID != "" {
+				e.Retried = append(slices.Clone(e.Retried), r.RequestID)
+				e.Retried = e.Retried[max(0, len(e.Retried)-mostAttempts):]
+			}
+		}, nil
 	}
-	e.journal.reopen()
-	m.askedLocked(e)
-	m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
-	return e.Workload, nil
+	return &ballot{decide: decide, after: func(e *entry) {
+		e.journal.reopen()
+		m.askedLocked(e)
+		m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
+	}}
 }
 
 // Progress gives what a job's payload has last said of how far it is; nil: nothing.

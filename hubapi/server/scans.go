@@ -196,8 +196,8 @@ func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan
 	return gone
 }
 
-// atOnce is how many points are changed at a time: each waits for the disk, and those that wait together share one flush of it.
-const atOnce = 64
+// atOnce is how many points are changed at a time: each waits for the disk, and the engine saves together those that wait together.
+const atOnce = 500
 
 // each does something to each point, counts how it went in out, and gives the first refusal.
 func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *hubapi.ScanChange) (first error) {

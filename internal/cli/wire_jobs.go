@@ -11,7 +11,8 @@ import (
 )
 
 // jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do, where sessions go first.
-const jobsWeight = 10
+// Less would starve them beside what has no group of its own, each process of which weighs as much as a group.
+const jobsWeight = 50
 
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
 func (s *service) judgeJobs(c *spawner.Config) {

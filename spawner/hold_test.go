@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
@@ -197,6 +198,35 @@ func TestRequeue(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestRequeuedAndCancelled: of what is cancelled while it waits for its next run, neither the wait nor the run before counts.
+func TestRequeuedAndCancelled(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.crew.Boot(func(h *spawnertest.Hand) {
+			h.Ready()
+			h.Tell(control.Progress{Done: 3, Of: 4})
+		})
+		job := s.reach(s.submit(alice, simpleJob()).ID, spawner.Running)
+		urgent := simpleJob()
+		urgent.Priority = 10
+		next := s.submit(alice, urgent) // has the only place then
+		synctest.Wait()
+		if _, err := s.Requeue(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.reach(next.ID, spawner.Running)
+		if w, _ := s.Get(t.Context(), alice, job.ID); w.Phase != spawner.Pending || s.Progress(job.ID) != nil {
+			t.Errorf("it is %s, as far as %+v", w.Phase, s.Progress(job.ID))
+		}
+		time.Sleep(time.Hour)
+		if _, err := s.Stop(t.Context(), alice, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		if o := s.reach(job.ID, spawner.Stopped).Outcome; o.Wall != 0 || o.Progress != nil {
+			t.Errorf("it has run for %g s, as far as %+v", o.Wall, o.Progress)
+		}
+	})(t)
 }
 
 // TestReorderRefused names what is wrong.

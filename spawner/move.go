@@ -125,7 +125,7 @@ func (m *Manager) clearTry(e entry) error {
 // toLine puts e in line, with nothing of an earlier run.
 func (e *entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-	e.collecting, e.Host = time.Time{}, ""
+	e.collecting, e.Host, e.Up, e.progress = time.Time{}, "", time.Time{}, nil
 }
 
 // vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,77 +16,30 @@ import (
 
 // A scan's stream tells how its points stand, not what has happened to them: what is behind gets the newest state of what has changed, and
 // nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a board of it, on which each point is
-// written once however many read it. Its numbers are times, in microseconds: so they grow over restarts of the service too.
+// written once however many read it. It numbers them for itself: who comes back with another board's number is told of all points once more.
 
 const (
 	beat       = 500 * time.Millisecond // no point is told more often
 	slowBeat   = 10                     // beats between two looks at what batch systems say of points that have not changed
 	chunkLimit = 32 << 10               // bytes that are written to a reader at a time
-	linger     = time.Minute            // how long a board is kept that nobody reads, for those who come back
-	// slack is how much earlier a reader is taken to have stopped whose board is no more: what is no change of phase has no time of its own.
-	slack = time.Minute
 )
-
-// boards are the scans that are watched.
-type boards struct {
-	mu  sync.Mutex
-	all map[boardKey]*board
-}
-
-type boardKey struct {
-	caller spawner.Caller
-	scan   string
-}
-
-// join gives the board of a scan for one more reader, who leaves it by the function.
-func (all *boards) join(s *Server, c spawner.Caller, scan string) (*board, func()) {
-	key := boardKey{c, scan}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.all == nil {
-		all.all = map[boardKey]*board{}
-	}
-	b := all.all[key]
-	if b == nil {
-		b = &board{Server: s, caller: c, name: scan, points: map[spawner.ID]*told{}}
-		all.all[key] = b
-	}
-	b.readers++
-	return b, func() { all.leave(key, b) }
-}
-
-func (all *boards) leave(key boardKey, b *board) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if b.readers--; b.readers > 0 {
-		return
-	}
-	b.left++
-	left := b.left
-	time.AfterFunc(linger, func() {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		if b.readers == 0 && b.left == left {
-			delete(all.all, key)
-		}
-	})
-}
 
 // board is how a scan stands, ready to be sent.
 type board struct {
 	*Server
-	caller        spawner.Caller
-	name          string
-	readers, left int // guarded by the boards' lock
+	caller  spawner.Caller
+	name    string
+	key     string    // sets its numbers apart from those of other boards
+	readers int       // guarded by the boards' lock, as is the next
+	left    time.Time // when the last reader has gone
 
 	mu     sync.Mutex // guards all below
 	points map[spawner.ID]*told
 	order  []*told // the least lately changed first
 	scan   hubapi.Scan
-	frame  []byte // of scan
+	sum    []byte // scan, as it is sent
 	seq    int64  // the newest of all
-	summed int64  // that of frame
-	born   int64  // the first number that is not of a record
+	summed int64  // that of sum
 	at     time.Time
 	looks  int
 	err    error // of the last look
@@ -115,28 +70,31 @@ func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte
 		into, after = append(into, t.frame...), t.seq
 	}
 	if b.seq > after || b.scan.Ended() {
-		into = append(into, b.frame...)
+		into = append(into, b.sum...)
 	}
 	return into, b.seq, false, b.scan.Ended(), nil
 }
 
-// resume gives the number to go on from for who comes back with the last that she has had, 0 for who comes first. That all has ended may
-// be old by then: she may have had some of it tried again since.
-func (b *board) resume(ctx context.Context, last int64) (after int64, err error) {
+// resume gives the number to go on from for who comes back with the last that she has had. That all has ended may be old by then: she may
+// have had some of it tried again since.
+func (b *board) resume(ctx context.Context, last string) (after int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.scan.Ended() {
 		b.at = time.Time{}
 	}
 	err = b.renewed(ctx)
-	switch {
-	case last > b.seq: // a clock was set back
+	key, number, _ := strings.Cut(last, ".")
+	n, bad := strconv.ParseInt(number, 10, 64)
+	if key != b.key || bad != nil || n < 0 || n > b.seq { // all points: only that board knows what she has seen of them
 		return 0, err
-	case last < b.born: // another board has told her
-		return max(0, last-slack.Microseconds()), err
-	default:
-		return last, err
 	}
+	return n, err
+}
+
+// frame is an event as it is sent, with its number.
+func (b *board) frame(name string, seq int64, data any) []byte {
+	return frame(name, b.key+"."+strconv.FormatInt(seq, 10), data)
 }
 
 // renewed has what is known renewed, unless it is of this beat.
@@ -171,23 +129,11 @@ func (b *board) renew(ctx context.Context) error {
 		slices.SortFunc(changed, func(x, y spawner.Workload) int {
 			return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Point, y.Point))
 		})
-		b.begin(changed)
 	}
 	anew := append(b.changed(changed), b.moved(running)...)
 	b.number(anew)
 	b.writeScan(sum)
 	return nil
-}
-
-// begin numbers points by the times of their records.
-func (b *board) begin(points []spawner.Workload) {
-	for _, w := range points {
-		b.seq = max(b.seq+1, w.Since.UnixMicro())
-		t := &told{event: b.pointEvent(&w), rev: w.Rev, seq: b.seq, seen: b.looks}
-		t.frame = frame(hubapi.EventPoint, t.seq, t.event)
-		b.points[w.ID], b.order = t, append(b.order, t)
-	}
-	b.born = b.seq + 1
 }
 
 // changed gives the points that are to be told of in another way than before.
@@ -220,14 +166,13 @@ func (b *board) moved(running []*told) (anew []*told) {
 
 // number puts what is to be told anew behind all else, and forgets what is not there any more.
 func (b *board) number(anew []*told) {
-	now := time.Now().UnixMicro()
 	for _, t := range anew {
-		b.seq = max(b.seq+1, now)
+		b.seq++
 		if t.seq == 0 {
 			b.order = append(b.order, t)
 		}
 		t.seq = b.seq
-		t.frame = frame(hubapi.EventPoint, t.seq, t.event)
+		t.frame = b.frame(hubapi.EventPoint, t.seq, t.event)
 	}
 	b.order = slices.DeleteFunc(b.order, func(t *told) bool {
 		if t.seen == b.looks {
@@ -243,13 +188,13 @@ func (b *board) number(anew []*told) {
 
 func (b *board) writeScan(sum *tally) {
 	scan := b.wireScan(sum)
-	if b.frame != nil && b.summed == b.seq && reflect.DeepEqual(scan, b.scan) {
+	if b.sum != nil && b.summed == b.seq && reflect.DeepEqual(scan, b.scan) {
 		return
 	}
 	b.scan = scan
-	b.seq = max(b.seq+1, time.Now().UnixMicro())
+	b.seq++
 	b.summed = b.seq
-	b.frame = frame(hubapi.EventScan, b.seq, scan)
+	b.sum = b.frame(hubapi.EventScan, b.seq, scan)
 }
 
 // pointEvent says how a point stands. Of what waits in line it does not say why: its place changes without it, and the scan's sum says it.

@@ -61,10 +61,16 @@ func (s *sse) end() {
 }
 
 // send sends one event; without a name or with a number of 0 these are left out.
-func (s *sse) send(name string, id int64, data any) { s.write(frame(name, id, data)) }
+func (s *sse) send(name string, id int64, data any) {
+	text := ""
+	if id != 0 {
+		text = strconv.FormatInt(id, 10)
+	}
+	s.write(frame(name, text, data))
+}
 
 // frame is one event as the stream has it.
-func frame(name string, id int64, data any) []byte {
+func frame(name, id string, data any) []byte {
 	body, err := json.Marshal(data)
 	if err != nil {
 		return nil // the wire types always have a JSON form
@@ -74,8 +80,8 @@ func frame(name string, id int64, data any) []byte {
 	if name != "" {
 		b.WriteString("event: " + name + "\n")
 	}
-	if id != 0 {
-		b.WriteString("id: " + strconv.FormatInt(id, 10) + "\n")
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
 	}
 	b.WriteString("data: ")
 	b.Write(body)

@@ -21,7 +21,7 @@ func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	b, leave := s.boards.join(s, callerOf(ctx), id)
 	defer leave()
-	after, err := b.resume(ctx, lastEvent(r))
+	after, err := b.resume(ctx, r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}

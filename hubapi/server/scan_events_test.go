@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,48 +104,58 @@ func TestWatchBehindARetry(t *testing.T) {
 	}
 }
 
-// A reader who comes back is told what has changed, and no more; a service that was restarted knows too.
+// A reader who comes back is told what has changed, and no more. Who was told by another board, as before a restart of the service, is told
+// of all points: its record does not say what of it is new, nor does a clock that was set back.
 func TestWatchGoesOn(t *testing.T) {
 	engine := aScan()
-	h := start(t, engine, nil)
-	first, last := h.events(t, "")
+	open := func() *board {
+		s := New(Config{Engine: engine, Logger: quiet()})
+		b, _ := s.boards.join(s, spawner.Caller{User: "alice", Hub: "main"}, "scan-1")
+		return b
+	}
+	b := open()
+	first, last := toldBy(t, b, "")
 	if first != 5 || last == "" {
 		t.Fatalf("%d points, last %q", first, last)
 	}
-	if again, same := h.events(t, last); again != 0 || same != last {
+	if again, same := toldBy(t, b, last); again != 0 || same != last {
 		t.Errorf("nothing has changed, and %d points are told, to %s after %s", again, same, last)
 	}
 	w := point(4, spawner.Running, nil)
-	w.Rev, w.Since = 2, time.Now()
+	w.Rev, w.Since = 2, time.Unix(1, 0)
 	engine.set(w)
-	if n, _ := h.events(t, last); n != 1 {
+	if n, _ := toldBy(t, b, last); n != 1 {
 		t.Errorf("one has changed, and %d points are told", n)
 	}
-	if n, _ := start(t, engine, nil).events(t, last); n != 1 {
-		t.Errorf("one has changed before a restart, and %d points are told", n)
+	restarted := open()
+	n, next := toldBy(t, restarted, last)
+	if n != 5 {
+		t.Errorf("after a restart %d points are told", n)
 	}
-	if n, _ := h.events(t, "99999999999999999"); n != 5 {
-		t.Errorf("after a number that is not yet due %d points are told", n)
+	if n, _ := toldBy(t, restarted, next); n != 0 {
+		t.Errorf("then once more %d", n)
+	}
+	for _, strange := range []string{"99999999999999999", b.key + ".99999999", b.key + ".-1", b.key + ".", "."} {
+		if n, _ := toldBy(t, b, strange); n != 5 {
+			t.Errorf("after %q, which was never told, %d points are", strange, n)
+		}
 	}
 }
 
-// events reads a scan's stream until two beats have passed in which nothing came, and counts the points.
-func (h *harness) events(t *testing.T, last string) (points int, id string) {
+// toldBy is what a reader gets at once who has last had the event of that id: how many points, and the id of the last event.
+func toldBy(t *testing.T, b *board, last string) (points int, id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*beat)
-	defer cancel()
-	r, _ := http.NewRequestWithContext(ctx, "GET", h.front.URL+hubapi.Base+"/scans/scan-1/events", nil)
-	r.Header.Set("Authorization", "token alice-token")
-	if last != "" {
-		r.Header.Set("Last-Event-ID", last)
-	}
-	resp, err := http.DefaultClient.Do(r)
+	b.at = time.Time{}
+	after, err := b.resume(t.Context(), last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	out, _, more, _, err := b.since(t.Context(), after, nil)
+	if err != nil || more {
+		t.Fatal(more, err)
+	}
 	id = last
-	for events := hubapi.NewEventReader(resp.Body); ; {
+	for events := hubapi.NewEventReader(bytes.NewReader(out)); ; {
 		e, err := events.Next()
 		if err != nil {
 			return points, id
@@ -155,6 +167,33 @@ func (h *harness) events(t *testing.T, last string) (points int, id string) {
 			id = e.ID
 		}
 	}
+}
+
+// A board that nobody reads is kept for who comes back, and not for ever.
+func TestBoardsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Engine: aScan(), Logger: quiet()})
+		c := spawner.Caller{User: "alice", Hub: "main"}
+		b, leave := s.boards.join(s, c, "scan-1")
+		ctx, cancel := context.WithCancel(t.Context())
+		var tidying sync.WaitGroup
+		tidying.Go(func() { s.boards.tidy(ctx) })
+		time.Sleep(5 * linger)
+		leave()
+		time.Sleep(linger / 2)
+		again, leave := s.boards.join(s, c, "scan-1")
+		if again != b {
+			t.Error("who comes back finds another board")
+		}
+		leave()
+		time.Sleep(2 * linger)
+		synctest.Wait()
+		if n := len(s.boards.all); n != 0 {
+			t.Errorf("%d boards are kept that nobody reads", n)
+		}
+		cancel()
+		tidying.Wait()
+	})
 }
 
 // A scan whose points are removed meanwhile is told as it is then, and one that is gone ends the stream.

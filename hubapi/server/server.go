@@ -245,6 +245,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())
+	serving.Go(func() { s.boards.tidy(s.closing) })
 	var err error
 	select {
 	case <-ctx.Done():

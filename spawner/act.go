@@ -366,6 +366,9 @@ func (m *Manager) strikeOff(ctx context.Context, e entry) error {
 		m.announceLocked(now)
 		m.slices.strike(now.ID)
 		m.stock.drop(now.ID)
+		if b := now.Bundle; b != "" && !m.usedLocked(b) {
+			m.stock.drop(ID(m.bundle(b)))
+		}
 		m.wakeHeadsLocked()
 	}
 	return nil

@@ -15,37 +15,43 @@ import (
 // something will be so, the record of it is on the disk.
 func TestNothingRestsOnWhatACrashOfTheHostCouldLose(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		check := func(what string, id spawner.ID) {
+		check := func(what string, w spawner.Workload) {
 			t.Helper()
-			if !s.store.safe(id) {
-				t.Errorf("%s rests on a record of %s that is not safe", what, id)
+			if !s.store.safe(w.ID, w.Rev) {
+				t.Errorf("%s rests on a record of %s that is not safe", what, w.ID)
 			}
 		}
 		s.kill()
 		s.sessions = s.sessions.Again(spawnertest.Config{
 			StartTime: time.Second, Ended: s.crew.GoDown,
-			Started: func(l spawner.Launch) { check("a container", l.ID); s.crew.ComeUp(l) },
+			Started: func(l spawner.Launch) { check("a container", l.Workload); s.crew.ComeUp(l) },
 		})
 		s.config.Backends = []spawner.Backend{s.sessions, s.jobs}
 		s.start()
 		var w spawner.Workload
-		s.crew.Boot(func(h *spawnertest.Hand) { check("an app", w.ID); h.Ready() })
+		s.crew.Boot(func(h *spawnertest.Hand) {
+			now, _ := s.Get(t.Context(), admin, w.ID)
+			check("an app", now)
+			h.Ready()
+		})
 		r := request("alice", "", "one")
 		r.Spec.Life = mortal
 		w = s.startSession(r)
-		check("the answer to a start", w.ID)
+		check("the answer to a start", w)
 		s.reach(w.ID, spawner.Running)
-		if _, err := s.Keep(t.Context(), alice, w.ID, time.Hour); err != nil {
+		kept, err := s.Keep(t.Context(), alice, w.ID, time.Hour)
+		if err != nil {
 			t.Fatal(err)
 		}
-		check("the answer to a keep", w.ID)
-		if _, err := s.Stop(t.Context(), alice, w.ID); err != nil {
+		check("the answer to a keep", kept)
+		stopped, err := s.Stop(t.Context(), alice, w.ID)
+		if err != nil {
 			t.Fatal(err)
 		}
-		check("the answer to a stop", w.ID)
+		check("the answer to a stop", stopped)
 		s.reach(w.ID, spawner.Stopped)
 		j := s.submit(alice, simpleJob())
-		check("the answer to a submission", j.ID)
+		check("the answer to a submission", j)
 	})(t)
 }
 

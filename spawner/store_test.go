@@ -18,8 +18,8 @@ type memory struct {
 	mu      sync.Mutex
 	records map[string][]byte
 	full    bool
-	unsafe  map[string]bool // written since the last Sync
-	broken  error           // what Sync answers
+	unsafe  map[string]int64 // the first revision that was written since the last Sync
+	broken  error            // what Sync answers
 }
 
 func (s *memory) Sync(context.Context) error {
@@ -31,11 +31,12 @@ func (s *memory) Sync(context.Context) error {
 	return s.broken
 }
 
-// safe reports whether a crash of the host now would lose nothing of a workload.
-func (s *memory) safe(id spawner.ID) bool {
+// safe reports whether a crash of the host now would lose nothing of a workload up to a revision. What is done for it goes on meanwhile.
+func (s *memory) safe(id spawner.ID, rev int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.unsafe["workloads/"+string(id)]
+	first, written := s.unsafe["workloads/"+string(id)]
+	return !written || first > rev
 }
 
 func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
@@ -47,9 +48,13 @@ func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
 	b, err := json.Marshal(value)
 	s.records[bucket+"/"+key] = b
 	if s.unsafe == nil {
-		s.unsafe = map[string]bool{}
+		s.unsafe = map[string]int64{}
 	}
-	s.unsafe[bucket+"/"+key] = true
+	var saved struct{ Rev int64 }
+	_ = json.Unmarshal(b, &saved) // what has none is not asked for
+	if _, written := s.unsafe[bucket+"/"+key]; !written {
+		s.unsafe[bucket+"/"+key] = saved.Rev
+	}
 	return err
 }
 

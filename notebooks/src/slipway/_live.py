@@ -34,10 +34,9 @@ class Live:
             self._places = [*self._places, place][-_PLACES:]
             if not self._drawn:
                 self._drawn = True
-                threading.Thread(target=self._draw, args=(follow(),), daemon=True).start()
+                threading.Thread(target=self._draw, args=(first, follow()), daemon=True).start()
 
-    def _draw(self, news: Iterator[Bundle]) -> None:
-        bundle: Bundle = {}
+    def _draw(self, bundle: Bundle, news: Iterator[Bundle]) -> None:
         try:
             for bundle in news:
                 for place in self._places:

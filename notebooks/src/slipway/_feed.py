@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self
 
 from ._client import Client
-from ._errors import SlipwayError
 from ._models import ENDED
 from ._scans import PointEvent, Scan
 
@@ -29,7 +28,7 @@ class Feed:
         self._news: dict[int, PointEvent] = {}
         self._counts: Counter[str] = Counter()
         self._over, self._stopped = False, False
-        self._failure: SlipwayError | None = None
+        self._failure: Exception | None = None
         self.points: dict[int, PointEvent] = {}
 
     def __enter__(self) -> Self:
@@ -76,7 +75,7 @@ class Feed:
         try:
             for event in self._client.watch_scan(self._scan.id, wanted=lambda: not self._stopped):
                 self._take(event)
-        except SlipwayError as error:
+        except Exception as error:  # noqa: BLE001 - whatever breaks it, it is not the scan's end
             self._failure = error
         finally:
             with self._turn:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -25,6 +27,7 @@ def said(path: Path) -> Any:
 
 def test_the_first_and_the_last_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, now = tmp_path / "p", [100.0]
+    monkeypatch.setattr("threading.Timer", Timer)
     monkeypatch.setenv(FILE, str(file))
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     report = Reporter()
@@ -45,6 +48,49 @@ def test_the_first_and_the_last_are_written(tmp_path: Path, monkeypatch: pytest.
     report.flush()
     assert said(file)["done"] == 1
     assert os.listdir(tmp_path) == ["p"]
+
+
+class Timer(threading.Thread):
+    """A timer that is due when the test says so."""
+
+    made: ClassVar[list[Timer]] = []
+
+    def __init__(self, after: float, then: Callable[[], None]) -> None:
+        super().__init__(target=then)
+        self.made.append(self)
+        self.canceled = False
+
+    def start(self) -> None:
+        pass
+
+    def cancel(self) -> None:
+        self.canceled = True
+
+
+def test_what_is_held_back_is_written_though_nothing_comes_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Timer.made.clear()
+    monkeypatch.setenv(FILE, str(tmp_path / "p"))
+    monkeypatch.setattr("threading.Timer", Timer)
+    report = Reporter()
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    for n in (1, 2, 3):
+        report(n, 10)
+    assert said(tmp_path / "p")["done"] == 1
+    [timer] = Timer.made
+    assert timer.daemon
+    timer.run()
+    assert said(tmp_path / "p")["done"] == 3
+    report(4, 10)
+    report(10, 10)
+    assert [timer.canceled for timer in Timer.made] == [True, True]
+
+
+def test_a_fork_reports_by_itself(tmp_path: Path) -> None:
+    cell = "import os, slipway\nslipway.progress(1, 9)\nslipway.progress(2, 9)\nchild = os.fork()\nif not child:\n"
+    cell += "    slipway.progress(9, 9)\n    os._exit(0)\nresult = os.waitpid(child, 0)[1]"
+    assert run(tmp_path, cell, SLIPWAY_PROGRESS=str(tmp_path / "p")).result == 0
 
 
 def test_outside_of_a_job_it_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,9 @@ class Reporter:
         self._lock = threading.RLock()
         self._process, self._last = 0, -math.inf
         self._held: bytes | None = None
+        self._later: threading.Timer | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def __call__(self, done: float, of: float | None = None, text: str = "") -> None:
         """Say that ``done`` of ``of`` is done; without ``of`` nobody knows of how much."""
@@ -49,16 +52,33 @@ class Reporter:
             self._held = json.dumps({"done": done, "of": of, "text": line}).encode("utf-8", "replace")
             if time.monotonic() - self._last >= _RATE or (of > 0 and done >= of):
                 self.flush()
+            elif self._later is None:
+                self._write_later()
 
     def flush(self) -> None:
         """Write what was held back."""
         with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
             held, self._held = self._held, None
             if held is None or self._process != os.getpid():
                 return
             self._last = time.monotonic()
             with suppress(OSError, KeyError):  # a full disk ends no payload
                 _write(os.environ[FILE], held)
+
+    def _write_later(self) -> None:
+        """Write what is held back though nothing more comes: what follows may be long and say nothing."""
+        later = threading.Timer(_RATE, self.flush)
+        later.daemon = True
+        with suppress(RuntimeError):  # at the limit of threads, or at the end
+            later.start()
+            self._later = later
+
+    def _forked(self) -> None:
+        """Begin anew in a fork, where a thread that held the lock is no more."""
+        self._lock, self._later = threading.RLock(), None
 
 
 def _write(path: str, data: bytes) -> None:

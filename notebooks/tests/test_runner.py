@@ -137,6 +137,17 @@ def test_without_cloudpickle(tmp_path: Path) -> None:
     assert "result is of type function" in done.err
 
 
+def test_a_fork_that_falls_out_of_the_cell_says_nothing(tmp_path: Path) -> None:
+    cell = "import os, sys\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\n    sys.exit(3)\nresult = 1"
+    done = run(tmp_path, cell)
+    assert (done.code, done.report["kind"], done.kept) == (3, "exit", False)
+
+
+def test_a_result_of_another_process_is_not_the_cells(tmp_path: Path) -> None:
+    done = run(tmp_path, f"open({_runner.RESULT!r}, 'w').close()")
+    assert (done.report["result"], done.kept) == ("unset", False)
+
+
 def test_inputs(tmp_path: Path) -> None:
     done = run(tmp_path, "result = f(data)", cloudpickle.dumps({"data": [1, 2], "f": lambda values: sum(values)}))
     assert done.result == 3

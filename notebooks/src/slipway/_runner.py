@@ -18,7 +18,7 @@ import traceback
 import types
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 if TYPE_CHECKING:
     from . import _progress, _shown, _values
@@ -41,13 +41,15 @@ MOST_RESULT = 1 << 30
 
 def main() -> int:
     """Do in the working directory what there is to do and give the exit code. The payload may leave that directory."""
-    home = os.getcwd()
+    home, process = os.getcwd(), os.getpid()
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # values that the cell defines are pickled as a notebook's are
     recorder = _shown.Recorder(home)
     recorder.install({"tqdm.std": _progress.quieten, "tqdm.notebook": _progress.plain_notebook})
     sys.meta_path.append(_progress.Stand())
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
+    if os.getpid() != process:  # a fork that has fallen out of the cell: what is left is for the first one to say
+        _leave(code)
     outcome.update(recorder.finish())
     _progress.progress.flush()
     if code == 0:
@@ -56,6 +58,13 @@ def main() -> int:
     with open(os.path.join(home, OUTCOME), "w", encoding="utf-8") as file:
         json.dump(outcome, file)
     return code
+
+
+def _leave(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _cell(names: dict[str, Any], recorder: _shown.Recorder) -> tuple[int, dict[str, Any]]:
@@ -201,6 +210,8 @@ def _traceback(error: BaseException) -> str:
 def _keep_result(path: str, names: dict[str, Any], outcome: dict[str, Any]) -> int:
     if "result" not in names:
         outcome["result"] = "unset"
+        with suppress(OSError):
+            os.remove(path)  # of a process that the cell has started
         return 0
     partial = path + ".part"
     try:

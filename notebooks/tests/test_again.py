@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import slipway
 from fake import FakeService
-from slipway import ConflictError, GridError, InvalidError, JobHandle, NotFoundError
-from test_magic import Notebook, notebook
+from slipway import Client, ConflictError, GridError, InvalidError, JobHandle, NotFoundError, UnavailableError
+from slipway._live import Live
+from test_board import wait_for
+from test_magic import Notebook, Page, notebook, page
 
-__all__ = ["notebook"]
+__all__ = ["notebook", "page"]
 
 
 def flaky(flag: Path) -> str:
@@ -58,6 +61,44 @@ def test_a_scan_is_repaired(notebook: Notebook, service: FakeService, tmp_path: 
         *("point", "k", "state", "exit", "try", "time", "memory", "cpu", "host", "job", "remark")
     ]
     assert scan.states == {"done": 3}
+
+
+def test_what_another_has_tried_again_is_seen(notebook: Notebook, client: Client, tmp_path: Path) -> None:
+    notebook.refused("--scan k=1,2", f"import os\nassert os.path.exists({str(tmp_path / 'go')!r})\nresult = k")
+    scan = notebook.names["_scan"]
+    bad = scan.failed[0]
+    (tmp_path / "go").touch()
+    client.retry_scan(scan.id, states=["failed"])
+    assert bad.result(60) == 1
+    assert scan.results(60) == [1, 2]
+    with pytest.raises(GridError):
+        notebook.refused("", "1 / 0").job.result()
+
+
+def test_a_stream_that_breaks_is_not_the_end(
+    notebook: Notebook, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.grid("--scan k=1,2", "result = k")
+    scan = notebook.names["_scan"]
+
+    def broken(*_: object, **__: object) -> Iterator[object]:
+        yield from ()
+        raise ValueError("of another kind")
+
+    monkeypatch.setattr(type(scan.client), "watch_scan", broken)
+    with pytest.raises(ValueError, match="of another kind"):
+        list(scan.as_completed(30))
+
+
+def test_what_is_shown_stays_when_the_service_is_away(page: Page) -> None:
+    def away() -> Iterator[dict[str, str]]:
+        yield from ()
+        raise UnavailableError("away")
+
+    live = Live()
+    live.show({"text/plain": "as it was"}, away)
+    wait_for(lambda: page.updates > 0)
+    assert page.shown[-1] == {"text/plain": "as it was"}
 
 
 def test_the_advice_is_of_the_scan(notebook: Notebook, service: FakeService) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -142,6 +143,7 @@ class JobHandle:
 
     def wait(self, timeout: float | None = None) -> JobHandle:
         """Wait until the job has ended; raise TimeoutError when that takes longer than ``timeout`` seconds."""
+        self._look_again()
         patience = Patience(timeout, 0.1)
         while self.state not in ENDED:
             if not patience.pause():
@@ -227,6 +229,7 @@ class JobHandle:
 
     def check(self) -> None:
         """Raise GridError when the job has failed or was cancelled."""
+        self._look_again()
         if self.state not in ENDED or self.state == "done":
             return
         record = self.record
@@ -241,6 +244,12 @@ class JobHandle:
         )
         error.ending = how
         raise error
+
+    def _look_again(self) -> None:
+        """Ask once more of what has ended badly: another may have tried it again since."""
+        if self._record.ended and self._record.state != "done":
+            with suppress(NotFoundError):  # its record is removed: what was known of it stays true
+                self._record, self._whole = self.client.job(self.id), True
 
     def advise(self, called: str, error: GridError) -> str:
         """Say what to do about its end where the notebook calls it, or its scan, so."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Unpack, overload
 
 from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
 from ._board import bar, points_table
 from ._client import Client
 from ._envs import Table
+from ._errors import NotFoundError
 from ._feed import Feed
 from ._job import GridError, JobHandle
 from ._live import Live
@@ -135,6 +137,7 @@ class ScanHandle:
 
         It raises TimeoutError when that takes longer than ``timeout`` seconds; the points run on.
         """
+        self._look_again()
         if not self._record.ended:
             with self.feed() as feed:
                 for _ in feed.batches(timeout):
@@ -234,6 +237,7 @@ class ScanHandle:
 
     def check(self) -> None:
         """Raise GridError when points have failed or were cancelled: that of the first such, with its traceback."""
+        self._look_again()
         record = self.record
         bad = record.points - record.states.get("done", 0)
         if not record.ended or not bad:
@@ -251,6 +255,12 @@ class ScanHandle:
             traceback=error.traceback,
             remedy="; ".join(filter(None, [found[0].advise(self.called, error), _others(record)])),
         )
+
+    def _look_again(self) -> None:
+        """Ask once more of what has ended badly: another may have tried points again since."""
+        if self._record.ended and self._record.states.get("done", 0) < self._record.points:
+            with suppress(NotFoundError):  # its points are removed: what was known of them stays true
+                self._record = self.client.scan(self.id)
 
     def _changed(self, change: ScanChange) -> ScanChange:
         self._record = change.scan

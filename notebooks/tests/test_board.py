@@ -17,9 +17,9 @@ from slipway._envs import Table
 from slipway._results import Results
 from slipway._show import Screen
 from slipway._watch_scan import Tails, live_table, printable
-from test_magic import Notebook, notebook
+from test_magic import Notebook, Page, notebook, page
 
-__all__ = ["notebook"]
+__all__ = ["notebook", "page"]
 
 
 class Lines(Tails):
@@ -163,37 +163,6 @@ def test_results_are_a_frame_where_there_is_pandas() -> None:
     frame = Results([{"loss": 0.5}, {"loss": 0.25}], [{"lr": "0.1"}, {"lr": "0.2"}]).table()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.to_dict("list") == {"lr": [0.1, 0.2], "loss": [0.5, 0.25]}
-
-
-class Page:
-    """What a notebook's page shows: each display as it is now, and how often they have changed."""
-
-    def __init__(self) -> None:
-        self.shown: list[dict[str, str]] = []
-        self.updates = 0
-
-    def display(self, bundle: dict[str, str], raw: bool, display_id: bool = False) -> Any:
-        self.shown.append(bundle)
-        return Place(self, len(self.shown) - 1)
-
-
-class Place:
-    """Where something is displayed."""
-
-    def __init__(self, page: Page, at: int) -> None:
-        self.page, self.at = page, at
-
-    def update(self, bundle: dict[str, str], raw: bool) -> None:
-        self.page.shown[self.at] = bundle
-        self.page.updates += 1
-
-
-@pytest.fixture
-def page(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Page:
-    page = Page()
-    monkeypatch.setattr("IPython.display.display", page.display)
-    monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
-    return page
 
 
 def test_in_a_kernel_a_scan_is_one_display(notebook: Notebook, page: Page) -> None:

@@ -207,8 +207,9 @@ def test_files_too_large_are_refused_here(client: Client, service: FakeService) 
 def test_requests_outlast_short_faults(client: Client, service: FakeService, notices: list[str]) -> None:
     service.fail("GET /api/v1/me", unavailable(), Drop(), Fault("unavailable", 502, "gateway"), 0.1)
     assert client.me().user == "alice"
-    assert len(notices) == 1
+    assert len(notices) == 2
     assert "trying again for up to 5 s" in notices[0]
+    assert notices[1] == "slipway: the service answers again"
 
 
 def test_patience_ends(service: FakeService, notices: list[str]) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from IPython.utils.capture import capture_output
 
 import slipway
 from fake import FakeService, Fault
-from slipway import GridError, InvalidError, MissingError, ResultError
+from slipway import Client, GridError, InvalidError, Job, JobHandle, MissingError, ResultError
+from slipway._show import Screen
 from slipway._submit import runner_files
 from slipway._watch import WatchInterrupted
 
@@ -28,14 +29,14 @@ class Notebook:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell, self.names = shell, shell.user_ns
-        self.out = ""
+        self.out = self.err = ""
         self.value: Any = None
 
     def run(self, cell: str) -> BaseException | None:
         with capture_output(display=False) as captured:
             run_cell: Any = self.shell.run_cell
             done = run_cell(cell, store_history=False)
-        self.out, self.value = captured.stdout, done.result
+        self.out, self.err, self.value = captured.stdout, captured.stderr, done.result
         error: BaseException | None = done.error_before_exec or done.error_in_exec
         return error
 
@@ -63,6 +64,37 @@ def notebook(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     atexit.unregister(last)
     last()
     InteractiveShell.clear_instance()
+
+
+class Page:
+    """What a notebook's page shows: each display as it is now, and how often they have changed."""
+
+    def __init__(self) -> None:
+        self.shown: list[dict[str, str]] = []
+        self.updates = 0
+
+    def display(self, bundle: dict[str, str], raw: bool, display_id: bool = False) -> Any:
+        self.shown.append(bundle)
+        return Place(self, len(self.shown) - 1)
+
+
+class Place:
+    """Where something is displayed."""
+
+    def __init__(self, page: Page, at: int) -> None:
+        self.page, self.at = page, at
+
+    def update(self, bundle: dict[str, str], raw: bool) -> None:
+        self.page.shown[self.at] = bundle
+        self.page.updates += 1
+
+
+@pytest.fixture
+def page(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Page:
+    page = Page()
+    monkeypatch.setattr("IPython.display.display", page.display)
+    monkeypatch.setattr(notebook.shell, "kernel", object(), raising=False)
+    return page
 
 
 # --- the whole way
@@ -431,6 +463,71 @@ def test_streams_that_break_are_mended(notebook: Notebook, service: FakeService)
     assert out.count("▸ running") == 1
 
 
+def restart(service: FakeService, go: Path, *, until: Callable[[], bool]) -> threading.Thread:
+    """Take the service away once a job has written something, let the job go on, and bring the service back."""
+
+    def work() -> None:
+        while not (service.count("GET", "/log?") and any(job.log for job in service.jobs.values())):
+            time.sleep(0.01)
+        service.down()
+        go.touch()
+        while not until():
+            time.sleep(0.01)
+        service.up()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def wait_cell(go: Path) -> str:
+    return f"import os, time\nprint('first')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\nprint('last')"
+
+
+def test_an_outage_is_one_calm_line_and_costs_no_output(
+    notebook: Notebook, service: FakeService, tmp_path: Path
+) -> None:
+    thread = restart(service, tmp_path / "go", until=lambda: service.jobs["j-1"].doc["state"] == "done")
+    out = notebook.grid("--name long", wait_cell(tmp_path / "go"))
+    thread.join()
+    lines = out.splitlines()
+    assert [line for line in lines if not line.startswith("▸")] == ["first", "last"]
+    assert len([line for line in lines if "does not answer; trying again for up to 10 min" in line]) == 1
+    assert lines.count("▸ the service answers again") == 1
+    assert lines[-1] == "▸ long done, exit code 0, 1.5 s"  # its own time, as the service says it
+    assert notebook.err == ""
+
+
+def test_a_job_whose_streams_are_lost_is_waited_for(
+    notebook: Notebook, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: Page
+) -> None:
+    monkeypatch.setattr("slipway._watch._AWAY", 0.05)
+    lost = threading.Event()
+    urgent = Screen.urgent
+
+    def note(screen: Screen, text: str) -> None:
+        if "cannot be followed" in text:
+            lost.set()
+        urgent(screen, text)
+
+    monkeypatch.setattr(Screen, "urgent", note)
+    thread = restart(service, tmp_path / "go", until=lambda: lost.wait(60))
+    out = notebook.grid("--name long", wait_cell(tmp_path / "go"))
+    thread.join()
+    assert out.count("the job runs on, and cannot be followed any more") == 1
+    assert page.shown[-1]["text/plain"] == "▸ long done, exit code 0, 1.5 s"
+    assert out.splitlines()[-1] == "▸ output may be missing here: _job.log() has all of it"
+    assert notebook.names["_job"].log() == "first\nlast\n"
+
+
+def test_what_has_not_ended_has_no_exit_code(client: Client) -> None:
+    going = Job.from_json({"id": "j-1", "name": "long", "state": "running", "outcome": {"exit_code": 143}})
+    assert repr(JobHandle(client, going)) == "<job long j-1: running>"
+    assert "143" not in JobHandle(client, going)._repr_html_()
+    ended = Job.from_json({"id": "j-1", "state": "failed", "attempt": 3, "outcome": {"exit_code": 1}})
+    assert "failed, exit code 1, try 3" in repr(JobHandle(client, ended))
+
+
 def test_an_interrupt_stops_the_watching_only(notebook: Notebook, service: FakeService) -> None:
     def interrupt() -> None:
         while not any(job.log for job in service.jobs.values()):
@@ -494,9 +591,9 @@ def test_in_a_kernel_the_freeze_is_one_line_that_changes(notebook: Notebook, mon
     assert len(shown) == 2  # the environment and the job
     assert shown[0].startswith("▸ environment abababababab frozen now")
     assert "environment" not in out
-    assert shown[1] == "▸ cell j-1: done"
+    assert shown[1] == "▸ cell done, exit code 0, 1.5 s"
     assert "▸ running" not in out
-    assert out.splitlines()[-1].startswith("▸ cell done, exit code 0, ")
+    assert "done" not in out  # the end is said once
 
 
 def test_heavy_inputs_are_told(notebook: Notebook) -> None:

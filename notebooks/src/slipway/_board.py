@@ -75,8 +75,8 @@ def _point_row(job: Job, names: Iterable[str]) -> list[str]:
     remark = job.waiting if not job.ended else outcome.reason
     given = [short(parameters.get(name, "")) for name in names]
     used = [
-        "" if outcome.exit_code is None else str(outcome.exit_code),
-        str(outcome.signal or ""),
+        "" if outcome.exit_code is None or not job.ended else str(outcome.exit_code),
+        str(outcome.signal or "") if job.ended else "",
         str(job.attempt) if job.attempt > 1 else "",
         f"{outcome.wall:.1f} s" if outcome.wall else "",
         amount(outcome.max_rss) if outcome.max_rss else "",
@@ -84,6 +84,15 @@ def _point_row(job: Job, names: Iterable[str]) -> list[str]:
         gpu_use(outcome.gpu) if outcome.gpu else "",
     ]
     return [str(job.point), *given, state, *used, job.host, job.id, short(remark, 120)]
+
+
+def exit_words(record: Job) -> str:
+    """Say how a job that has ended has: its exit code, and how often it was tried."""
+    outcome = record.outcome
+    if outcome is None or not record.ended:
+        return ""
+    code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
+    return code + (f", try {record.attempt}" if record.attempt > 1 else "")
 
 
 def gpu_use(use: SliceUse) -> str:
@@ -95,8 +104,9 @@ def gpu_use(use: SliceUse) -> str:
 def job_card(record: Job) -> Table:
     """Give what is known of a job as a table of two columns."""
     outcome = record.outcome or Outcome()
-    code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
-    code += f" by signal {outcome.signal}" if outcome.signal else ""
+    ended = record.ended and outcome.exit_code is not None
+    code = f", exit code {outcome.exit_code}" if ended else ""
+    code += f" by signal {outcome.signal}" if ended and outcome.signal else ""
     used = [f"{outcome.wall:.1f} s"] if outcome.wall else []
     used += [f"{amount(outcome.max_rss)} of memory"] if outcome.max_rss else []
     used += [f"{outcome.cpu:.1f} s of CPU"] if outcome.cpu else []

@@ -52,6 +52,10 @@ class Client(ScanCalls):
         """Close all connections."""
         self._http.close()
 
+    def outlast(self, patience: float, notice: Callable[[str], None]) -> None:
+        """Bear another time without the service from now on, and tell another of it."""
+        self._http.outlast(patience, notice)
+
     def me(self) -> Me:
         """Say who the service thinks is calling, and in which session."""
         return Me.from_json(self._http.json("GET", "/me"))

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from ._advice import advice
 from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
-from ._board import job_card
+from ._board import exit_words, job_card
 from ._client import Client
 from ._ending import GridError, ResultError, ending, load
 from ._errors import NotFoundError
@@ -277,15 +277,12 @@ class JobHandle:
 
     def _line(self) -> str:
         record = self._record
-        code = (
-            "" if not record.outcome or record.outcome.exit_code is None else f", exit code {record.outcome.exit_code}"
-        )
         waits = f", waiting: {record.waiting}" if record.waiting and not record.ended else ""
         holds = f", on {record.slice}" if record.slice and not record.ended else ""
         where = f", on {record.host}" if record.host and not record.ended else ""
         again = f", put back in line {record.requeued}x" if record.requeued else ""
         name, state = record.name or "(no name)", record.state or record.phase
-        return f"job {name} {record.id}: {state}{code}{where}{holds}{waits}{again}"
+        return f"job {name} {record.id}: {state}{exit_words(record)}{where}{holds}{waits}{again}"
 
     def __repr__(self) -> str:
         """Tell id and state as last seen, without asking the service."""

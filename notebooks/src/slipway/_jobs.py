@@ -75,7 +75,7 @@ class JobCalls:
                 # A service that shuts down ends the stream as cleanly as a job that has ended does.
                 follow = not self.job(id).ended
                 if follow:
-                    patience.again(UnavailableError(f"the log of {id} has ended before the job"))
+                    patience.again(UnavailableError(f"the log of {id} has ended before the job"), told=False)
             except UnavailableError as error:
                 patience.again(error)
 

@@ -49,6 +49,12 @@ class Screen:
         if not self._quiet:
             self.urgent(text)
 
+    def settle(self) -> None:
+        """Write what has waited, where no last line comes."""
+        if self._waiting and not self._at_line_start:
+            self.output("\n")
+        self._release()
+
     def urgent(self, text: str) -> None:
         """Write a line now, even when quiet, and what has waited before it."""
         if not self._at_line_start:
@@ -118,10 +124,10 @@ class LiveLine:
         return self._place == "page"
 
     def update(self, stage: str, text: str, page: str = "") -> None:
-        """Show how far it is, on a page as HTML where it is given; updates that come too fast are left out."""
+        """Show how far it is, on a page as HTML where it is given; of a stage, what comes too fast is left out."""
         now = time.monotonic()
         if self.in_place:
-            if now - self._last >= _RATE:
+            if stage != self._stage or now - self._last >= _RATE:
                 self._put(text, page)
                 self._last = now
         elif stage != self._stage:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,28 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+class Outage:
+    """Whether the service is away: told when that begins and when it is over, once for all that wait for it."""
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self.notice = notice
+        self._away, self._turn = False, threading.Lock()
+
+    def begin(self, text: str) -> None:
+        """Note that the service does not answer."""
+        with self._turn:
+            known, self._away = self._away, True
+        if not known:
+            self.notice(text)
+
+    def end(self) -> None:
+        """Note that it answers."""
+        with self._turn:
+            known, self._away = self._away, False
+        if known:
+            self.notice("slipway: the service answers again")
+
+
 class Patience:
     """Decide whether to try again: yes for ``limit`` seconds since the last sign of life, backing off."""
 
@@ -79,13 +102,14 @@ class Patience:
         self._since: float | None = None
         self._pause = 0.1
 
-    def again(self, error: SlipwayError) -> None:
-        """Wait a little, or raise error when the patience is at its end."""
+    def again(self, error: SlipwayError, *, told: bool = True) -> None:
+        """Wait a little, or raise error when the patience is at its end; what is not ``told`` is nothing to report."""
         now = time.monotonic()
         if self._since is None:
             self._since = now
-            if self._limit > 0:
-                self._notice(f"slipway: {error.message}; trying again for up to {self._limit:.0f} s")
+        if self._limit > 0 and told:
+            limit = f"{self._limit / 60:.0f} min" if self._limit > 100 else f"{self._limit:.0f} s"
+            self._notice(f"slipway: {error.message.partition(' (')[0]}; trying again for up to {limit}")
         if now - self._since + self._pause > self._limit:
             raise error
         time.sleep(self._pause)
@@ -105,7 +129,7 @@ class Transport:
         self.target = target
         self._closed = False
         self._limit = patience
-        self._notice = notice
+        self._outage = Outage(notice)
         headers = {"Accept-Encoding": "identity"}
         if target.socket:
             transport = httpx.HTTPTransport(uds=target.socket)
@@ -122,7 +146,11 @@ class Transport:
 
     def patience(self) -> Patience:
         """Give a fresh patience for one request or stream."""
-        return Patience(self._limit, self._notice)
+        return Patience(self._limit, self._outage.begin)
+
+    def outlast(self, patience: float, notice: Callable[[str], None]) -> None:
+        """Bear another time without the service from now on, and tell another of it."""
+        self._limit, self._outage.notice = patience, notice
 
     def call(
         self,
@@ -173,6 +201,7 @@ class Transport:
             with self._http.stream(method, "/api/v1" + path, params=params, headers=headers, **sent) as response:
                 if not response.is_success:
                     raise _refusal(response, what)
+                self._outage.end()
                 yield response
         except httpx.InvalidURL as error:
             raise InternalError(f"{what}: {error}") from error
@@ -213,7 +242,7 @@ class Transport:
                             yield event
                 if not wanted() or over():
                     return
-                patience.again(UnavailableError(f"{path}: the stream has ended before its last event"))
+                patience.again(UnavailableError(f"{path}: the stream has ended before its last event"), told=False)
             except UnavailableError as error:
                 if not wanted():
                     return

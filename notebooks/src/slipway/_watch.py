@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ._board import job_status, status
+from ._board import exit_words, job_status, status
 from ._client import Client
-from ._errors import SlipwayError
+from ._errors import SlipwayError, UnavailableError
 from ._job import JobHandle
+from ._models import Job
+from ._outcome import Outcome
 from ._show import Screen
+from ._transport import PATIENCE
 
 _SHOWN = 500_000
 """How many bytes of a job's output go onto the page: Jupyter drops what exceeds 1 MB a second (its iopub
@@ -21,7 +24,10 @@ limit), our closing line with it, and a notebook that holds more is slow to open
 _LOOK = 1.0
 """Seconds between two looks at how far the payload is."""
 
-Item = tuple[Literal["step", "log", "look", "failed", "end"], str]
+_AWAY = 600.0
+"""For how many seconds without the service a job is followed: it runs on, and an interrupt ends the wait."""
+
+Item = tuple[Literal["step", "log", "look", "outage", "failed", "end"], str]
 
 
 class WatchInterrupted(KeyboardInterrupt):
@@ -36,35 +42,79 @@ def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> b
 
     An interrupt stops the watching, not the job.
     """
-    begun, output, whole = time.monotonic(), _Output(job.id, screen), True
-    line, who, step = screen.live(), f"{job.name or 'job'} {job.id}", ""
     with connect() as client:
         watched = JobHandle(client, job.record)
+        shown = _Shown(watched, job.called, screen)
         try:
             for kind, text in _merged(watched):
-                if kind == "log":
-                    output.show(text)
-                elif kind == "failed":
-                    screen.urgent(text)
-                step = text if kind == "step" else step
-                whole = whole and kind != "failed" and not output.cut
-                if step and kind in ("step", "look"):
-                    progress = watched.seen.progress
-                    words = f"{step}: {progress}" if progress else step
-                    took = f"{time.monotonic() - begun:.0f} s"
-                    line.update(step, words if line.in_place else step, job_status(f"{who}: {step}, {took}", progress))
+                shown.take(kind, text)
+            client.outlast(PATIENCE, shown.outage)
+            watched.wait()  # its streams may have been lost before its end
         except KeyboardInterrupt:
-            line.clear(f"{who} is not watched any more")
+            shown.leave()
             raise WatchInterrupted(
                 f"stopped watching; job {job.id} runs on. Get it back with slipway.job({job.id!r}), "
                 f"see it with slipway.jobs(), stop it with slipway.job({job.id!r}).cancel()"
             ) from None
-    outcome = job.outcome
-    code = "" if outcome is None or outcome.exit_code is None else f", exit code {outcome.exit_code}"
-    took = f"{time.monotonic() - begun:.1f} s"
-    line.clear(f"{who}: {job.state}", status(f"{who}: {job.state}{code}, {took}"))
-    screen.end(f"{job.name or job.id} {job.state}{code}, {took}")
-    return whole
+        except UnavailableError as error:
+            error.remedy = f"job {job.id} runs on: slipway.job({job.id!r}) gives it back when the service answers"
+            raise
+        return shown.end(watched.record)
+
+
+class _Shown:
+    """What the page has of a job: one line of how it stands, and its output."""
+
+    def __init__(self, job: JobHandle, called: str, screen: Screen) -> None:
+        self._job, self._called, self._screen = job, called, screen
+        self._begun, self._output, self._line = time.monotonic(), _Output(job.id, screen), screen.live()
+        self._who, self._step, self._lost = f"{job.name or 'job'} {job.id}", "", False
+
+    def take(self, kind: str, text: str) -> None:
+        """Show what has come."""
+        if kind == "log":
+            self._output.show(text)
+        elif kind == "outage":
+            self.outage(text)
+        elif kind == "failed":
+            if not self._lost:
+                self._screen.urgent(text)
+            self._lost = True
+        else:
+            self._step = text or self._step
+            self._stand()
+
+    def outage(self, text: str) -> None:
+        """Say that the service is away, or is back."""
+        words = text.removeprefix("slipway: ")
+        self._line.update(words, words, status(f"{self._who}: {words}"))
+
+    def _stand(self) -> None:
+        if not self._step:
+            return
+        progress = self._job.seen.progress
+        words = f"{self._step}: {progress}" if progress and self._line.in_place else self._step
+        took = f"{time.monotonic() - self._begun:.0f} s"
+        self._line.update(self._step, words, job_status(f"{self._who}: {self._step}, {took}", progress))
+
+    def leave(self) -> None:
+        """Say that it is not watched any more."""
+        self._line.clear(f"{self._who} is not watched any more")
+
+    def end(self, record: Job) -> bool:
+        """Say how the job has ended, once: where a line changes on a page that says it. Give whether all was shown."""
+        outcome = record.outcome or Outcome()
+        took = outcome.wall or time.monotonic() - self._begun
+        words = f"{record.state}{exit_words(record)}, {took:.1f} s"
+        if self._line.on_page:
+            self._line.clear(f"{record.name or record.id} {words}", status(f"{self._who}: {words}"))
+            self._screen.settle()
+        else:
+            self._line.clear("")
+            self._screen.end(f"{record.name or record.id} {words}")
+        if self._lost:
+            self._screen.urgent(f"output may be missing here: {self._called}.log() has all of it")
+        return not (self._lost or self._output.cut)
 
 
 class _Output:
@@ -89,6 +139,11 @@ def _merged(job: JobHandle) -> Iterator[Item]:
     """Read both streams in threads of their own: the caller's thread must stay open to interrupts."""
     items: queue.Queue[Item] = queue.Queue(maxsize=1000)
     stop, begun = threading.Event(), threading.Event()
+
+    def outage(text: str) -> None:
+        _put(items, ("outage", text), stop)
+
+    job.client.outlast(_AWAY, outage)
     for source in (_steps(job, begun), _output(job, begun)):
         threading.Thread(target=_read, args=(source, items, stop), daemon=True).start()
     threading.Thread(target=_look, args=(job, items, stop), daemon=True).start()
@@ -110,7 +165,7 @@ def _read(source: Iterator[Item], items: queue.Queue[Item], stop: threading.Even
             if not _put(items, item, stop):
                 return
     except SlipwayError as error:
-        _put(items, ("failed", f"the job runs on, but its stream is lost: {error}"), stop)
+        _put(items, ("failed", f"the job runs on, and cannot be followed any more: {error.message}"), stop)
     finally:
         _put(items, ("end", ""), stop)
 

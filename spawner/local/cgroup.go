@@ -216,8 +216,7 @@ func (g group) kill(ctx context.Context) error {
 		}
 		return err
 	}
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	p := soon()
 	for {
 		pids, err := g.pids()
 		if err != nil || len(pids) == 0 {
@@ -231,7 +230,7 @@ func (g group) kill(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-p.next():
 		}
 	}
 }
@@ -240,8 +239,7 @@ func (g group) kill(ctx context.Context) error {
 func (g group) remove() error {
 	limit := time.NewTimer(2 * time.Second)
 	defer limit.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
+	p := soon()
 	for _, d := range g.dirs() {
 		for {
 			err := os.Remove(d)
@@ -251,7 +249,7 @@ func (g group) remove() error {
 			select {
 			case <-limit.C:
 				return fmt.Errorf("remove the control group: %w", err)
-			case <-tick.C:
+			case <-p.next():
 			}
 		}
 	}

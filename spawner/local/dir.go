@@ -174,23 +174,15 @@ func (d dir) held() (bool, error) {
 	return asked.Type != unix.F_UNLCK, nil
 }
 
-// hasty is for how long a wait for the lock, which is mostly over by then, looks more often.
-const hasty = 50 * time.Millisecond
-
 // awaitFree waits until the lock is free; false means that it was held all the time.
 func (d dir) awaitFree(ctx context.Context, limit time.Duration) (bool, error) {
-	if free, err := d.awaitFreeEvery(ctx, min(limit, hasty), time.Millisecond); err != nil || free || limit <= hasty {
-		return free, err
-	}
-	return d.awaitFreeEvery(ctx, limit-hasty, 10*time.Millisecond)
+	return d.awaitFreeEvery(ctx, limit, soon())
 }
 
-// awaitFreeEvery is awaitFree of one who is in no hurry.
-func (d dir) awaitFreeEvery(ctx context.Context, limit, every time.Duration) (bool, error) {
+// awaitFreeEvery is awaitFree with other pauses.
+func (d dir) awaitFreeEvery(ctx context.Context, limit time.Duration, p pauses) (bool, error) {
 	over := time.NewTimer(limit)
 	defer over.Stop()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
 		if held, err := d.held(); err != nil || !held {
 			return err == nil, err
@@ -200,7 +192,7 @@ func (d dir) awaitFreeEvery(ctx context.Context, limit, every time.Duration) (bo
 			return false, ctx.Err()
 		case <-over.C:
 			return false, nil
-		case <-tick.C:
+		case <-p.next():
 		}
 	}
 }

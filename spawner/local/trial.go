@@ -84,7 +84,7 @@ func (b *Backend) try(ctx context.Context, d dir, p plan) ([]byte, error) {
 	if err := b.launch(ctx, d, trialName, lock); err != nil {
 		return nil, err
 	}
-	ended, err := d.awaitFreeEvery(ctx, p.TimeLimit+p.Grace+shimGrace, trialEvery)
+	ended, err := d.awaitFreeEvery(ctx, p.TimeLimit+p.Grace+shimGrace, pauses{trialEvery, trialEvery})
 	if err != nil {
 		return nil, err
 	}

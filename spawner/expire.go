@@ -113,8 +113,28 @@ func (m *Manager) overdue(now time.Time) (ids []ID) {
 }
 
 func (m *Manager) isOverdue(e *entry, now time.Time) bool {
-	at := m.Expires(e.Workload)
+	at := m.expiresLocked(&e.Workload)
 	return !at.IsZero() && now.After(at) && e.Want != WantGone
+}
+
+// Expires gives when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as long as the last of them.
+func (m *Manager) Expires(w Workload) time.Time {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.expiresLocked(&w)
+}
+
+func (m *Manager) expiresLocked(w *Workload) time.Time {
+	if w.Kind != Job || w.Phase != Stopped || w.Outcome == nil || m.cfg.KeepJobs == 0 {
+		return time.Time{}
+	}
+	last := w.Outcome.At
+	if s := m.index.stays[w.Scan]; s.active > 0 {
+		return time.Time{}
+	} else if s.ended.After(last) {
+		last = s.ended
+	}
+	return last.Add(m.cfg.KeepJobs)
 }
 
 // expire removes a job, and has it remembered.

@@ -48,3 +48,44 @@ func TestJobsExpire(t *testing.T) {
 		}
 	})(t)
 }
+
+// TestScansExpireWhole: no point of a scan goes while another has not ended, or is tried again, nor before the last one does.
+func TestScansExpireWhole(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.kill()
+		s.config.KeepJobs, s.config.Interval = 2*time.Hour, time.Minute
+		s.start()
+		play := &tries{fails: 1}
+		s.crew.Boot(play.boot)
+		jobs := s.scan(alice, 2)
+		first, second := s.reach(jobs[0].ID, spawner.Stopped), s.reach(jobs[1].ID, spawner.Stopped)
+		if at := s.Expires(first); !at.Equal(second.Outcome.At.Add(2 * time.Hour)) {
+			t.Errorf("the first goes at %s, the last ended at %s", at, second.Outcome.At)
+		}
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
+		if _, err := s.Retry(t.Context(), alice, first.ID, spawner.Retry{}); err != nil {
+			t.Fatal(err)
+		}
+		s.reach(first.ID, spawner.Running)
+		if at := s.Expires(second); !at.IsZero() {
+			t.Errorf("the second goes at %s while the first runs", at)
+		}
+		time.Sleep(24 * time.Hour)
+		s.restart()
+		synctest.Wait()
+		s.crew.Hand(first.ID).Exit(0)
+		s.reach(first.ID, spawner.Stopped)
+		time.Sleep(90 * time.Minute)
+		for _, w := range jobs {
+			if _, err := s.Get(t.Context(), alice, w.ID); err != nil {
+				t.Errorf("it is gone: %v", err)
+			}
+		}
+		time.Sleep(time.Hour)
+		for _, w := range jobs {
+			if _, err := s.Get(t.Context(), alice, w.ID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("it is there: %v", err)
+			}
+		}
+	})(t)
+}

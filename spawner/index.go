@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/internal/gpu"
 )
@@ -108,11 +109,28 @@ type index struct {
 	shares   map[line]map[client]bench // the lines again, of each client apart: whoever may have no more now is passed by at once
 	jobs     map[owner]int             // active ones
 	scans    map[string][]*entry       // the points of each, in order
+	stays    map[string]stay           // what keeps the points of each
 	bundles  map[ID]int                // how many jobs have each
 }
 
+// stay is for how long the points of a scan are kept: until a time after the last of them has ended.
+type stay struct {
+	active int       // of them
+	ended  time.Time // the latest end of one there is, or was
+}
+
+// with gives s with n times w more.
+func (s stay) with(w *Workload, n int) stay {
+	if w.Phase.Active() {
+		s.active += n
+	} else if w.Outcome != nil {
+		s.ended = latest(s.ended, w.Outcome.At)
+	}
+	return s
+}
+
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}, bundles: map[ID]int{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[ID]int{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -128,6 +146,7 @@ func (x *index) put(before Workload, e *entry) {
 	if e.Scan != "" {
 		at, _ := x.point(e.Workload)
 		x.scans[e.Scan] = slices.Insert(x.scans[e.Scan], at, e)
+		x.stays[e.Scan] = x.stays[e.Scan].with(&e.Workload, 1)
 	}
 	if e.Bundle != "" {
 		x.bundles[e.Bundle]++
@@ -181,9 +200,11 @@ func (x *index) drop(w Workload) {
 	}
 	if at, ok := x.point(w); ok {
 		x.scans[w.Scan] = slices.Delete(x.scans[w.Scan], at, at+1)
+		x.stays[w.Scan] = x.stays[w.Scan].with(&w, -1)
 	}
 	if len(x.scans[w.Scan]) == 0 {
 		delete(x.scans, w.Scan)
+		delete(x.stays, w.Scan)
 	}
 	if x.bundles[w.Bundle]--; x.bundles[w.Bundle] <= 0 {
 		delete(x.bundles, w.Bundle)

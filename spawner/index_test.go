@@ -116,6 +116,7 @@ func (r *registry) disagreement() string {
 		want.owned[o][e.ID] = e
 		if e.Scan != "" {
 			want.scans[e.Scan] = append(want.scans[e.Scan], e)
+			want.stays[e.Scan] = want.stays[e.Scan].with(&e.Workload, 1)
 		}
 		if e.Kind != Job {
 			want.launches[launch{e.Hub, e.Launch}] = e.ID
@@ -152,7 +153,7 @@ func (r *registry) disagreement() string {
 	maps.DeleteFunc(r.index.lines, func(_ line, all row) bool { return len(all) == 0 })
 	maps.DeleteFunc(r.index.shares, func(_ line, all map[client]bench) bool { return len(all) == 0 })
 	same := cmp.Comparer(func(a, b *entry) bool { return a == b })
-	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, client{}, launch{}, route{}, ticket{})); diff != "" {
+	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, owner{}, client{}, launch{}, route{}, ticket{}, stay{})); diff != "" {
 		return diff
 	}
 	return r.misrouted()

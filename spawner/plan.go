@@ -140,19 +140,11 @@ func (m *Manager) keepersLocked(o owner) map[string][]ID {
 // expireLocked gives when the last of some jobs is removed; zero: one goes on, or never is.
 func (m *Manager) expireLocked(jobs []ID) (last time.Time) {
 	for _, id := range jobs {
-		at := m.Expires(m.work[id].Workload)
+		at := m.expiresLocked(&m.work[id].Workload)
 		if at.IsZero() {
 			return at
 		}
 		last = latest(last, at)
 	}
 	return last
-}
-
-// Expires gives when a job is removed with its files; zero: it has not ended, or never.
-func (m *Manager) Expires(w Workload) time.Time {
-	if w.Kind != Job || w.Phase != Stopped || w.Outcome == nil || m.cfg.KeepJobs == 0 {
-		return time.Time{}
-	}
-	return w.Outcome.At.Add(m.cfg.KeepJobs)
 }

@@ -177,7 +177,7 @@ func (s *site) scan(ctx context.Context, n int, argv []string) (float64, error) 
 		return 0, err
 	}
 	var last hubapi.Scan
-	if err := until(ctx, id+" has ended", 20*time.Minute, func() (bool, error) {
+	if err := untilEvery(ctx, scanPause, id+" has ended", 20*time.Minute, func() (bool, error) {
 		last, err = s.jobs.Scan(ctx, id)
 		return last.Ended(), err
 	}); err != nil {

@@ -38,7 +38,7 @@ type SliceUse struct {
 
 // RetryRequest asks that what has failed be tried again: the same job, in the same place of its scan, with a new attempt.
 type RetryRequest struct {
-	States    []State `json:"states,omitempty"` // of a scan, the points that are meant; empty: failed and canceled
+	States    []State `json:"states,omitempty"` // that are meant; empty: of a scan failed, of a single job failed and canceled
 	CPUs      any     `json:"cpus,omitempty"`   // absent: as before; so are the next
 	Memory    any     `json:"memory,omitempty"`
 	TimeLimit any     `json:"time_limit,omitempty"`

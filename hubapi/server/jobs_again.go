@@ -21,7 +21,8 @@ func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job,
 	return s.changeJob(again)(r, none{})
 }
 
-// retryScan tries the points of a scan again that are in the states named: those that failed or were cancelled where none is.
+// retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that was
+// cancelled was ended on purpose.
 func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
 	again, meant, err := s.again(req)
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 		}
 	}
 	if len(states) == 0 {
-		states = []hubapi.State{hubapi.JobFailed, hubapi.JobCanceled}
+		states = []hubapi.State{hubapi.JobFailed}
 	}
 	meant = func(w spawner.Workload) bool { return slices.Contains(states, jobState(&w)) }
 	do = func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {

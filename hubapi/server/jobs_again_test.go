@@ -39,6 +39,15 @@ func TestJobIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What was cancelled was ended on purpose.
+func TestScanRetriesWhatFailed(t *testing.T) {
+	h := start(t, newFake(point(0, spawner.Stopped, &spawner.Outcome{Failed: true}), point(1, spawner.Stopped, &spawner.Outcome{Canceled: true})), nil)
+	again, err := h.client(t, "alice-token").RetryScan(t.Context(), "scan-1", hubapi.RetryRequest{})
+	if err != nil || again.Changed != 1 || again.Scan.States[hubapi.JobCanceled] != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
 // An administrator sees and cancels what is another's, and has nothing run as her.
 func TestOnlyItsOwnerTriesAgain(t *testing.T) {
 	h := start(t, newFake(point(0, spawner.Stopped, &spawner.Outcome{Failed: true})), func(c *Config) { c.Hubs[0].Admins = []string{"root"} })

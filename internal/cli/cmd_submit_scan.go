@@ -90,7 +90,7 @@ func endScan(env Env, w io.Writer, s hubapi.Scan, took time.Duration) error {
 	if s.Failure != "" {
 		fmt.Fprintf(env.Stderr, "slipway: the first that failed: %s\n", printable(s.Failure))
 	}
-	fmt.Fprintf(env.Stderr, "  -> `slipway jobs results %s` lists the points, `slipway jobs logs %s --point N` prints the output of one, `slipway jobs retry %s` tries again what is not done\n", s.ID, s.ID, s.ID)
+	fmt.Fprintf(env.Stderr, "  -> `slipway jobs results %s` lists the points, `slipway jobs logs %s --point N` prints the output of one, `slipway jobs retry %s` tries again what has failed\n", s.ID, s.ID, s.ID)
 	return exitCode(exitError)
 }
 

@@ -87,7 +87,7 @@ func (s scanRow) CanRequeue() bool { return s.States[hubapi.JobRunning] > 0 }
 
 // CanRetry says of how many points the visitor can have another try; empty: of none.
 func (s scanRow) CanRetry() string {
-	if n := s.States[hubapi.JobFailed] + s.States[hubapi.JobCanceled]; n > 0 && s.User == s.Visit.User {
+	if n := s.States[hubapi.JobFailed]; n > 0 && s.User == s.Visit.User {
 		return grouped(n)
 	}
 	return ""

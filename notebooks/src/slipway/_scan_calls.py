@@ -75,7 +75,7 @@ class ScanCalls(JobCalls):
         memory: str | int | None = None,
         time_limit: str | None = None,
     ) -> ScanChange:
-        """Try the points in some states again, each in its place; without any those that failed or were cancelled."""
+        """Try the points in some states again, each in its place; without any those that failed."""
         body = retry_request(states, cpus, memory, time_limit)
         return ScanChange.from_json(self._http.json("POST", f"/scans/{part(id)}/retry", body=body))
 

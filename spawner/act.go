@@ -366,8 +366,8 @@ func (m *Manager) strikeOff(ctx context.Context, e entry) error {
 		m.announceLocked(now)
 		m.slices.strike(now.ID)
 		m.stock.drop(now.ID)
-		if b := now.Bundle; b != "" && !m.usedLocked(b) {
-			m.stock.drop(ID(m.bundle(b)))
+		if !m.usedLocked(now.Bundle) {
+			m.dropBundle(now.Bundle)
 		}
 		m.wakeHeadsLocked()
 	}

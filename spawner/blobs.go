@@ -25,6 +25,9 @@ import (
 // time to submit with it.
 const blobLife = 24 * time.Hour
 
+// mostBlobs is how many files one user may have put.
+const mostBlobs = 10_000
+
 // partial begins the names of files that are being written.
 const partial = ".new-"
 
@@ -78,50 +81,50 @@ func (m *Manager) PutBlob(ctx context.Context, c Caller, digest string, r io.Rea
 	if err := m.afford(o, demand{bytes: 1}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(m.blobs(o), 0o700); err != nil {
+	if m.stock.of(o).blobs >= mostBlobs {
+		return errs.New(errs.OverQuota, "you have put %d files for jobs, which is the most that one may", mostBlobs).
+			With("pack many into one; what no job has goes after a day, the others with `slipway jobs rm`")
+	}
+	if err := m.makeShelf(o); err != nil {
 		return fmt.Errorf("keep %s: %w", digest, err)
 	}
 	if err := m.writeBlob(ctx, o, digest, r); err != nil {
 		return fmt.Errorf("keep %s: %w", digest, err)
 	}
-	m.mu.Lock()
-	m.putters[o] = true
-	m.mu.Unlock()
-	m.weighBlobs(o)
 	return nil
 }
 
+// writeBlob takes what it writes from what the user may keep, before it writes it: many files that are put at once are not more than one.
 func (m *Manager) writeBlob(ctx context.Context, o owner, digest string, r io.Reader) error {
-	room, err := m.cfg.Room(m.blobs(o))
-	if err != nil {
-		return err
-	}
 	f, err := os.CreateTemp(m.blobs(o), partial+"*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
+	meter := m.meter(o, f)
+	defer func() { m.stock.release(o, meter.taken) }()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(heeding{ctx, r}, min(control.FileLimit, max(room, 0))+1))
+	n, err := io.Copy(io.MultiWriter(meter, sum), io.LimitReader(heeding{ctx, r}, control.FileLimit+1))
 	is := "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	switch {
-	case n > control.FileLimit:
-		return errs.Bad("size", "more than "+FormatSize(control.FileLimit), "put it into your home or a storage, or into several files")
-	case full(err) || n > room:
+	case full(err):
 		return errFull
 	case err != nil:
 		return err
+	case n > control.FileLimit:
+		return errs.Bad("size", "more than "+FormatSize(control.FileLimit), "put it into your home or a storage, or into several files")
 	case is != digest:
 		return errs.New(errs.Invalid, "what was sent is %s, and not %s", is, digest).With("send it again: it was changed on its way, or while it was read")
-	}
-	if err := m.afford(o, demand{bytes: n}); err != nil {
-		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), m.blob(o, digest))
+	if err := os.Rename(f.Name(), m.blob(o, digest)); err != nil {
+		return err
+	}
+	m.weighBlob(o, m.blob(o, digest))
+	return nil
 }
 
 // findBlobs gives where the files lie that a request names by their digests.
@@ -152,8 +155,10 @@ func (m *Manager) findBlobs(c Caller, r JobRequest) (map[string]string, error) {
 // linkFile gives a file one more name. Where it has as many as a file system lets one have, it is copied, and the copy takes its place for
 // those who come later.
 func linkFile(from, to string) error {
-	err := os.Link(from, to)
-	if !errors.Is(err, syscall.EMLINK) {
+	switch err := os.Link(from, to); {
+	case errors.Is(err, fs.ErrNotExist):
+		return errs.New(errs.NotFound, "it was removed just now").With("put it again, then submit again")
+	case !errors.Is(err, syscall.EMLINK):
 		return err
 	}
 	f, err := os.Open(from)
@@ -165,74 +170,4 @@ func linkFile(from, to string) error {
 		return err
 	}
 	return os.Link(from, to)
-}
-
-// weighBlobs counts what a user has put. Of what jobs have too, they bear their part.
-func (m *Manager) weighBlobs(o owner) {
-	g := goods{of: o}
-	entries, _ := os.ReadDir(m.blobs(o))
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue
-		}
-		if g.bytes, g.files = g.bytes+shareOf(info), g.files+1; names(info) == 1 {
-			g.spare += info.Size()
-		}
-	}
-	m.stock.note(ID(m.blobs(o)), g)
-}
-
-// names gives how many names a file has.
-func names(info fs.FileInfo) uint64 {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0
-	}
-	return uint64(st.Nlink)
-}
-
-// sweepBlobs removes what no job has and nobody has asked for lately. Who submits with one meanwhile has it, or is told to put it again. A
-// time that has not come yet is of a clock that was set back: it counts from now.
-func (m *Manager) sweepBlobs(now time.Time) {
-	dirs, err := os.ReadDir(m.allBlobs())
-	if err != nil {
-		return // made with the first
-	}
-	for _, d := range dirs {
-		dir := filepath.Join(m.allBlobs(), d.Name())
-		files, _ := os.ReadDir(dir)
-		for _, f := range files {
-			m.sweepBlob(filepath.Join(dir, f.Name()), f, now)
-		}
-	}
-}
-
-// weighAllBlobs counts anew what users have put.
-func (m *Manager) weighAllBlobs() {
-	m.mu.RLock()
-	owners := maps.Clone(m.putters)
-	for o := range m.index.owned {
-		owners[o] = true
-	}
-	m.mu.RUnlock()
-	for o := range owners {
-		m.weighBlobs(o)
-	}
-}
-
-func (m *Manager) sweepBlob(path string, f fs.DirEntry, now time.Time) {
-	info, err := f.Info()
-	if err != nil || names(info) != 1 {
-		return
-	}
-	switch age := now.Sub(info.ModTime()); {
-	case age < -blobLife:
-		err = os.Chtimes(path, now, now)
-	case age > blobLife:
-		err = os.Remove(path)
-	}
-	if err != nil {
-		m.log.Warn("cannot clear away a file that no job has", "path", path, "err", err)
-	}
 }

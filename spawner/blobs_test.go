@@ -23,7 +23,7 @@ func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum25
 func (s *service) kept() (all []string) {
 	dir := filepath.Join(filepath.Dir(s.config.Dir), "blobs")
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
+		if err == nil && d.Type().IsRegular() && d.Name() != ".owner" {
 			all = append(all, d.Name())
 		}
 		return nil

@@ -67,6 +67,8 @@ type housekeeper struct {
 	clock timekeeper
 	idle  map[ID]time.Duration // bundles without a job, and since when
 	tidy  time.Duration        // when the service had been up so long, what is not looked at each time was last
+	// tidied: it was, since the service began: one that is started anew each hour clears away as well.
+	tidied bool
 }
 
 // tidy removes jobs that ended long ago, what is remembered of such jobs, and files that no job has.
@@ -77,10 +79,13 @@ func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
 		m.expireJobs(ctx, now)
 	}
 	k.idle = m.sweepBundles(k.idle, up)
-	if up-k.tidy < tidyEvery {
+	for o := range m.stock.recounts() {
+		m.weighBlobs(o)
+	}
+	if k.tidied && up-k.tidy < tidyEvery {
 		return
 	}
-	k.tidy = up
+	k.tidied, k.tidy = true, up
 	m.sweepBlobs(now)
 	m.weighAllBlobs()
 	if believed {

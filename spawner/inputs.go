@@ -107,6 +107,12 @@ func (m *Manager) clearBundle(b ID) {
 	if err := os.RemoveAll(m.bundle(b)); err != nil {
 		m.log.Warn("cannot remove input files that no job has", "bundle", b, "err", err)
 	}
+	m.dropBundle(b)
+}
+
+// dropBundle counts a bundle no more. What it had of files that were put, these bear alone.
+func (m *Manager) dropBundle(b ID) {
+	m.stock.recount(ID(m.bundle(b)))
 	m.stock.drop(ID(m.bundle(b)))
 }
 

@@ -98,10 +98,8 @@ func (m *Manager) affordLocked(o owner, d demand) (string, error) {
 		return refusedWaiting, errs.New(errs.OverQuota, "%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once", have, d.jobs, a.Waiting).
 			With("wait until some have ended, or cancel some: `slipway jobs` lists them")
 	}
-	if have := m.stock.of(o); a.Storage > 0 && have+d.bytes > a.Storage {
-		return refusedStorage, errs.New(errs.OverQuota, "your jobs keep %s of files, and with %s more that is over the %s that they may",
-			FormatSize(have), FormatSize(d.bytes), FormatSize(a.Storage)).
-			With("`slipway jobs du` shows which keep most, and `slipway jobs rm` removes one with its files")
+	if have := m.stock.of(o).bytes; a.Storage > 0 && have+d.bytes > a.Storage {
+		return refusedStorage, overStorage(have, d.bytes, a.Storage)
 	}
 	if m.recountLocked(o, time.Now()); d.gpu && a.GPUHours > 0 && m.hours.sum[o] >= a.GPUHours {
 		return refusedGPUHours, errs.New(errs.OverQuota, "%s", m.whySpentLocked(o)).With("ask then, or for no GPU; `slipway jobs du` shows what you have used")

@@ -106,6 +106,11 @@ func (m *Manager) submit(ctx context.Context, c Caller, jobs []Workload, r JobRe
 	if err := m.judge(ctx, jobs[0]); err != nil {
 		return nil, err
 	}
+	release, err := m.reserveInputs(jobs[0].owner(), r)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	b, err := m.bundleFor(jobs, r)
 	if err != nil {
 		return nil, err
@@ -120,8 +125,8 @@ func (m *Manager) submit(ctx context.Context, c Caller, jobs []Workload, r JobRe
 	if b != "" {
 		m.weighBundle(b, jobs[0].owner())
 	}
-	if len(r.Blobs) > 0 {
-		m.weighBlobs(jobs[0].owner())
+	for _, digest := range r.Blobs {
+		m.weighBlob(jobs[0].owner(), m.blob(jobs[0].owner(), digest))
 	}
 	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }

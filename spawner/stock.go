@@ -14,18 +14,29 @@ import (
 type stock struct {
 	mu   sync.Mutex
 	jobs map[ID]goods
-	sums map[owner]int64
+	sums map[owner]sum
+	due  map[owner]bool // of whom what they have put is to be counted anew: jobs that had some of it are gone
 }
 
-// goods is what one job keeps, what a bundle of input files does, or what a user has put for her jobs.
+// sum is what a user keeps.
+type sum struct {
+	bytes int64 // also what is being written
+	spare int64
+	blobs int
+}
+
+// goods is what one job keeps, what a bundle of input files does, or a file that a user has put for her jobs.
 type goods struct {
 	of    owner
 	bytes int64
 	files int
 	spare int64 // of bytes: what no job has
+	blob  bool
 }
 
-func newStock() *stock { return &stock{jobs: map[ID]goods{}, sums: map[owner]int64{}} }
+func newStock() *stock {
+	return &stock{jobs: map[ID]goods{}, sums: map[owner]sum{}, due: map[owner]bool{}}
+}
 
 // note says what a job keeps now.
 func (s *stock) note(id ID, g goods) {
@@ -33,7 +44,56 @@ func (s *stock) note(id ID, g goods) {
 	defer s.mu.Unlock()
 	s.dropLocked(id)
 	s.jobs[id] = g
-	s.sums[g.of] += g.bytes
+	s.addLocked(g, 1)
+}
+
+// addLocked adds g to what its owner keeps, or takes it off.
+func (s *stock) addLocked(g goods, n int64) {
+	t := s.sums[g.of]
+	t.bytes, t.spare = t.bytes+n*g.bytes, t.spare+n*g.spare
+	if g.blob {
+		t.blobs += int(n)
+	}
+	if s.sums[g.of] = t; t == (sum{}) {
+		delete(s.sums, g.of)
+	}
+}
+
+// reserve counts bytes that are going to be written, unless the user would keep more than most with them; 0: she may any. It gives what she
+// keeps already.
+func (s *stock) reserve(o owner, bytes, most int64) (have int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have = s.sums[o].bytes
+	if most > 0 && have+bytes > most {
+		return have, false
+	}
+	s.addLocked(goods{of: o, bytes: bytes}, 1)
+	return have, true
+}
+
+// release takes reserved bytes off: they are counted as what they are now, or were not written.
+func (s *stock) release(o owner, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addLocked(goods{of: o, bytes: bytes}, -1)
+}
+
+// recount has counted anew what the user has put who had id; recounts gives such users, once.
+func (s *stock) recount(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g, known := s.jobs[id]; known && s.sums[g.of].blobs > 0 {
+		s.due[g.of] = true
+	}
+}
+
+func (s *stock) recounts() map[owner]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.due
+	s.due = map[owner]bool{}
+	return due
 }
 
 // drop says that a job keeps nothing any more.
@@ -49,13 +109,11 @@ func (s *stock) dropLocked(id ID) {
 		return
 	}
 	delete(s.jobs, id)
-	if s.sums[g.of] -= g.bytes; s.sums[g.of] == 0 {
-		delete(s.sums, g.of)
-	}
+	s.addLocked(g, -1)
 }
 
-// of gives how many bytes a user's jobs keep.
-func (s *stock) of(o owner) int64 {
+// of gives what a user's jobs keep.
+func (s *stock) of(o owner) sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sums[o]

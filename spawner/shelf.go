@@ -1,0 +1,119 @@
+package spawner
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// shelfOwner is the file that tells whose the files are that lie beside it: their directory's name does not.
+const shelfOwner = ".owner"
+
+// makeShelf makes the directory for what a user puts, unless it is there.
+func (m *Manager) makeShelf(o owner) error {
+	dir := m.blobs(o)
+	if _, err := os.Lstat(filepath.Join(dir, shelfOwner)); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	text, err := json.Marshal([]string{o.hub, string(o.user)})
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, shelfOwner), bytes.NewReader(text))
+}
+
+// shelves gives the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
+func (m *Manager) shelves() (owners []owner) {
+	dirs, _ := os.ReadDir(m.allBlobs()) // made with the first
+	for _, d := range dirs {
+		var o []string
+		text, err := os.ReadFile(filepath.Join(m.allBlobs(), d.Name(), shelfOwner))
+		if err == nil && json.Unmarshal(text, &o) == nil && len(o) == 2 {
+			owners = append(owners, owner{o[0], User(o[1])})
+		}
+	}
+	return owners
+}
+
+// weighBlobs counts anew what a user has put.
+func (m *Manager) weighBlobs(o owner) {
+	entries, _ := os.ReadDir(m.blobs(o))
+	for _, e := range entries {
+		if e.Name()[0] != '.' {
+			m.weighBlob(o, filepath.Join(m.blobs(o), e.Name()))
+		}
+	}
+}
+
+// weighBlob counts a file that a user has put. Of one that jobs have too, it bears its part.
+func (m *Manager) weighBlob(o owner, path string) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		m.stock.drop(ID(path))
+		return
+	}
+	g := goods{of: o, bytes: shareOf(info), files: 1, blob: true}
+	if names(info) == 1 {
+		g.spare = g.bytes
+	}
+	m.stock.note(ID(path), g)
+	if _, err := os.Lstat(path); err != nil { // it was removed meanwhile
+		m.stock.drop(ID(path))
+	}
+}
+
+// names gives how many names a file has.
+func names(info fs.FileInfo) uint64 {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return uint64(st.Nlink)
+}
+
+// sweepBlobs removes what no job has and nobody has asked for lately. Who submits with one meanwhile has it, or is told to put it again. A
+// time that has not come yet is of a clock that was set back: it counts from now.
+func (m *Manager) sweepBlobs(now time.Time) {
+	dirs, err := os.ReadDir(m.allBlobs())
+	if err != nil {
+		return // made with the first
+	}
+	for _, d := range dirs {
+		dir := filepath.Join(m.allBlobs(), d.Name())
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			m.sweepBlob(filepath.Join(dir, f.Name()), f, now)
+		}
+	}
+}
+
+// weighAllBlobs counts anew what users have put.
+func (m *Manager) weighAllBlobs() {
+	for _, o := range m.shelves() {
+		m.weighBlobs(o)
+	}
+}
+
+func (m *Manager) sweepBlob(path string, f fs.DirEntry, now time.Time) {
+	info, err := f.Info()
+	if err != nil || names(info) != 1 || f.Name() == shelfOwner {
+		return
+	}
+	switch age := now.Sub(info.ModTime()); {
+	case age < -blobLife:
+		err = os.Chtimes(path, now, now)
+	case age > blobLife:
+		err = os.Remove(path)
+		m.stock.drop(ID(path))
+	}
+	if err != nil {
+		m.log.Warn("cannot clear away a file that no job has", "path", path, "err", err)
+	}
+}

@@ -61,7 +61,7 @@ func TestInputsLieOnce(t *testing.T) {
 				t.Errorf("with %d left: %v", len(all)-i, got)
 			}
 			if i == len(all)-1 {
-				if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Done: true}); err != nil {
+				if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: anyEnd}); err != nil {
 					t.Error(err)
 				}
 				if w := s.reach(j.ID, spawner.Stopped); w.Outcome.Failed {
@@ -101,7 +101,7 @@ func TestInputsOfBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.start()
-		if _, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{Done: true}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{Of: anyEnd}); err != nil {
 			t.Fatal(err)
 		}
 		s.reach(w.ID, spawner.Stopped)

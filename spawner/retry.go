@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -17,11 +18,33 @@ const MostRetries = 100
 // mostAttempts is how many ends of earlier tries, and requests for them, a job's record keeps.
 const mostAttempts = 10
 
+// Ending is how a job has come to its end.
+type Ending string
+
+// The ends of jobs.
+const (
+	Done     Ending = "done"
+	Failed   Ending = "failed"
+	Canceled Ending = "canceled"
+)
+
+// ending says how a job that has stopped has ended.
+func (w Workload) ending() Ending {
+	switch {
+	case w.Outcome == nil || w.Outcome.Canceled:
+		return Canceled
+	case w.Outcome.Failed:
+		return Failed
+	default:
+		return Done
+	}
+}
+
 // Retry asks that a job which has ended be tried again, in its place.
 type Retry struct {
 	Resources *Resources     // nil: as before
 	TimeLimit *time.Duration // nil: as before
-	Done      bool           // also if it is done
+	Of        []Ending       // it is not if it has ended otherwise. Empty: if it has failed or was cancelled
 	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
 }
 
@@ -147,7 +170,7 @@ func (w Workload) retriedBy(request string) bool {
 	return request != "" && slices.Contains(w.Retried, request)
 }
 
-// mayTry refuses to try again what has not ended, and what is done unless that is meant.
+// mayTry refuses to try again what has not ended, and what has ended otherwise than is meant.
 func (w Workload) mayTry(r Retry) error {
 	switch {
 	case w.Kind != Job:
@@ -158,11 +181,22 @@ func (w Workload) mayTry(r Retry) error {
 		return errs.New(errs.Conflict, "job %s is just ending", w.ID).With("try again in a few seconds")
 	case w.Phase != Stopped:
 		return errs.New(errs.Conflict, "job %s has not ended: it is %s", w.ID, w.Phase).With("cancel it first, or requeue it to have it begin anew")
-	case w.Outcome != nil && !w.Outcome.Failed && !w.Outcome.Canceled && !r.Done:
+	case len(r.Of) == 0 && w.ending() == Done:
 		return errs.New(errs.Conflict, "job %s is done", w.ID).With("name the state done to have it run once more, or submit it anew")
+	case len(r.Of) > 0 && !slices.Contains(r.Of, w.ending()):
+		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.ending(), r.of()).With("name the state " + string(w.ending()) + " to have it run once more, or submit it anew")
 	default:
 		return nil
 	}
+}
+
+// of says in words for which ends r is meant.
+func (r Retry) of() string {
+	words := make([]string, len(r.Of))
+	for i, end := range r.Of {
+		words[i] = string(end)
+	}
+	return strings.Join(words, " or ")
 }
 
 // on gives w with what r changes of it.

@@ -147,22 +147,45 @@ func TestRetry(t *testing.T) {
 			kind errs.Kind
 		}{
 			"a done one":   {alice, spawner.Retry{}, errs.Conflict},
-			"of another":   {bob, spawner.Retry{Done: true}, errs.NotFound},
-			"by an admin":  {admin, spawner.Retry{Done: true, RequestID: "again"}, errs.Forbidden}, // whom a request of alice's gives nothing either
-			"by a hub":     {hub, spawner.Retry{Done: true}, errs.NotFound},
-			"a long id":    {alice, spawner.Retry{RequestID: strings.Repeat("x", 1000), Done: true}, errs.Invalid},
-			"far too much": {alice, spawner.Retry{Done: true, Resources: &spawner.Resources{CPUs: 99, Memory: 1}}, 0},
+			"of another":   {bob, spawner.Retry{Of: anyEnd}, errs.NotFound},
+			"by an admin":  {admin, spawner.Retry{Of: anyEnd, RequestID: "again"}, errs.Forbidden}, // whom a request of alice's gives nothing either
+			"by a hub":     {hub, spawner.Retry{Of: anyEnd}, errs.NotFound},
+			"a long id":    {alice, spawner.Retry{RequestID: strings.Repeat("x", 1000), Of: anyEnd}, errs.Invalid},
+			"far too much": {alice, spawner.Retry{Of: anyEnd, Resources: &spawner.Resources{CPUs: 99, Memory: 1}}, 0},
 		} {
 			if _, err := s.Retry(t.Context(), tt.c, j.ID, tt.r); tt.kind != 0 && !errs.Is(err, tt.kind) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		w = s.reach(j.ID, spawner.Stopped)
-		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Done: true}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: anyEnd}); err != nil {
 			t.Error(err)
 		}
 		if w = s.reach(j.ID, spawner.Stopped); w.Attempt < 2 {
 			t.Errorf("attempt %d", w.Attempt)
+		}
+	})(t)
+}
+
+// anyEnd has a job tried again however it has ended.
+var anyEnd = []spawner.Ending{spawner.Done, spawner.Failed, spawner.Canceled}
+
+// TestRetryOfAnotherEnd: who names how what she means has ended does not have run again what has ended otherwise.
+func TestRetryOfAnotherEnd(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
+		j := s.submit(alice, simpleJob())
+		s.reach(j.ID, spawner.Running)
+		if _, err := s.Stop(t.Context(), alice, j.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.reach(j.ID, spawner.Stopped)
+		_, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Failed, spawner.Done}})
+		if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "is canceled, not failed or done") {
+			t.Errorf("a cancelled one: %v", err)
+		}
+		if w, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Canceled}}); err != nil || w.Attempt != 1 {
+			t.Errorf("%+v, %v", w, err)
 		}
 	})(t)
 }

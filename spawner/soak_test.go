@@ -451,7 +451,7 @@ func (s *soak) submitOne() {
 // retryOne has a job tried again.
 func (s *soak) retryOne() {
 	if w, ok := s.some(); ok && w.Kind == spawner.Job {
-		_, err := s.Retry(s.alive, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, spawner.Retry{Done: true})
+		_, err := s.Retry(s.alive, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, spawner.Retry{Of: anyEnd})
 		s.mayFail("retry", err)
 	}
 }

@@ -48,7 +48,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 		if err != nil {
 			return w, err
 		}
-		retry := spawner.Retry{Done: slices.Contains(states, hubapi.JobDone), RequestID: req.RequestID}
+		retry := spawner.Retry{Of: endings(req.States), RequestID: req.RequestID}
 		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.CPUs, req.Memory, req.TimeLimit); err != nil {
 			return w, err
 		}
@@ -57,12 +57,21 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 	return do, meant, nil
 }
 
+// endings gives the engine's words for states in which jobs are that have ended.
+func endings(states []hubapi.State) (of []spawner.Ending) {
+	words := map[hubapi.State]spawner.Ending{hubapi.JobDone: spawner.Done, hubapi.JobFailed: spawner.Failed, hubapi.JobCanceled: spawner.Canceled}
+	for _, state := range states {
+		of = append(of, words[state])
+	}
+	return of
+}
+
 // otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
 func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
 	if cpus == nil && memory == nil && limit == nil {
 		return nil, nil, nil
 	}
-	had, time := w.Spec.Resources, limit
+	had, anew := w.Spec.Resources, limit != nil
 	if cpus == nil {
 		cpus = had.CPUs
 	}
@@ -70,14 +79,15 @@ func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, lim
 		memory = float64(had.Memory)
 	}
 	if limit == nil && w.Spec.TimeLimit > 0 {
-		time = w.Spec.TimeLimit.String()
+		limit = w.Spec.TimeLimit.String()
 	}
-	res, d, err := s.cfg.Jobs.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, time)
-	if err != nil {
+	res, d, err := s.cfg.Jobs.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, limit)
+	switch {
+	case err != nil:
 		return nil, nil, err
-	}
-	if limit == nil {
+	case !anew:
 		return &res, nil, nil
+	default:
+		return &res, &d, nil
 	}
-	return &res, &d, nil
 }

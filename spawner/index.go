@@ -106,6 +106,7 @@ type index struct {
 	routes   map[route]ID              // of active sessions
 	longest  int                       // of their prefixes so far
 	lines    map[line]row              // in the order of byAge
+	changes  int64                     // of the lines so far
 	shares   map[line]map[client]bench // the lines again, of each client apart: whoever may have no more now is passed by at once
 	jobs     map[owner]int             // active ones
 	scans    map[string][]*entry       // the points of each, in order
@@ -168,6 +169,7 @@ func (x *index) put(before Workload, e *entry) {
 
 // queue has w stand in line.
 func (x *index) queue(w Workload) {
+	x.changes++
 	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
 	if x.shares[l] == nil {
 		x.shares[l] = map[client]bench{}
@@ -180,6 +182,7 @@ func (x *index) queue(w Workload) {
 
 // leave has w stand in line no more.
 func (x *index) leave(w Workload) {
+	x.changes++
 	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
 	mine := x.shares[l][c]
 	x.lines[l] = x.lines[l].without(t, byAge)

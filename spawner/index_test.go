@@ -107,7 +107,7 @@ func (r *registry) active(w Workload) bool {
 // disagreement says where the index differs from a new one, and from a search.
 func (r *registry) disagreement() string {
 	want := newIndex()
-	want.longest = r.index.longest // of all that there were
+	want.longest, want.changes = r.index.longest, r.index.changes // of all that there were
 	for _, e := range r.work {
 		o := owner{e.Hub, e.Owner}
 		if want.owned[o] == nil {

@@ -196,6 +196,7 @@ type Manager struct {
 	doubts    doubts // of parts of GPUs
 	rebuffs   rebuffs
 	releases  map[line]releases
+	standings standings                  // of the jobs' lines
 	strangers map[string]map[launch]bool // of the last muster, by hub
 	strange   map[string]int             // how many of them were strangers before, by hub
 	turn      int64                      // the last that was given

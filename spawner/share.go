@@ -21,6 +21,8 @@ type shares struct {
 	of   map[client]*share
 	jobs map[ID]held // that hold something
 	seq  int64
+	// changes counts what may have changed the order.
+	changes int64
 }
 
 // held is what a job holds.
@@ -47,6 +49,7 @@ func (s *shares) meet(w Workload, now time.Time) *share {
 	c := w.client()
 	if s.of[c] == nil {
 		s.of[c] = &share{at: now, came: w.Turn}
+		s.changes++
 	}
 	return s.of[c]
 }
@@ -59,6 +62,7 @@ func (s *shares) hold(w Workload, part float64, now time.Time) {
 	mine := s.meet(w, now)
 	mine.settle(now, s.half)
 	s.seq++
+	s.changes++
 	mine.held, mine.count, mine.served = mine.held+part, mine.count+1, s.seq
 	s.jobs[w.ID] = held{w.client(), part}
 }
@@ -70,6 +74,7 @@ func (s *shares) drop(id ID, now time.Time) {
 		return
 	}
 	delete(s.jobs, id)
+	s.changes++
 	mine := s.of[h.of]
 	mine.settle(now, s.half)
 	if mine.held, mine.count = mine.held-h.part, mine.count-1; mine.count == 0 {
@@ -79,6 +84,7 @@ func (s *shares) drop(id ID, now time.Time) {
 
 // tick brings all up to now.
 func (s *shares) tick(now time.Time) {
+	s.changes++
 	for _, mine := range s.of {
 		if mine.settle(now, s.half); mine.count == 0 && mine.use < negligible {
 			mine.use = 0

@@ -3,6 +3,7 @@ package spawner
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -102,6 +103,57 @@ func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
 	}
 	if took := time.Since(begun) / looks; took > 2*time.Millisecond {
 		t.Errorf("a look takes %s", took)
+	}
+}
+
+// TestStandingIsRemembered: what places are said by agrees at all times with what users have had.
+func TestStandingIsRemembered(t *testing.T) {
+	m := line10k(20, 50)
+	l, rnd := line{backend: "local", jobs: true}, rand.New(rand.NewPCG(1, 2))
+	naive := func(w *Workload) (ahead int) {
+		c := w.client()
+		own := m.index.shares[l][c].before(w.ticket())
+		for other, b := range m.index.shares[l] {
+			n := own
+			if other != c && m.shares.compare(other, c) < 0 {
+				n++
+			}
+			if other != c {
+				ahead += min(b.size(), n)
+			}
+		}
+		return ahead + own
+	}
+	for n := range 500 {
+		e := m.work[ID(fmt.Sprint("j-", 2+rnd.IntN(len(m.work)-2)))]
+		before := e.Workload
+		e.Phase = []Phase{Pending, Running, Stopped}[rnd.IntN(3)]
+		if m.bookLocked(before, e); n%10 == 0 {
+			m.shares.tick(time.Now())
+		}
+		asks := m.work[ID(fmt.Sprint("j-", 1+rnd.IntN(len(m.work)-1)))].Workload
+		for _, w := range []Workload{asks, {ID: "j-new", Kind: Job, Hub: "hub", Owner: "zoe", Backend: "local", Turn: 1 << 40}} {
+			if got, want := m.aheadLocked(&w), naive(&w); got != want {
+				t.Fatalf("after change %d %d go before %s of %s, want %d", n, got, w.ID, w.Owner, want)
+			}
+		}
+		for c, b := range m.index.shares[l] {
+			if head := m.headLocked(l); head == nil || c != head.client() && b.size() > 0 && m.shares.compare(c, head.client()) < 0 {
+				t.Fatalf("after change %d %+v goes before the head %+v", n, c, head)
+			}
+		}
+	}
+}
+
+// TestPlacesOfAllUsers: to say where everybody stands costs no look at all users for each.
+func TestPlacesOfAllUsers(t *testing.T) {
+	m := line10k(1000, 10)
+	begun := time.Now()
+	for _, e := range m.work {
+		m.Queue(e.Workload)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }
 

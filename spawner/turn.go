@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"slices"
 	"strings"
 
 	"slipway/internal/gpu"
@@ -41,19 +42,9 @@ func (m *Manager) aheadLocked(w *Workload) int {
 	if w.Kind != Job {
 		return m.index.age(*w)
 	}
-	c, benches := w.client(), m.index.shares[w.line()]
-	own := benches[c].before(w.ticket())
-	ahead, mine := own, m.shares.get(c)
-	for other, b := range benches {
-		n := own
-		if other != c && m.shares.get(other).compare(mine, other.of, c.of) < 0 {
-			n++
-		}
-		if other != c {
-			ahead += min(b.size(), n)
-		}
-	}
-	return ahead
+	c, order := w.client(), m.standingLocked(w.line())
+	at, has := slices.BinarySearchFunc(order.clients, c, m.shares.compare)
+	return order.ahead(m.index.shares[w.line()][c].before(w.ticket()), at, has)
 }
 
 // stander is who is first of one client in a line.
@@ -83,6 +74,9 @@ func (w *Workload) stander() stander {
 // headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
 // out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
 func (m *Manager) headLocked(l line) *entry {
+	if l.jobs {
+		return m.headOfJobsLocked(l)
+	}
 	head, found := stander{}, false
 	stuck := map[gpu.Request]bool{}
 	for c, b := range m.index.shares[l] {
@@ -95,6 +89,20 @@ func (m *Manager) headLocked(l line) *entry {
 		return m.work[m.index.head(l)]
 	}
 	return m.work[head.id]
+}
+
+// headOfJobsLocked is headLocked where whoever has had least of late goes first.
+func (m *Manager) headOfJobsLocked(l line) *entry {
+	stuck := map[gpu.Request]bool{}
+	for _, c := range m.standingLocked(l).clients {
+		if m.barredLocked(c, l) {
+			continue
+		}
+		if t, ok := m.firstLocked(m.index.shares[l][c], stuck); ok {
+			return m.work[t.id]
+		}
+	}
+	return m.work[m.index.head(l)]
 }
 
 // firstLocked gives the first of one client's in a line that anything that is given back could serve; false: none.

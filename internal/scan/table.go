@@ -18,6 +18,8 @@ func table(path string, text []byte) entries {
 			var row []string
 			if twice := firstTwice(header); twice != "" {
 				err = refuseFile(fmt.Sprintf("%s:1: %.80s is there twice", path, twice), "give every column its own name")
+			} else if wrong, remedy := firstWrong(header); wrong != "" {
+				err = refuseFile(path+":1: "+wrong, remedy)
 			} else if row, err = r.next(); err == nil {
 				var e entry
 				if e, err = under(header, stripped(row), fmt.Sprintf("%s:%d", path, r.line)); err == nil && e.names != nil && !yield(e, nil) {
@@ -57,6 +59,16 @@ func firstTwice(names []string) string {
 		}
 	}
 	return ""
+}
+
+// firstWrong says what is wrong with the first name that no parameter may have.
+func firstWrong(names []string) (wrong, remedy string) {
+	for _, name := range names {
+		if wrong, remedy = wrongName(name); wrong != "" {
+			break
+		}
+	}
+	return wrong, remedy
 }
 
 // stripped takes away what Python takes for space around each cell.

@@ -71,6 +71,8 @@ def _table(path: str) -> Iterator[tuple[str, Point]]:
             header = [name.strip() for name in next(rows, [])]
             if twice := [name for name in header if header.count(name) > 1]:
                 raise _refusal(f"{path}:1: {twice[0]} is there twice", "give every column its own name")
+            if wrong := next(filter(None, map(wrong_name, header)), None):
+                raise _refusal(f"{path}:1: {wrong[0]}", wrong[1])
             for row in rows:
                 if not any(cell.strip() for cell in row):
                     continue

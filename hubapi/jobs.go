@@ -108,6 +108,7 @@ type PointEvent struct {
 	Reason   string       `json:"reason"` // why it waits, or failed
 	Up       *time.Time   `json:"up"`     // when it began to run
 	Ended    *time.Time   `json:"ended"`
+	Wall     float64      `json:"wall"` // seconds that it ran, once it has ended: its end may be seen long after it was
 }
 
 // The names of the events of a scan's stream.

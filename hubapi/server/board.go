@@ -207,7 +207,7 @@ func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
 	case out.State.Ended():
 		out.Up = moment(w.Up)
 		if w.Outcome != nil {
-			out.Reason, out.Ended = w.Outcome.Reason, moment(w.Outcome.At)
+			out.Reason, out.Ended, out.Wall = w.Outcome.Reason, moment(w.Outcome.At), w.Outcome.Wall
 		}
 	case out.State == hubapi.JobRunning:
 		out.Up = moment(w.Up)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ._outcome import JobProgress
-from ._wire import JSON, items, text, whole
+from ._wire import JSON, items, number, text, whole
 
 STATES = ("pending", "running", "done", "failed", "canceled")
 """The states of a job, in the order in which they are told."""
@@ -100,6 +100,7 @@ class PointEvent:
     reason: str = ""
     up: str = ""
     ended: str = ""
+    wall: float = 0  # seconds that it ran, once it has ended
 
     @classmethod
     def from_json(cls, doc: JSON) -> PointEvent:
@@ -109,6 +110,7 @@ class PointEvent:
             **{key: text(doc, key) for key in ("job", "state", "host", "slice", "reason", "up", "ended")},
             point=whole(doc, "point") or 0,
             attempt=whole(doc, "attempt") or 1,
+            wall=number(doc, "wall") or 0,
             progress=JobProgress.from_json(progress) if isinstance(progress, Mapping) else None,
         )
 

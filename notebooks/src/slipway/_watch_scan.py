@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ._board import bar, progress_bar, short
+from ._board import bar, parameter_names, progress_bar, short, value_words
 from ._client import Client
 from ._envs import Table
 from ._errors import SlipwayError
@@ -92,10 +92,12 @@ def live_table(
     chosen = _choose(events)
     tails.watch([event.job for event in chosen if event.state == "running"])
     given = {event.point: points[event.point] if event.point < len(points) else {} for event in chosen}
-    names = list(dict.fromkeys(name for parameters in given.values() for name in parameters))
+    names = parameter_names(given.values())
     more = record.points - len(chosen)
     head = ["point", *names, "state", "where", "slice", "progress", "time", "last line"]
-    rows = [_row(event, [short(given[event.point].get(name, "")) for name in names], tails) for event in chosen]
+    rows = [
+        _row(event, [short(value_words(given[event.point].get(name, ""))) for name in names], tails) for event in chosen
+    ]
     kept = [at for at in range(len(head)) if at < 2 + len(names) or any(row[at] for row in rows)]
     return Table(
         [head[at] for at in kept],
@@ -124,11 +126,17 @@ def _row(event: PointEvent, given: Sequence[str], tails: Tails) -> list[str]:
 
 
 def _took(event: PointEvent) -> str:
-    """Say how long a point has run."""
+    """Say how long a point has run: its end may have been seen long after it was."""
+    if event.wall:
+        return _clock(event.wall)
     if not event.up:
         return ""
     end = moment(event.ended) if event.state in ENDED else datetime.now(UTC)
-    seconds = int(max((end - moment(event.up)).total_seconds(), 0))
+    return _clock(max((end - moment(event.up)).total_seconds(), 0))
+
+
+def _clock(time: float) -> str:
+    seconds = int(time)
     hours, minutes = divmod(seconds // 60, 60)
     return f"{seconds} s" if seconds < 60 else f"{hours}:{minutes:02}:{seconds % 60:02}"
 

@@ -31,7 +31,7 @@ def test_a_job_is_tried_again_and_stays_the_same(notebook: Notebook, service: Fa
     assert notebook.names["again"] is job
     assert job.result() == 5
     assert (job.id, job.record.attempt, job.record.memory, job.record.attempts[0].cause) == ("j-1", 2, "8G", "memory")
-    with pytest.raises(InvalidError, match="retry: there is no gpu"):
+    with pytest.raises(InvalidError, match="retry has no option gpu: its options are cpus, mem, time"):
         job.retry(gpu="whole")
     with pytest.raises(InvalidError, match="nothing is meant"):
         job.retry(failed=False, canceled=False)
@@ -121,7 +121,7 @@ def test_new_jobs_of_old_ones(notebook: Notebook, service: FakeService) -> None:
     scan = notebook.names["_scan"].resubmit(priority=5)
     assert scan.id != notebook.names["_scan"].id
     assert scan.results(60) == [1, 2]
-    with pytest.raises(InvalidError, match="resubmit: there is no memory"):
+    with pytest.raises(InvalidError, match="resubmit has no option memory: did you mean mem"):
         job.resubmit(memory="8G")
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import slipway
 from slipway import Client, GridError, Job, JobHandle, JobProgress, Outcome, PointEvent, Scan, ScanHandle
 from slipway._advice import advice
+from slipway._board import value_words
 from slipway._envs import Table
 from slipway._results import Results
 from slipway._show import Screen
@@ -86,7 +88,12 @@ def test_a_job_is_a_table(client: Client) -> None:
     [
         ({}, Outcome(remedy="at most 8G"), {}, "at most 8G"),
         ({}, Outcome(remedy="its output says more", cause="exit"), {}, ""),
-        ({}, Outcome(cause="module"), {"missing": "uproot"}, "the environment is frozen anew"),
+        (
+            {},
+            Outcome(cause="module"),
+            {"missing": "uproot"},
+            "%pip install the package of uproot in the session, and submit again",
+        ),
         (
             {"gpu": "1g.18gb"},
             Outcome(),
@@ -139,6 +146,54 @@ def test_results_are_a_table() -> None:
     assert "<td>{&#x27;a&#x27;: 2}</td>" in results._repr_html_()
     assert type(pickle.loads(pickle.dumps(results))) is list
     assert Results(range(60), [{}] * 60)._table().remarks == ("and 10 more",)
+
+
+def test_tables_have_one_order_and_short_numbers() -> None:
+    parameters = [{"lr": "0.000316227766017", "depth": "2"}]
+    head = Results([1], parameters)._table()
+    assert (head.head[1:3], head.rows[0][1:3]) == (("depth", "lr"), ("2", "0.000316228"))
+    assert [value_words(text) for text in ("1e-4", "'0.1234567'", "20261122", "0.5")] == [
+        "1e-4", "'0.1234567'", "20261122", "0.5",
+    ]  # fmt: skip
+
+
+def test_the_time_of_a_point_is_what_it_ran(client: Client) -> None:
+    came = {"job": "j-1", "state": "done", "up": "2026-11-20T10:05:00Z", "ended": "2026-11-20T10:07:00Z", "wall": 41.5}
+    event = PointEvent.from_json(came)
+    table = live_table({0: event}, Scan("scan-1", points=1), [{"lr": "1", "depth": "2"}], Tails(client))
+    assert table.head == ("point", "depth", "lr", "state", "time")
+    assert table.rows[0][-1] == "41 s"
+
+
+def test_jobs_and_scans_are_tables(notebook: Notebook) -> None:
+    assert repr(slipway.jobs()) == "you have no jobs"
+    notebook.grid("--name fit", "pass")
+    notebook.grid("--name many --scan k=1,2", "pass")
+    head, row = repr(slipway.jobs()).splitlines()
+    assert head.split() == ["id", "name", "state", "submitted", "ran"]
+    assert row.split()[:3] == ["j-1", "fit", "done,"]
+    assert row.endswith("1.5 s")
+    assert "<td>2 done</td>" in slipway.scans()._repr_html_()
+    assert slipway.jobs()[-1].result() is None
+    assert slipway.scans()[0].id == "scan-2"
+
+
+def test_going_through_a_scan_shows_a_bar(notebook: Notebook, page: Page) -> None:
+    notebook.grid("--detach --scan k=1,2", "result = k")
+    begun = len(page.shown)
+    assert list(notebook.names["_scan"]) == [1, 2]
+    assert 'aria-label="2 of 2 points have ended"' in page.shown[begun]["text/html"]
+    assert len(page.shown) == begun + 1
+
+
+def test_the_end_of_a_try_is_a_line() -> None:
+    outcome = Outcome(exit_code=1, failed=True, reason="it broke", wall=2.5)
+    assert repr(outcome) == "<Outcome: failed, exit code 1, it broke, 2.5 s>"
+
+
+def test_a_directory_that_is_asked_for_is_named() -> None:
+    job = Job.from_json({"id": "j-1", "out": ["sub"]})
+    assert advice(job, Outcome(cause="output"), {"directories": {"sub": 1}}).startswith("sub is a directory, and only")
 
 
 def test_results_stay_with_their_parameters() -> None:

@@ -270,11 +270,15 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
         ("", "del y, z", "uses y, z"),
         ("", "@deco\ndef f(x: T = d) -> R: pass", "uses R, T, d, deco"),
         ("", "match v:\n    case C.x: pass", "uses C, v"),
-        ("", "print(get_ipython())", "uses get_ipython"),
+        (
+            "",
+            "print(In, Out, get_ipython())",
+            "In, Out, get_ipython: the notebook's own; give",
+        ),
         ("", "class A:\n    a = b", "uses b"),
         ("", "x = [y for y in z]", "uses z"),
         ("", "print([(w := v) for v in [1]], w, q)", "uses q"),
-        ("", "await x", "outside function"),
+        ("", "def f(): await x", "outside async function"),
         ("", "# nothing", "the cell is empty"),
         ("", "print(y)", "uses y"),
         ("", "def f():\n    return y + z\n", "uses y, z"),
@@ -329,11 +333,36 @@ def test_remedies_know_the_notebook(notebook: Notebook) -> None:
         "def out():\n    n = 0\n    def f():\n        nonlocal n\n        n += 1\n    f()\n    return n\nout()",
         "from __future__ import annotations\ndef f(x: 'Nowhere'): return x\nclass A:\n    a: int\n    b: 'B' = None",
         "try:\n    pass\nexcept* ValueError as e:\n    print(e)\nmatch {}:\n    case {'a': int(v), **r}: print(v, r)",
+        "import asyncio\nawait asyncio.sleep(0)",
+        "%matplotlib inline\nprint(1)",
         "async def f():\n    async for i in g(): yield i\nasync def g(): yield 1",
     ],
 )
 def test_good_cells_are_not_refused(notebook: Notebook, cell: str) -> None:
     notebook.grid("", cell)
+
+
+@pytest.mark.parametrize("cell", ['globals()["zz"] = 3; result = zz', "exec('zz = 3'); result = zz"])
+def test_names_that_a_cell_makes_as_it_runs_are_only_told(notebook: Notebook, cell: str) -> None:
+    assert "▸ the cell uses zz, which it has to make itself" in notebook.grid("", cell)
+    assert notebook.names["result"] == 3
+
+
+def test_a_parameter_that_hides_a_builtin_is_told(notebook: Notebook) -> None:
+    assert "▸ max hides Python's own max in the cell" in notebook.grid("--scan max=1", "result = max")
+
+
+def test_directories_do_not_come_back_and_that_is_said(notebook: Notebook) -> None:
+    cell = "import os\nos.mkdir('sub')\nopen('sub/a.txt', 'w').close()\nopen('b.txt', 'w').close()"
+    assert "▸ sub/ does not come back (1 file): pack it into one" in notebook.grid("", cell)
+    assert [file.name for file in notebook.names["_job"].files] == ["b.txt"]
+
+
+def test_what_the_advice_names_is_there(notebook: Notebook) -> None:
+    assert notebook.names["slipway"] is slipway
+    assert "Any" not in dir(slipway)
+    assert "job" in dir(slipway)
+    assert "TypeVar" not in dir(slipway.grid)
 
 
 def test_syntax_errors_are_short_and_count_lines_as_the_editor_does(notebook: Notebook, service: FakeService) -> None:

@@ -55,6 +55,22 @@ def test_result_and_output(tmp_path: Path) -> None:
     assert done.report == {"exit_code": 0, "python": "{}.{}.{}".format(*sys.version_info[:3]), "result": "kept"}
 
 
+def test_a_cell_may_await_outside_of_functions(tmp_path: Path) -> None:
+    done = run(tmp_path, "import asyncio\nasync def f():\n    return 42\nresult = await f()\nawait f()")
+    assert (done.code, done.out.strip(), done.result) == (0, "42", 42)
+    failed = run(tmp_path, "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert failed.code == 1
+    assert "asyncio/" not in failed.err + failed.report["traceback"]
+    assert "line 4, in <module>" in failed.report["traceback"]
+
+
+def test_directories_that_are_left_are_named(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "x").touch()
+    cell = "import os\nos.makedirs('sub/deep')\nos.mkdir('empty')\nfor n in 'ab': open(f'sub/deep/{n}', 'w').close()"
+    assert run(tmp_path, cell).report["directories"] == {"sub": 2}
+
+
 @pytest.mark.parametrize(("cell", "kept"), [("x = 1", "unset"), ("result = None", "kept")])
 def test_no_result_and_none(tmp_path: Path, cell: str, kept: str) -> None:
     done = run(tmp_path, cell)

@@ -35,7 +35,7 @@ def test_all_options_reach_the_service(notebook: Notebook, service: FakeService)
         ("--retry many", "--retry many"),
         ("--retry -1", "--retry -1"),
         ("--priority 1.5", "--priority 1.5"),
-        ("--priority 101", "from -100 to 100"),
+        ("--priority 101", "--priority 101 is more than the 100 that it may be"),
         ("--out a/b", "--out a/b"),
         ("--out ..", "--out .."),
         ("--local --to slurm", "--local and --to slurm"),
@@ -51,6 +51,7 @@ def test_refused(notebook: Notebook, service: FakeService, line: str, words: str
 def test_a_trial_is_the_first_point_here(notebook: Notebook, service: FakeService) -> None:
     notebook.grid("--local --scan k=1,2,3", "result = k")
     assert notebook.names["result"] == [1]
+    assert "▸ scan cell scan-1, the first of 3 points, submitted to local" in notebook.out
     assert [job.body["backend"] for job in service.jobs.values()] == ["local"]
     code = "from slipway import grid\n@grid.function(local=True)\ndef f(x): return x\nm = f.map(iter([4, 5]))"
     assert notebook.run(code) is None
@@ -67,10 +68,10 @@ def test_functions_have_the_options_too(notebook: Notebook, service: FakeService
 
 def test_the_plan_is_one_line(notebook: Notebook, service: FakeService) -> None:
     service.plan |= {"free": 3, "most": 8, "typical": 300}
-    out = notebook.grid("--scan k=1,2,3", "pass")
+    out = notebook.grid("--name fit --scan k=1,2,3", "pass")
     (line,) = [line for line in out.splitlines() if "environment" in line]
     assert line.startswith("▸ environment abababababab frozen now, 2.5 GB (")
-    assert line.endswith("kB; local: 3 of 8 free now, such jobs have run 5 min, all 3 in about 5 min")
+    assert line.endswith("kB; local: 3 of 8 places free, such jobs have run 5 min, all 3 in about 5 min once they run")
     assert service.checked[0]["points"][2] == {"parameters": {"k": "3"}}
     assert "environment cdcdcdcdcdcd gpu:1; sends " in notebook.grid("--env gpu:1", "pass")
 
@@ -79,17 +80,17 @@ def test_the_plan_is_one_line(notebook: Notebook, service: FakeService) -> None:
     ("plan", "words"),
     [
         ({}, ""),
-        ({"free": 2}, "local: 2 free now"),
+        ({"free": 2}, "local: 2 places free"),
         (
             {"free": 0, "lacks": "2 CPUs", "waiting": 4, "estimate": 240},
-            "local: none free now (2 CPUs), 4 in line, room in about 4 min",
+            "local: no place free (2 CPUs), 4 in line, the next in about 4 min",
         ),
         (
             {"free": -1, "gpu_hours": 3.75, "gpu_most": 100, "stored": 19e9, "store": 20e9},
             "3.75 of 100 GPU hours used, your jobs keep 19 GB of 20 GB",
         ),
         ({"typical": 7.25}, "such jobs have run 7.2 s"),
-        ({"typical": 36_000, "most": 10}, "such jobs have run 10.0 h, all 500 in about 500.0 h"),
+        ({"typical": 36_000, "most": 10}, "such jobs have run 10.0 h, all 500 in about 500.0 h once they run"),
     ],
 )
 def test_plans_in_words(plan: dict[str, Any], words: str) -> None:
@@ -97,7 +98,11 @@ def test_plans_in_words(plan: dict[str, Any], words: str) -> None:
 
 
 def test_a_place_in_line_is_told() -> None:
-    for estimate, words in {-1: "place 2 in line", 20: "in about a minute", 600: "in about 10 min"}.items():
+    for estimate, words in {
+        -1: "number 2 in line",
+        20: "begins in about a minute",
+        600: "begins in about 10 min",
+    }.items():
         assert _turn(Job.from_json({"id": "j-1", "queue": {"place": 2, "estimate": estimate}})).endswith(words)
 
 

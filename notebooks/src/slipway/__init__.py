@@ -7,6 +7,7 @@ The Hub's side is ``slipway.spawner.SlipwaySpawner``; it is imported only where 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import grid
@@ -110,6 +111,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def environments(**client: Any) -> list[Environment]:
     """List your environments."""
     with Client(**client) as connection:
@@ -152,4 +157,5 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from .magic import GridMagics
 
     told: set[str] = set()
+    shell.user_ns.setdefault("slipway", sys.modules[__name__])  # what is advised says slipway.job(...)
     shell.register_magics(GridMagics(shell, told=told), FreezeMagics(shell, told=told))

@@ -22,11 +22,18 @@ def advice(record: Job, outcome: Outcome, report: Mapping[str, Any], called: str
     called = called or f"slipway.job({record.id!r})"
     if missing := report.get("missing"):
         return (
-            f"%pip install what gives {missing} in the session, and submit again: the environment is frozen anew; "
-            "a module of your own goes along when its function is passed"
+            f"%pip install the package of {missing} in the session, and submit again; "
+            f"if {missing} is a file of yours, pass what you use of it: its functions go along"
         )
+    if outcome.cause == "output" and (packed := [name for name in record.out if name in _left(report)]):
+        return f"{packed[0]} is a directory, and only files come back: pack it into one, and name that with --out"
     cause = outcome.cause or _guess(record, outcome, report)
     return _BY_CAUSE[cause](record, outcome, called) if cause in _BY_CAUSE else outcome.remedy
+
+
+def _left(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    left = report.get("directories")
+    return left if isinstance(left, Mapping) else {}
 
 
 def _guess(record: Job, outcome: Outcome, report: Mapping[str, Any]) -> str:

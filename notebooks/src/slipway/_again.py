@@ -31,6 +31,8 @@ class ResubmitWords(RetryWords, total=False):
 
 _SPELLED = {"mem": "memory", "time": "time_limit", "env": "environment", "to": "backend", "retry": "retries"}
 
+_MEANT = {word: spelled for spelled, word in _SPELLED.items()}
+
 
 def retry_changes(words: RetryWords) -> dict[str, Any]:
     """Give what is to be other as the client says it."""
@@ -51,8 +53,12 @@ def resubmit_changes(words: ResubmitWords) -> Changes:
 
 def _spell(words: dict[str, Any], what: str, known: Any) -> dict[str, Any]:
     if unknown := sorted(set(words) - set(known)):
+        meant = _MEANT.get(unknown[0], "")
+        meant = meant if meant in known else ""
         raise InvalidError(
-            f"{what}: there is no {unknown[0]}", field=unknown[0], remedy=f"there are {', '.join(sorted(known))}"
+            f"{what} has no option {unknown[0]}",
+            field=unknown[0],
+            remedy=f"did you mean {meant}?" if meant else f"its options are {', '.join(sorted(known))}",
         )
     return {_SPELLED.get(word, word): value for word, value in words.items()}
 

@@ -7,7 +7,8 @@ was there last.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ._envs import Drawn, Table
@@ -59,13 +60,24 @@ def status(words: str) -> str:
 
 def points_table(jobs: Sequence[Job], remarks: Sequence[str]) -> Table:
     """Give points as a table, with a column for each parameter, and those of their use that are known of any."""
-    names = sorted({name for job in jobs for name in job.parameters or {}})
+    names = parameter_names(job.parameters or {} for job in jobs)
     head = ["point", *names, "state", *_USED, "host", "job", "remark"]
     rows = [_point_row(job, names) for job in jobs]
     kept = [at for at, name in enumerate(head) if name not in _USED[1:] or any(row[at] for row in rows)]
     return Table([head[at] for at in kept], [[row[at] for at in kept] for row in rows], remarks)
 
 
+def parameter_names(given: Iterable[Mapping[str, str]]) -> list[str]:
+    """Give the names of points' parameters in the order that every table has."""
+    return sorted({name for parameters in given for name in parameters})
+
+
+def value_words(text: str) -> str:
+    """Write a parameter's value for a table: of a number that goes on and on its first six digits."""
+    return f"{float(text):.6g}" if _LONG_FLOAT.fullmatch(text) else text
+
+
+_LONG_FLOAT = re.compile(r"-?\d*\.\d{6,}(e[+-]?\d+)?", re.IGNORECASE)
 _USED = ("exit", "signal", "try", "time", "memory", "cpu", "gpu")
 
 
@@ -73,7 +85,7 @@ def _point_row(job: Job, names: Iterable[str]) -> list[str]:
     outcome, parameters = job.outcome or Outcome(), job.parameters or {}
     state = "held" if job.held and job.state == "pending" else job.state
     remark = job.waiting if not job.ended else outcome.reason
-    given = [short(parameters.get(name, "")) for name in names]
+    given = [short(value_words(parameters.get(name, ""))) for name in names]
     used = [
         "" if outcome.exit_code is None or not job.ended else str(outcome.exit_code),
         str(outcome.signal or "") if job.ended else "",

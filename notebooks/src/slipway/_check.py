@@ -19,6 +19,9 @@ from ._runner import INPUTS
 from ._values import LARGE, Packer, has_cloudpickle, pack
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
+_DYNAMIC = {"exec", "eval", "globals", "locals", "vars"}
+_OWN = re.compile(r"In|Out|get_ipython|_{1,3}|_i{1,3}|_i?\d+|_[iod]h|_sh")
+"""Names that a notebook has of itself."""
 _MAGIC = re.compile(r"\s*(%|!|\?|[\w., ]+\s*=\s*[%!]|[\w.]+\?)")
 
 
@@ -38,7 +41,7 @@ def parse(source: str, filename: str) -> ast.Module:
     """Parse a cell; what is wrong names its line as the notebook's editor counts it."""
     try:
         tree = ast.parse(source, filename)
-        compile(source, filename, "exec", dont_inherit=True)
+        compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
         if _MAGIC.match(error.text or ""):
             error.msg = "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
@@ -64,6 +67,11 @@ def missing_names(source: str, filename: str, given: Collection[str]) -> list[st
                 used.add(symbol.get_name())
     defined -= (loose := _loose(tree) - set(given))
     return sorted(name for name in (used | loose) - defined if name.isidentifier() and not name.startswith("__"))
+
+
+def dynamic(tree: ast.Module) -> bool:
+    """Say whether a cell may define names in a way that is not seen before it runs."""
+    return any(isinstance(node, ast.Name) and node.id in _DYNAMIC for node in ast.walk(tree))
 
 
 def _loose(tree: ast.Module) -> set[str]:
@@ -107,13 +115,18 @@ def refuse_missing(names: list[str], namespace: Mapping[str, Any]) -> None:
     if not names:
         return
     modules = [name for name in names if isinstance(namespace.get(name), types.ModuleType)]
-    values = [name for name in names if name in namespace and name not in modules]
-    unknown = [name for name in names if name not in namespace]
+    own = [name for name in names if _OWN.fullmatch(name)]
+    values = [name for name in names if name in namespace and name not in modules and name not in own]
+    unknown = [name for name in names if name not in namespace and name not in own]
     remedies = [f"import {name} in the cell" for name in (_import(module, namespace) for module in modules)]
     if values:
         remedies.append(f"pass {', '.join(values)} with --in {','.join(values)}")
     if unknown:
         remedies.append(f"define {', '.join(unknown)} in the cell")
+    if own:
+        remedies.append(
+            f"{', '.join(own)}: the notebook's own; give what you need of it a name, and pass that with --in"
+        )
     raise InvalidError(
         f"the cell uses {', '.join(names)}, which it does not define: a job sees nothing of the notebook",
         field="cell",

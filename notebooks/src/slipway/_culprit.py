@@ -19,7 +19,9 @@ _TRIES = 2000
 def refusal(what: str, value: Any, error: Exception, field: str) -> InvalidError:
     """Say which part of a value cannot travel, why, and what to do instead."""
     path, kind, error = _search(what, value, error)
-    reason = str(error) if isinstance(error, CannotTravelError) else f"{type(error).__name__}: {error}"
+    reason = (
+        str(error).partition(": ")[0] if isinstance(error, CannotTravelError) else f"{type(error).__name__}: {error}"
+    )
     remedy = _REMEDIES.get(kind.__name__, "pass plain data, or make the value in the job")
     if not has_cloudpickle():
         remedy += ", or %pip install cloudpickle"

@@ -33,6 +33,8 @@ have to be there at the end, and no others come back.
 What you leave out is the site's default; without --gpu there is no GPU, and slipway.gpus() lists what
 there is of them.
 """
+DEFAULT_NAME = "cell"
+"""What a job is called that has been given no name: with others of that name it has nothing in common."""
 _EXAMPLE = """\
 examples:
   %%grid --name fit --cpus 4 --mem 8G --time 2h --in data
@@ -61,7 +63,7 @@ def option_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this")
-    add("--name", default="cell", metavar="N", help="what the job is called (cell)")
+    add("--name", default=DEFAULT_NAME, metavar="N", help="what the job is called (cell)")
     add("--cpus", metavar="N", help="CPU cores")
     add("--mem", metavar="2G", help="memory; K, M, G and T are powers of 1024")
     add("--time", metavar="1h", help="how long it may run: 90s, 30m, 1h30m")

@@ -43,6 +43,7 @@ class Options:
     allow_secret: tuple[str, ...]
     inputs: tuple[str, ...]
     points: tuple[dict[str, str], ...]
+    points_given: int
     backend: str | None
     first_only: bool
     retries: int
@@ -120,6 +121,7 @@ def _options(given: argparse.Namespace) -> Options:
         raise InvalidError(f"--local and --to {given.to}", field="to", remedy="leave one of them out")
     inputs = tuple(_names(given.inputs))
     points = tuple(read_points(given.grid_file) if given.grid_file else parse_scan(given.scan))
+    count = len(points)
     points = points[:1] if given.local else points
     if both := sorted(set(inputs) & {name for point in points[:1] for name in point}):
         raise InvalidError(
@@ -143,6 +145,7 @@ def _options(given: argparse.Namespace) -> Options:
         out=_out(_listed(given.out)),
         inputs=inputs,
         points=points,
+        points_given=count,
         backend="local" if given.local else given.to,
         quiet=given.quiet,
         detach=given.detach,
@@ -163,6 +166,13 @@ def _cpus(text: str | None) -> float | None:
 
 def _number(option: str, text: str | None, least: int, most: int) -> int:
     value = 0 if text is None else int(text) if re.fullmatch(r"-?\d{1,9}", text) else most + 1
+    if text is not None and re.fullmatch(r"-?\d{1,9}", text) and not least <= value <= most:
+        raise InvalidError(
+            f"--{option} {text} is {'more' if value > most else 'less'} than the {most if value > most else least} "
+            "that it may be",
+            field=option,
+            remedy=f"write a whole number from {least} to {most}",
+        )
     if not least <= value <= most:
         raise InvalidError(
             f"--{option} {text}: not understood", field=option, remedy=f"write a whole number from {least} to {most}"

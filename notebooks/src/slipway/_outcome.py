@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._wire import JSON, lines, number, text, whole
+from ._wire import JSON, amount, lines, number, text, whole
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ class Outcome:
     signal: int = 0
     cause: str = ""
     gpu: SliceUse | None = None
+
+    def __repr__(self) -> str:
+        """Say it in a line."""
+        end = "canceled" if self.canceled else "failed" if self.failed else "done"
+        said = [end, "" if self.exit_code is None else f"exit code {self.exit_code}", self.reason]
+        said += [f"{self.wall:.1f} s" if self.wall else "", amount(self.max_rss) if self.max_rss else ""]
+        return f"<Outcome: {', '.join(filter(None, said))}>"
 
     @classmethod
     def from_json(cls, doc: JSON) -> Outcome:

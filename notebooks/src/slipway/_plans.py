@@ -45,13 +45,14 @@ class JobPlan:
             gpu_most=number(doc, "gpu_most") or 0,
         )
 
-    def words(self, points: int = 1, *, gpu: bool = False) -> str:
-        """Say in few words when ``points`` such jobs would start, and how long they take."""
+    def words(self, points: int = 1, *, gpu: bool = False, known: bool = True) -> str:
+        """Say in few words when ``points`` such jobs would start and, of a ``known`` name, how long they run."""
         said = [f"{self.backend}: {self._room()}" if self._room() else ""]
-        if self.typical >= 0:
+        if self.typical >= 0 and known:
             said.append(f"such jobs have run {duration(self.typical)}")
             if points > 1 and self.most > 0:
-                said.append(f"all {points:,} in about {duration(self.typical * math.ceil(points / self.most))}")
+                took = duration(self.typical * math.ceil(points / self.most))
+                said.append(f"all {points:,} in about {took} once they run")
         if gpu and self.gpu_most > 0:
             said.append(f"{self.gpu_hours:.3g} of {self.gpu_most:g} GPU hours used")
         if self.store > 0 and self.stored > 0.8 * self.store:
@@ -60,12 +61,12 @@ class JobPlan:
 
     def _room(self) -> str:
         if self.free > 0:
-            return f"{self.free:,} of {self.most:,} free now" if self.most > 0 else f"{self.free:,} free now"
+            return f"{self.free:,} of {self.most:,} places free" if self.most > 0 else f"{self.free:,} places free"
         if self.free < 0 and not self.lacks:
             return ""
         line = f", {self.waiting:,} in line" if self.waiting else ""
-        until = f", room in about {duration(self.estimate)}" if self.estimate >= 0 else ""
-        return f"none free now{f' ({self.lacks})' if self.lacks else ''}{line}{until}"
+        until = f", the next in about {duration(self.estimate)}" if self.estimate >= 0 else ""
+        return f"no place free{f' ({self.lacks})' if self.lacks else ''}{line}{until}"
 
 
 def duration(seconds: float) -> str:

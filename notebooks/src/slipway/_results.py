@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
-from ._board import short
+from ._board import parameter_names, short, value_words
 from ._envs import Table
 
 _SHOWN = 50
@@ -70,10 +70,10 @@ class Results(Sequence[Any]):
         return rows
 
     def _table(self) -> Table:
-        names = list(dict.fromkeys(name for given in self.parameters for name in given))
+        names = parameter_names(self.parameters)
         shown = list(zip(self.parameters, self, strict=True))[:_SHOWN]
         rows = [
-            (str(at), *(short(given.get(name, "")) for name in names), _written(value))
+            (str(at), *(short(value_words(given.get(name, ""))) for name in names), _written(value))
             for at, (given, value) in enumerate(shown)
         ]
         more = len(self) - len(rows)

@@ -10,6 +10,7 @@ to read). Output goes where the job's output goes.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import linecache
 import os
@@ -35,6 +36,9 @@ else:
 
 CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result.pkl", "slipway-outcome.json"
 
+_MOST_NAMED, _MOST_COUNTED = 20, 1000
+"""How many directories are named, and files counted in each, that do not come back."""
+
 MOST_RESULT = 1 << 30
 """How many bytes a result has at most: as any file of a job."""
 
@@ -47,6 +51,7 @@ def main() -> int:
     recorder = _shown.Recorder(home)
     recorder.install({"tqdm.std": _progress.quieten, "tqdm.notebook": _progress.plain_notebook})
     sys.meta_path.append(_progress.Stand())
+    before = set(_directories(home))
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
     if os.getpid() != process:  # a fork that has fallen out of the cell: what is left is for the first one to say
         _leave(code)
@@ -54,10 +59,29 @@ def main() -> int:
     _progress.progress.flush()
     if code == 0:
         code = _keep_result(os.path.join(home, RESULT), module.__dict__, outcome)
+    if left := {name: files for name, files in _directories(home).items() if name not in before}:
+        outcome["directories"] = left
     outcome = {"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome}
     with open(os.path.join(home, OUTCOME), "w", encoding="utf-8") as file:
         json.dump(outcome, file)
     return code
+
+
+def _directories(home: str) -> dict[str, int]:
+    """Count the files below each directory in the working directory: none of them comes back."""
+    found = dict[str, int]()
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if not entry.is_dir(follow_symlinks=False) or entry.name.startswith((".", "__pycache__")):
+                continue
+            files = 0
+            for _, _, names in os.walk(entry.path):
+                files += len(names)
+                if files >= _MOST_COUNTED:
+                    break
+            if files and len(found) < _MOST_NAMED:
+                found[entry.name] = files
+    return found
 
 
 def _leave(code: int) -> NoReturn:
@@ -82,15 +106,32 @@ def _cell(names: dict[str, Any], recorder: _shown.Recorder) -> tuple[int, dict[s
 
 def _run(source: str, filename: str, names: dict[str, Any], recorder: _shown.Recorder) -> None:
     """Execute a cell and show its last expression, as notebooks do; a semicolon behind it keeps it quiet."""
-    tree, last = ast.parse(source, filename), None
+    tree, parts = ast.parse(source, filename), list[types.CodeType]()
     end = tree.body[-1] if tree.body else None
     if isinstance(end, ast.Expr) and not source.rstrip().endswith(";"):
         tree.body.pop()
-        last = compile(ast.Expression(end.value), filename, "eval")
-    exec(compile(tree, filename, "exec"), names)
-    value = None if last is None else eval(last, names)
+        parts = [compile(ast.Expression(end.value), filename, "eval", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)]
+    parts = [compile(tree, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), *parts]
+    value = None
+    if any(part.co_flags & inspect.CO_COROUTINE for part in parts):
+        import asyncio
+
+        value = asyncio.run(_await(parts, names))
+    else:
+        for part in parts:
+            value = eval(part, names)
     if value is not None:
         recorder.show(value)
+
+
+async def _await(parts: list[types.CodeType], names: dict[str, Any]) -> Any:
+    """Execute a cell that awaits something outside of its functions."""
+    value = None
+    for part in parts:
+        value = eval(part, names)
+        if part.co_flags & inspect.CO_COROUTINE:
+            value = await value
+    return value
 
 
 def _call(names: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -199,10 +240,14 @@ def _safe(value: object) -> str:
         return f"(no text: its __str__ raised {type(error).__name__})"
 
 
+_NOISE = (os.path.abspath(__file__), __file__, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))
+"""Files whose frames stand above those of the user: the runner's, and what runs a cell that awaits."""
+
+
 def _traceback(error: BaseException) -> str:
     """Format the traceback from the user's first frame on: the runner's own frames are noise."""
     frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename == main.__code__.co_filename:
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_NOISE):
         frame = frame.tb_next
     return "".join(traceback.format_exception(type(error), error, frame or error.__traceback__))
 

@@ -19,6 +19,7 @@ from ._live import Live
 from ._models import ENDED, Job
 from ._results import Results
 from ._scans import Explanation, PointEvent, Scan, ScanChange
+from ._show import Screen, shell
 
 _SHOWN = 50
 """How many points a table shows."""
@@ -98,10 +99,11 @@ def _others(scan: Scan) -> str:
 class ScanHandle:
     """A scan of the caller. Reading ``record``, ``states`` and ``points`` asks the service until all have ended."""
 
-    def __init__(self, client: Client, record: Scan) -> None:
+    def __init__(self, client: Client, record: Scan, *, quiet: bool = False) -> None:
         self.client = client
         self._record = record
         self._live = Live()
+        self._quiet = quiet
         self.called = f"slipway.scan({record.id!r})"
         """What the notebook calls it, for advice."""
 
@@ -120,6 +122,11 @@ class ScanHandle:
         """All that the service says of the scan now."""
         if not self._record.ended:
             self._record = self.client.scan(self.id)
+        return self._record
+
+    @property
+    def seen(self) -> Scan:
+        """What the service said of the scan last, without asking it."""
         return self._record
 
     @property
@@ -158,9 +165,15 @@ class ScanHandle:
 
         It raises TimeoutError when ``timeout`` seconds are over; the points run on.
         """
+        return self._completed(timeout)
+
+    def _completed(
+        self, timeout: float | None, tell: Callable[[Scan], None] = lambda scan: None
+    ) -> Iterator[JobHandle]:
         given = set[int]()
         with self.feed() as feed:
             for batch in feed.batches(timeout):
+                tell(feed.record)
                 for event in batch:
                     if event.state in ENDED and event.point not in given:
                         given.add(event.point)
@@ -171,7 +184,14 @@ class ScanHandle:
         """Give the results in the order of the points, each as soon as it and those before it are there."""
         ready: dict[int, JobHandle] = {}
         due = 0
-        for job in self.as_completed():
+        line = Screen(shell(), quiet=self._quiet).live()
+
+        def tell(record: Scan) -> None:
+            if line.on_page and not (done and record.ended):
+                line.update("end" if record.ended else "on", record.words(), bar(record))
+
+        done = self._record.ended
+        for job in self._completed(None, tell):
             ready[job.point] = job
             while due in ready:
                 yield ready.pop(due).result()

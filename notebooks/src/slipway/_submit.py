@@ -12,6 +12,7 @@ from ._errors import InvalidError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
 from ._models import Job
+from ._option_words import DEFAULT_NAME
 from ._options import Options
 from ._request import JobRequest
 from ._scan import ScanHandle
@@ -47,7 +48,9 @@ def submit(
         with connect() as client:
             made = _submit(client, options, {**files, **runner_files()}, screen, magic, points)
         connection = connect()
-        return ScanHandle(connection, made) if isinstance(made, Scan) else JobHandle(connection, made)
+        return (
+            ScanHandle(connection, made, quiet=options.quiet) if isinstance(made, Scan) else JobHandle(connection, made)
+        )
     except KeyboardInterrupt:
         listed = "slipway.jobs()" if points is None else "slipway.scans()"
         raise WatchInterrupted(f"interrupted; {listed} tells whether it was submitted") from None
@@ -83,7 +86,10 @@ def _submit(
     )
     plan = client.check_job(points, **request)  # before a freeze that would be for nothing
     count = 1 if points is None else len(points)
-    told = [cargoes.look(client), plan.words(count, gpu=options.gpu not in (None, "none"))]
+    told = [
+        cargoes.look(client),
+        plan.words(count, gpu=options.gpu not in (None, "none"), known=options.name != DEFAULT_NAME),
+    ]
     request["environment"] = choose_environment(client, options, screen, magic, "; ".join(filter(None, told))).digest
     cargoes.send(client)
     if points is None:
@@ -92,6 +98,8 @@ def _submit(
         return job
     scan, job = client.submit_scan(points, **request)
     size = f"{scan.points:,} point{'s' * (scan.points != 1)}"
+    if options.first_only and options.points_given > 1:
+        size = f"the first of {options.points_given:,} points"
     screen.line(_told(options, f"scan {options.name} {scan.id}, {size},", job))
     return scan
 
@@ -110,8 +118,9 @@ def _turn(record: Job) -> str:
     if record.queue is None or not record.queue.place:
         return ""
     seconds = record.queue.estimate
-    until = f", in about {seconds / 60:.0f} min" if seconds >= 60 else ", in about a minute" if seconds >= 0 else ""
-    return f"place {record.queue.place:,} in line{until}"
+    minutes = f"{seconds / 60:.0f} min" if seconds >= 60 else "a minute"
+    until = f", begins in about {minutes}" if seconds >= 0 else ""
+    return f"number {record.queue.place:,} in line{until}"
 
 
 def choose_environment(client: Client, options: Options, screen: Screen, magic: str, more: str) -> Environment:

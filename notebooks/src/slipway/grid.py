@@ -28,6 +28,11 @@ from ._submit import submit
 
 __all__ = ["GridFunction", "function", "job", "jobs", "progress", "scan", "scans"]
 
+
+def __dir__() -> list[str]:
+    return [*__all__]
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

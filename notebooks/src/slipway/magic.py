@@ -5,6 +5,8 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +30,8 @@ from ._watch_scan import watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
+_INLINE = re.compile(r"^%matplotlib\b.*$", re.MULTILINE)
+"""What a job needs not to be told: figures come back anyway."""
 _SHOWN = 30
 """Of up to how many points it is looked what they have displayed; of more, each has ``show()``."""
 
@@ -82,6 +86,7 @@ class GridMagics(Magics):
             raise
         finally:
             _show(job, screen)
+            _tell_left(job, screen)
 
     def _follow_scan(
         self, scan: ScanHandle, screen: Screen, names: dict[str, Any], points: Sequence[Mapping[str, str]]
@@ -101,6 +106,16 @@ class GridMagics(Magics):
         finally:
             if count <= _SHOWN:
                 _show(scan, screen)
+
+
+def _tell_left(job: JobHandle, screen: Screen) -> None:
+    """Say which directories a job has left: they do not come back."""
+    try:
+        left = job.report().get("directories")
+    except SlipwayError:
+        return  # what there is to say of it is said already
+    for name, files in left.items() if isinstance(left, dict) else ():
+        screen.line(f"{name}/ does not come back ({files:,} file{'s' * (files != 1)}): pack it into one")
 
 
 def _show(of: JobHandle | ScanHandle, screen: Screen) -> None:
@@ -138,12 +153,18 @@ def _id(word: str, names: Mapping[str, Any]) -> str:
 def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
     """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
     # Line 1 of the editor is the %%grid line, so that tracebacks speak of the lines that she sees.
-    source, filename = "\n" + cell, f"<grid cell {options.name}>"
+    source, filename = "\n" + _INLINE.sub("pass", cell), f"<grid cell {options.name}>"
     tree = _check.parse(source, filename)
     if not tree.body:
         raise InvalidError("the cell is empty", field="cell", remedy="write Python below the %%grid line")
     given = {*options.inputs, *(name for point in options.points[:1] for name in point)}
-    _check.refuse_missing(_check.missing_names(source, filename, given), names)
+    missing = _check.missing_names(source, filename, given)
+    if missing and _check.dynamic(tree):
+        tell(f"the cell uses {', '.join(missing)}, which it has to make itself: a job sees nothing of the notebook")
+    else:
+        _check.refuse_missing(missing, names)
+    for name in sorted(given & {*dir(builtins)}):
+        tell(f"{name} hides Python's own {name} in the cell")
     _check.refuse_result(tree)
     files = {CELL: source.encode()}
     if options.inputs:

@@ -76,19 +76,28 @@ func (c *Client) persist(ctx context.Context, try func() (progress bool, err err
 	}
 }
 
+// LogHeader tells with a job's output of which run of it that is. A reader who comes back, and finds another, begins at its byte 0.
+const LogHeader = "X-Slipway-Run"
+
 // JobLog copies a job's output from byte from on to w: what there is, or with follow until the job has ended. A stream that
-// breaks goes on at the byte where it broke.
+// breaks goes on at the byte where it broke, or with the whole output of the job's next try if that has begun meanwhile.
 func (c *Client) JobLog(ctx context.Context, id string, from int64, follow bool, w io.Writer) error {
 	flag := ""
 	if follow {
 		flag = "1"
 	}
+	run := ""
 	return c.persist(ctx, func() (progress bool, err error) {
 		resp, err := c.open(ctx, http.MethodGet, query(path("jobs", id, "log"), "from", number(from), "follow", flag), nil, nil)
 		if err != nil {
 			return false, err
 		}
 		defer resp.Body.Close()
+		before := run
+		if run = resp.Header.Get(LogHeader); before != "" && run != before && from > 0 {
+			from = 0
+			return true, errMore
+		}
 		out := &counter{w: w}
 		_, err = io.Copy(out, resp.Body)
 		from += out.n

@@ -166,8 +166,9 @@ func noFile(id ID, name string) error {
 	return errs.New(errs.NotFound, "job %s has no output file %q", id, name).With("`slipway jobs files` lists what it has, once it has ended")
 }
 
-// Log opens a workload's output from byte from on: a job's from the copy here, a session's from its agent. With follow it goes on
-// until the workload has ended. The caller closes it.
+// Log opens a workload's output from byte from on: a job's from the copy here, a session's from its agent. A job's that is shorter than
+// that is another than the reader has had: that of a later try, which she gets from its start. With follow it goes on until the workload
+// has ended. The caller closes it.
 func (m *Manager) Log(ctx context.Context, c Caller, id ID, from int64, follow bool) (io.ReadCloser, error) {
 	w, err := m.Get(ctx, c, id)
 	if err != nil {
@@ -184,6 +185,9 @@ func (m *Manager) Log(ctx context.Context, c Caller, id ID, from int64, follow b
 	}
 	if err != nil {
 		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && from > info.Size() {
+		from = 0
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		f.Close()

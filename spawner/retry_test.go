@@ -132,6 +132,18 @@ func TestRetry(t *testing.T) {
 			}
 		}
 		w := s.reach(j.ID, spawner.Stopped)
+		whole, err := s.Log(t.Context(), alice, j.ID, 0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := s.Log(t.Context(), alice, j.ID, 1<<40, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := io.ReadAll(whole)
+		if got, err := io.ReadAll(late); err != nil || len(want) == 0 || string(got) != string(want) {
+			t.Errorf("who has had more than there is of it gets %q of %q, %v", got, want, err)
+		}
 		if w.Outcome.Failed || w.Attempt != 1 || w.Spec.Resources.CPUs != 2 || s.readFile(j.ID, "out") != "xx" || s.crew.Hand(j.ID) != nil {
 			t.Errorf("%+v", w)
 		}

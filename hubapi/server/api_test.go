@@ -419,6 +419,26 @@ func TestJobLogGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
+// A reader who comes back behind a try gets the output of the next from its start.
+func TestJobLogOfTheNextTry(t *testing.T) {
+	h := start(t, newFake(job("j-1", "alice")), nil)
+	const next = "the second try prints this"
+	tries := 0
+	h.engine.logs = func(from int64, follow bool) io.ReadCloser {
+		if tries++; tries == 1 {
+			return breaking{io.MultiReader(strings.NewReader("first: "), errReader{})}
+		}
+		w := job("j-1", "alice")
+		w.Phase, w.Outcome, w.Attempt = spawner.Stopped, &spawner.Outcome{}, 1
+		h.engine.set(w)
+		return breaking{strings.NewReader(next[from:])}
+	}
+	var got bytes.Buffer
+	if err := h.client(t, "alice-token").JobLog(t.Context(), "j-1", 0, true, &got); err != nil || got.String() != "first: "+next {
+		t.Errorf("%q, %v", got.String(), err)
+	}
+}
+
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errors.New("broken") }

@@ -149,6 +149,10 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer log.Close()
+	if job, err = s.find(r, true); err != nil { // behind the opening: a reader who is told of too late a run only begins anew
+		return err
+	}
+	w.Header().Set(hubapi.LogHeader, runOf(job))
 	asText(w)
 	w.WriteHeader(http.StatusOK)
 	flushed := flusher{w, http.NewResponseController(w)}
@@ -158,6 +162,9 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	return nil
 }
+
+// runOf names a run of a job: each has an output of its own.
+func runOf(w spawner.Workload) string { return fmt.Sprintf("%d.%d", w.Attempt+1, w.Moves) }
 
 // lastLines gives the end of a job's output.
 func (s *Server) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {

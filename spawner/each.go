@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-
-	"slipway/internal/errs"
 )
 
 // Each has each look at the workloads that the caller may see: the points of a scan in their order or, without one, all in no order. What it
@@ -22,7 +20,7 @@ func (m *Manager) Each(_ context.Context, c Caller, scan string, each func(w *Wo
 		}
 	}
 	if !found && scan != "" {
-		return noScan(scan)
+		return m.noScanLocked(c, scan)
 	}
 	return nil
 }
@@ -32,8 +30,4 @@ func (m *Manager) amongLocked(c Caller, scan string) iter.Seq[*entry] {
 		return slices.Values(m.index.scans[scan])
 	}
 	return m.visibleLocked(c)
-}
-
-func noScan(scan string) error {
-	return errs.New(errs.NotFound, "there is no scan %.80q of yours", scan).With("`slipway jobs` lists them")
 }

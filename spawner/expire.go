@@ -28,6 +28,33 @@ type grave struct {
 	Removed time.Time `json:"removed"`
 }
 
+func (g grave) workload(id ID) Workload {
+	return Workload{ID: id, Kind: Job, Owner: g.Owner, Hub: g.Hub}
+}
+
+// graveyard finds graves.
+type graveyard struct {
+	jobs  map[ID]grave
+	scans map[string]grave // of each, when the last of its points ended and was removed
+}
+
+func newGraveyard() graveyard { return graveyard{jobs: map[ID]grave{}, scans: map[string]grave{}} }
+
+func (y graveyard) bury(id ID, g grave) {
+	y.jobs[id] = g
+	if s := y.scans[g.Scan]; g.Scan != "" {
+		g.Ended, g.Removed = latest(g.Ended, s.Ended), latest(g.Removed, s.Removed)
+		y.scans[g.Scan] = g
+	}
+}
+
+func (y graveyard) forget(id ID, now time.Time) {
+	scan := y.jobs[id].Scan
+	if delete(y.jobs, id); now.Sub(y.scans[scan].Removed) >= graveLife {
+		delete(y.scans, scan)
+	}
+}
+
 // A clock is believed in what it says of days and months once it has gone evenly for a while: for an hour after the service has begun, for
 // a day after it was seen to jump, or where at the start nothing on record is younger than a week. So one that is wrong for a while, ahead
 // by a year, removes nothing that has not had its time; one that is set back lets things live longer, which harms nobody.
@@ -151,11 +178,11 @@ func (m *Manager) expire(ctx context.Context, id ID, now time.Time) error {
 		return nil
 	}
 	g := grave{Hub: e.Hub, Owner: e.Owner, Scan: e.Scan, Ended: e.Outcome.At, Removed: now}
-	if len(m.graves) < mostGraves {
+	if len(m.graves.jobs) < mostGraves {
 		if err := m.mu.save(func() error { return m.cfg.Store.Put(ctx, graves, string(id), g) }); err != nil {
 			return err
 		}
-		m.graves[id] = g
+		m.graves.bury(id, g)
 	}
 	return m.changeLocked(ctx, e, func(e *entry) { e.Want = WantGone })
 }
@@ -171,7 +198,7 @@ func (m *Manager) readGraves(ctx context.Context) error {
 			m.log.Warn("what is remembered of a job cannot be read", "id", r.Key, "err", err)
 			continue
 		}
-		m.graves[ID(r.Key)] = g
+		m.graves.bury(ID(r.Key), g)
 	}
 	return nil
 }
@@ -179,7 +206,7 @@ func (m *Manager) readGraves(ctx context.Context) error {
 func (m *Manager) forgetGraves(ctx context.Context, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id, g := range m.graves {
+	for id, g := range m.graves.jobs {
 		if now.Sub(g.Removed) < graveLife {
 			continue
 		}
@@ -187,17 +214,31 @@ func (m *Manager) forgetGraves(ctx context.Context, now time.Time) {
 			m.log.Warn("cannot forget a job that was removed", "id", id, "err", err)
 			return
 		}
-		delete(m.graves, id)
+		m.graves.forget(id, now)
 	}
 }
 
 // unknownLocked is the error of what is not there, or not the caller's. Of a job of hers that has had its time it says so.
 func (m *Manager) unknownLocked(c Caller, id ID) error {
-	g, was := m.graves[id]
-	if !was || !c.may(Workload{ID: id, Kind: Job, Owner: g.Owner, Hub: g.Hub}) {
+	g, was := m.graves.jobs[id]
+	if !was || !c.may(g.workload(id)) {
 		return errs.New(errs.NotFound, "there is no session or job %q of yours", id).With("`slipway sessions` and `slipway jobs` list them")
 	}
+	return g.gone("job", string(id))
+}
+
+// noScanLocked says so of a scan.
+func (m *Manager) noScanLocked(c Caller, scan string) error {
+	g, was := m.graves.scans[scan]
+	if !was || !c.may(g.workload("")) {
+		return errs.New(errs.NotFound, "there is no scan %.80q of yours", scan).With("`slipway jobs` lists them")
+	}
+	return g.gone("scan", scan)
+}
+
+// gone is the error of what has had its time.
+func (g grave) gone(what, name string) error {
 	const day = "2 January 2006"
-	return errs.New(errs.NotFound, "job %s ended on %s and was removed on %s, %d days after its end, as this site does", id,
+	return errs.New(errs.NotFound, "%s %s ended on %s and was removed on %s, %d days after its end, as this site does", what, name,
 		g.Ended.Format(day), g.Removed.Format(day), int(g.Removed.Sub(g.Ended)/(24*time.Hour))).With("copy what you want to keep of a job before that, or submit it again")
 }

@@ -87,5 +87,15 @@ func TestScansExpireWhole(t *testing.T) {
 				t.Errorf("it is there: %v", err)
 			}
 		}
+		for range 2 {
+			err := s.Each(t.Context(), alice, first.Scan, func(*spawner.Workload) {})
+			if !errs.Is(err, errs.NotFound) || !strings.Contains(err.Error(), "scan "+first.Scan+" ended on 2 January 2000 and was removed on 2 January 2000, 0 days after") {
+				t.Error(err)
+			}
+			if err := s.Each(t.Context(), bob, first.Scan, func(*spawner.Workload) {}); !errs.Is(err, errs.NotFound) || strings.Contains(err.Error(), "removed") {
+				t.Errorf("another is told %v", err)
+			}
+			s.restart()
+		}
 	})(t)
 }

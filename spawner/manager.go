@@ -190,8 +190,8 @@ type Manager struct {
 	index     index
 	ledger    ledger
 	waits     waitBook
-	held      map[ID]int   // bundles that submissions have that are under way
-	graves    map[ID]grave // of jobs that were removed because their time was over
+	held      map[ID]int // bundles that submissions have that are under way
+	graves    graveyard  // of jobs that were removed because their time was over
 	slices    sliceBook
 	doubts    doubts // of parts of GPUs
 	rebuffs   rebuffs
@@ -244,7 +244,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: map[ID]grave{}, held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
 	}
 	for _, b := range cfg.Backends {
@@ -374,8 +374,8 @@ func (m *Manager) bookLocked(before Workload, e *entry) {
 	}
 	if holds && e.Kind == Job {
 		m.shares.hold(e.Workload, m.ledger.part(e.Workload), now)
-	} else {
-		m.shares.drop(e.ID, now)
+	} else if m.shares.drop(e.ID, now) {
+		m.unsaved[e.owner()] = true
 	}
 }
 

@@ -67,11 +67,11 @@ func (s *shares) hold(w Workload, part float64, now time.Time) {
 	s.jobs[w.ID] = held{w.client(), part}
 }
 
-// drop notes that a job holds nothing any more.
-func (s *shares) drop(id ID, now time.Time) {
+// drop notes that a job holds nothing any more, and reports whether it did until now.
+func (s *shares) drop(id ID, now time.Time) bool {
 	h, known := s.jobs[id]
 	if !known {
-		return
+		return false
 	}
 	delete(s.jobs, id)
 	s.changes++
@@ -80,6 +80,7 @@ func (s *shares) drop(id ID, now time.Time) {
 	if mine.held, mine.count = mine.held-h.part, mine.count-1; mine.count == 0 {
 		mine.held = 0 // and with it what sums of decimal fractions have gone astray
 	}
+	return true
 }
 
 // tick brings all up to now.

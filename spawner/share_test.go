@@ -106,6 +106,17 @@ func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
 	}
 }
 
+// TestShortUseIsSaved: what a job has had that began and ended between two counts is saved with the next.
+func TestShortUseIsSaved(t *testing.T) {
+	m := crowded(1, 1)
+	e := m.work["j-0"]
+	before := e.Workload
+	e.Phase = Stopped
+	if m.bookLocked(before, e); !m.unsaved[e.owner()] {
+		t.Error("it is not to be saved")
+	}
+}
+
 // TestStandingIsRemembered: what places are said by agrees at all times with what users have had.
 func TestStandingIsRemembered(t *testing.T) {
 	m := line10k(20, 50)

@@ -200,7 +200,8 @@ func (m *Manager) prerequisites(w *Workload) (p prerequisites) {
 	return p
 }
 
-// strike notes durably which of those that a job waits for are done: they may be removed then.
+// strike notes durably which of those that a job waits for are done: they may be removed then. All who wait for the same are noted at once:
+// these may be thousands.
 func (m *Manager) strike(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,15 +209,41 @@ func (m *Manager) strike(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	left := slices.DeleteFunc(slices.Clone(now.After), func(target string) bool { return m.fateLocked(target) == good })
-	if len(left) == 0 {
-		left = nil
+	peers := m.peersLocked(now)
+	changes := make([]change, len(peers))
+	for i, peer := range peers {
+		left := slices.DeleteFunc(slices.Clone(peer.After), func(target string) bool { return m.fateLocked(target) == good })
+		if len(left) == 0 {
+			left = nil
+		}
+		changes[i] = peer.change(func(e *entry) { e.After = left })
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.After = left })
-	if err == nil && left == nil {
-		m.noteLocked(now, Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
+	if err := m.saveLocked(ctx, changes); err != nil {
+		return err
 	}
-	return err
+	for _, peer := range peers {
+		if len(peer.After) == 0 {
+			m.noteLocked(peer, Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
+		}
+		m.queue.add(peer.ID)
+	}
+	return nil
+}
+
+// peersLocked gives e and others that wait for something that e waits for and that is done.
+func (m *Manager) peersLocked(e *entry) []*entry {
+	peers, has := []*entry{e}, map[ID]bool{e.ID: true}
+	for _, target := range e.After {
+		if m.fateLocked(target) != good {
+			continue
+		}
+		for id := range m.waits.waiting[target] {
+			if peer := m.work[id]; peer != nil && !has[id] && len(peers) < mostTogether {
+				peers, has[id] = append(peers, peer), true
+			}
+		}
+	}
+	return peers
 }
 
 // forsaken is the outcome of a job that waits in vain.
@@ -227,11 +254,40 @@ func (m *Manager) forsaken(w *Workload) Outcome {
 		if m.fateLocked(target) == lost {
 			return Outcome{
 				Failed: true, ExitCode: 1, Cause: CauseDependency, Reason: "it was to start after " + m.lossLocked(target),
-				Remedy: "have that done first, then try this one again: `slipway jobs retry`",
+				Remedy: m.remedyLocked(target),
 			}
 		}
 	}
 	return Outcome{Failed: true, ExitCode: 1, Cause: CauseDependency, Reason: "what it was to start after has failed"}
+}
+
+// remedyLocked says what to do with a job that has waited in vain for another.
+func (m *Manager) remedyLocked(target string) string {
+	if m.thereLocked(target) {
+		return "have that done first, then try this one again: `slipway jobs retry`"
+	}
+	return "submit it anew, without that: `slipway jobs resubmit`"
+}
+
+// thereLocked reports whether a job or scan is there still, and may be done one day.
+func (m *Manager) thereLocked(target string) bool {
+	if e := m.work[ID(target)]; e != nil {
+		return e.Want != WantGone
+	}
+	return m.waits.scans[target] != nil
+}
+
+// checkThere refuses to try a job again that would wait for what has been removed.
+func (m *Manager) checkThere(w Workload) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, target := range w.After {
+		if !m.thereLocked(target) {
+			return errs.New(errs.Conflict, "job %s was to start after %s, which is not there any more", w.ID, target).
+				With("submit it anew, without that: `slipway jobs resubmit`")
+		}
+	}
+	return nil
 }
 
 // lossLocked says in words what has become of a job or scan that is lost.

@@ -1,6 +1,7 @@
 package spawner_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,7 @@ func TestAfterInVain(t *testing.T) {
 			}
 			if name == "removed" {
 				s.gone(scan[1].ID)
+				s.retryWithoutTarget(scan[0].ID)
 				return
 			}
 			if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, After: []string{scan[0].Scan}}); !errs.Is(err, errs.Conflict) {
@@ -126,6 +128,23 @@ func TestAfterInVain(t *testing.T) {
 				t.Errorf("tried again: %+v", o)
 			}
 		}))
+	}
+}
+
+// retryWithoutTarget: what waited for a job that was removed is submitted anew, not tried again.
+func (s *distant) retryWithoutTarget(target spawner.ID) {
+	s.t.Helper()
+	third := s.after(alice, string(target))
+	if err := s.Remove(s.t.Context(), alice, target); err != nil {
+		s.t.Fatal(err)
+	}
+	s.gone(target)
+	if o := s.reach(third.ID, spawner.Stopped).Outcome; !strings.Contains(o.Remedy, "slipway jobs resubmit") {
+		s.t.Errorf("%+v", o)
+	}
+	_, err := s.Retry(s.t.Context(), alice, third.ID, spawner.Retry{})
+	if told, _ := errors.AsType[*errs.Error](err); !errs.Is(err, errs.Conflict) || !strings.Contains(told.Remedy, "slipway jobs resubmit") {
+		s.t.Errorf("tried again: %v", err)
 	}
 }
 

@@ -33,6 +33,7 @@ type JobRequest struct {
 	After       []string          // jobs and scans of the caller's that must be done before it starts
 	Priority    int               // see Spec
 	Out         []string          // see Spec
+	Points      []Point           // of Plan alone: for a scan of these
 
 	links  map[string]string // input files that are here already: where, by name
 	bundle ID                // in which links lie, if it is to be that of the new jobs too

@@ -12,6 +12,9 @@ import (
 // mostOut is how many patterns of output files one job may name.
 const mostOut = 100
 
+// outLimit is how many bytes the patterns of one job may have together.
+const outLimit = 4 << 10
+
 // ownFile begins the names of the files that runners of cells and functions leave for their clients.
 const ownFile = "slipway-"
 
@@ -19,6 +22,9 @@ const ownFile = "slipway-"
 func checkOut(out []string) error {
 	if len(out) > mostOut {
 		return errs.Bad("out", fmt.Sprintf("%d patterns", len(out)), fmt.Sprintf("at most %d", mostOut))
+	}
+	if n := sizeOf(out, nil); n > outLimit {
+		return errs.Bad("out", fmt.Sprintf("%d bytes", n), "at most "+FormatSize(outLimit)+" in all: patterns such as *.root stand for many names")
 	}
 	for _, p := range out {
 		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." || strings.Contains(p, "/") {

@@ -3,6 +3,7 @@ package spawner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -47,7 +48,7 @@ func (m *Manager) Plan(ctx context.Context, c Caller, r JobRequest) (Plan, error
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := m.checkJob(ctx, c, r); err != nil {
+	if err := errors.Join(m.checkJob(ctx, c, r), m.checkPoints(r, r.Points)); err != nil {
 		return Plan{}, err
 	}
 	w := m.jobOf(c, r, "")
@@ -57,7 +58,7 @@ func (m *Manager) Plan(ctx context.Context, c Caller, r JobRequest) (Plan, error
 	m.learn(w.owner())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, err := m.affordLocked(w.owner(), m.demand(r, 1)); err != nil {
+	if _, err := m.affordLocked(w.owner(), m.demand(r, max(1, len(r.Points)))); err != nil {
 		return Plan{}, err
 	}
 	return Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.owner())}, nil

@@ -43,9 +43,12 @@ func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmissi
 	}
 	points := make([]Point, len(olds))
 	for i, w := range olds {
-		points[i] = Point{Env: w.Spec.Env, Argv: w.Spec.Argv}
+		points[i] = Point{Env: maps.Clone(w.Spec.Env), Argv: w.Spec.Argv}
+		delete(points[i].Env, PointEnv) // scanOf says it
 	}
-	if err := checkScan(req, points, m.remote(req.Backend)); err != nil {
+	each := req
+	each.Env = nil // each point has it with its own
+	if err := checkScan(each, points, m.remote(req.Backend)); err != nil {
 		return nil, err
 	}
 	digest, err := m.acceptable(ctx, c, req, len(olds))

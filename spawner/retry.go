@@ -146,7 +146,7 @@ func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Work
 	if err := w.mayTry(r); err != nil {
 		return w, err
 	}
-	if err := m.keepsInputs(w); err != nil {
+	if err := errors.Join(m.keepsInputs(w), m.checkThere(w)); err != nil {
 		return w, err
 	}
 	next := r.on(w)

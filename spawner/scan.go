@@ -46,13 +46,8 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
 		return jobs, nil
 	}
-	if err := checkScan(r, points, m.remote(r.Backend)); err != nil {
+	if err := m.checkPoints(r, points); err != nil {
 		return nil, err
-	}
-	for n, p := range points {
-		if err := checkSizes(r.at(p)); err != nil {
-			return nil, fmt.Errorf("point %d: %w", n, err)
-		}
 	}
 	digest, err := m.acceptable(ctx, c, r, len(points))
 	if err != nil {
@@ -62,12 +57,25 @@ func (m *Manager) SubmitScan(ctx context.Context, c Caller, r JobRequest, points
 	return m.submit(ctx, c, m.scanOf(c, r, digest, points), r)
 }
 
+// checkPoints refuses points that are too much, each or together.
+func (m *Manager) checkPoints(r JobRequest, points []Point) error {
+	if err := checkScan(r, points, m.remote(r.Backend)); err != nil {
+		return err
+	}
+	for n, p := range points {
+		if err := checkSizes(r.at(p)); err != nil {
+			return fmt.Errorf("point %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
 // checkScan refuses a scan whose points are too much together, though each of them would do.
 func checkScan(r JobRequest, points []Point, remote bool) error {
-	argv, env := sizeOf(r.Argv, nil), sizeOf(nil, r.Env)
+	argv, each := sizeOf(r.Argv, nil), sizeOf(nil, r.Env)+sizeOf(r.Out, nil)+sizeOf(r.After, nil)
 	command, input := 0, 0
 	for _, p := range points {
-		command += env + sizeOf(nil, p.Env) + cmp.Or(sizeOf(p.Argv, nil), argv)
+		command += each + sizeOf(nil, p.Env) + cmp.Or(sizeOf(p.Argv, nil), argv)
 	}
 	for _, content := range r.Files {
 		input += len(content)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,11 +121,19 @@ func TestScanTooLargeTogether(t *testing.T) {
 			"files to carry":   {func(r *spawner.JobRequest) { r.Files = files(1, 7<<20) }, points(10_000), []string{"files", "7 MiB for each of 10000", "64 GiB"}},
 			"an ordinary one":  {func(r *spawner.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(100), nil},
 			"nothing to carry": {func(r *spawner.JobRequest) { r.Files, r.Backend = files(1, 33<<20), "local" }, points(2000), nil},
+			"patterns":         {func(r *spawner.JobRequest) { r.Out = slices.Repeat([]string{strings.Repeat("x", 60)}, 90) }, points(2), []string{"out", "5490 bytes", "4 KiB"}},
+			"patterns of all": {func(r *spawner.JobRequest) {
+				r.Out, r.Argv = slices.Repeat([]string{strings.Repeat("x", 60)}, 60), []string{"x", strings.Repeat("y", 4000)}
+			}, points(10_000), []string{"argv", "64 MiB"}},
 			"command of a few": {func(r *spawner.JobRequest) { r.Argv = []string{"x", half} }, points(2), nil},
 		} {
 			r := poolJob()
 			tt.edit(&r)
 			jobs, err := s.SubmitScan(t.Context(), alice, r, tt.points)
+			r.Points = tt.points
+			if _, planned := s.Plan(t.Context(), alice, r); (planned == nil) != (err == nil) {
+				t.Errorf("%s: the plan says %v, the submission %v", name, planned, err)
+			}
 			switch {
 			case len(tt.want) == 0 && err != nil:
 				t.Errorf("%s: %v", name, err)
@@ -141,6 +150,25 @@ func TestScanTooLargeTogether(t *testing.T) {
 					t.Error(err)
 				}
 			}
+		}
+	})(t)
+}
+
+func TestLargeScanIsSubmittedAnew(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		s.crew.Boot(payload(0))
+		r := poolJob()
+		r.Env = map[string]string{"L": strings.Repeat("x", 450<<10)}
+		scan, err := s.SubmitScan(t.Context(), alice, r, points(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := make([]spawner.ID, len(scan))
+		for i, w := range scan {
+			ids[i] = w.ID
+		}
+		if again, err := s.Resubmit(t.Context(), alice, ids, spawner.Resubmission{Scan: true}); err != nil || len(again) != 100 {
+			t.Errorf("%d jobs, %v", len(again), err)
 		}
 	})(t)
 }

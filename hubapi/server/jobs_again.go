@@ -68,7 +68,7 @@ func endings(states []hubapi.State) (of []spawner.Ending) {
 
 // otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
 func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
-	if cpus == nil && memory == nil && limit == nil {
+	if moves := backend != "" && backend != w.Backend; !moves && cpus == nil && memory == nil && limit == nil { // another backend may give less
 		return nil, nil, nil
 	}
 	had, anew := w.Spec.Resources, limit != nil

@@ -91,6 +91,20 @@ func TestJobIsSubmittedAnew(t *testing.T) {
 	}
 }
 
+// TestJobMovesWithinTheLimits: on another backend a job may have what it may there, also where nothing of that is named.
+func TestJobMovesWithinTheLimits(t *testing.T) {
+	old := point(3, spawner.Stopped, &spawner.Outcome{Failed: true})
+	old.Backend, old.Spec.Resources = "pool", spawner.Resources{CPUs: 32, Memory: 1 << 30}
+	h := start(t, newFake(old), func(c *Config) { c.Jobs.Most = map[string]spawner.JobMost{"pool": {CPUs: 32}} })
+	c := h.client(t, "alice-token")
+	if _, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Backend: "local"}); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "cpus") {
+		t.Error(err)
+	}
+	if j, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Backend: "pool"}); err != nil || j.CPUs != 32 {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
+
 func TestBlobsArePut(t *testing.T) {
 	h := start(t, newFake(), nil)
 	c := h.client(t, "alice-token")

@@ -15,7 +15,7 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 		return hubapi.JobPlan{}, err
 	}
 	if req.Points != nil {
-		if _, err := enginePoints(req); err != nil {
+		if job.Points, err = enginePoints(req); err != nil {
 			return hubapi.JobPlan{}, err
 		}
 	}

@@ -233,9 +233,9 @@ func commandFor(file, text string) []string {
 	}
 }
 
-// withoutLoad is the request as far as it is checked beforehand: files and points are checked with the submission.
+// withoutLoad is the request as far as it is checked beforehand: files are checked with the submission.
 func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
-	r.Files, r.Blobs, r.Points = nil, nil, nil
+	r.Files, r.Blobs = nil, nil
 	return r
 }
 

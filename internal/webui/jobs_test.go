@@ -46,6 +46,35 @@ func TestHeadway(t *testing.T) {
 	}
 }
 
+func TestShortTimes(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0 s", 3 * time.Millisecond: "0.01 s", 412 * time.Millisecond: "0.41 s", 3240 * time.Millisecond: "3.2 s", 12_400 * time.Millisecond: "12 s"} {
+		if got := took(d); got != want {
+			t.Errorf("%s is told as %q, want %q", d, got, want)
+		}
+	}
+}
+
+// People read one spelling; the API's name of the state, by which a page's style goes too, stays.
+func TestCancelledIsSpeltOneWay(t *testing.T) {
+	rec := httptest.NewRecorder()
+	at := time.Unix(1, 0)
+	job := spawner.Workload{ID: "j-1", Kind: spawner.Job, Backend: "local", Scan: "scan-1", Phase: spawner.Stopped, Up: at, Outcome: &spawner.Outcome{Canceled: true, At: at.Add(400 * time.Millisecond)}}
+	scan := hubapi.Scan{ID: "scan-1", Name: "lr", Points: 2, States: map[hubapi.State]int{"canceled": 1, "failed": 1}, Failure: "it"}
+	err := ScanPage(rec, Visit{Prefix: "/p/"}, spawner.Catalogue{}, ScanView{Scan: scan, Points: []Point{{Item: Item{Workload: job}}}, Leaf: 1, Leaves: 1, From: 1, Most: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := rec.Body.String()
+	for _, words := range []string{`<span class="state canceled">cancelled</span>`, "1 cancelled", "0.4 s", ">this host<", "Why the first of them failed"} {
+		if !strings.Contains(page, words) {
+			t.Errorf("the page lacks %q", words)
+		}
+	}
+	if strings.Contains(page, ">canceled<") || strings.Contains(page, " canceled,") {
+		t.Error("it is spelt both ways")
+	}
+}
+
 func TestFigures(t *testing.T) {
 	got := aJob(func(i *Item) {
 		i.Outcome = &spawner.Outcome{MaxRSS: 512 << 20, CPU: 90, Wall: 60, GPU: &spawner.SliceUse{Busy: 0.625, Memory: 1 << 30, Energy: 2150}}

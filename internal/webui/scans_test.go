@@ -151,11 +151,16 @@ func TestScansInTheList(t *testing.T) {
 	}
 	doc := parse(t, w.Body.String())
 	for _, want := range []string{
-		"<fit> running First failure: out of memory Queued at htcondor", "700 waiting (1 held), 200 running, 97 done, 3 failed", "the HTCondor pool", "5 older scans are not shown", "no other jobs",
+		"<fit> scan-1 running First failure: out of memory Queued at htcondor", "700 waiting (1 held), 200 running, 97 done, 3 failed", "the HTCondor pool", "5 older scans are not shown", "no other jobs",
 	} {
 		if !strings.Contains(text(doc), want) {
 			t.Errorf("no %q in %s", want, text(doc))
 		}
+	}
+	s.States = map[hubapi.State]int{"done": 1000}
+	w = httptest.NewRecorder()
+	if err := Overview(w, someVisit(), catalogue(), OverviewView{Scans: []hubapi.Scan{s}}); err != nil || !strings.Contains(w.Body.String(), "/scans/scan-1/discard") {
+		t.Errorf("nothing can be done to a scan that has ended, %v", err)
 	}
 }
 

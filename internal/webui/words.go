@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/spawner"
 )
 
@@ -90,6 +91,9 @@ func span(d time.Duration) string {
 
 // took says how long something ran, to the second where that matters.
 func took(d time.Duration) string {
+	if 0 < d && d < 10*time.Second {
+		return fmt.Sprintf("%.2g s", max(d.Seconds(), 0.01))
+	}
 	switch d = max(0, d.Round(time.Second)); {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -98,6 +102,14 @@ func took(d time.Duration) string {
 	default:
 		return span(d)
 	}
+}
+
+// spelt writes a state as people read it; its name in the API, and of its look, is American.
+func spelt(state string) string {
+	if state == string(hubapi.JobCanceled) {
+		return "cancelled"
+	}
+	return state
 }
 
 // grouped writes a number with commas between thousands.

@@ -158,7 +158,7 @@ func stateOf(r boardRow) string {
 
 func progressOf(r boardRow) string {
 	switch p := r.progress; {
-	case p == nil:
+	case p == nil, r.state == string(hubapi.JobDone): // payloads need not say the last step
 		return ""
 	case p.Of > 0:
 		return fmt.Sprintf("%s %3.0f%%", bar(p.Done, p.Of, 10), 100*min(1, max(0, p.Done/p.Of)))

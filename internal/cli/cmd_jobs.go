@@ -63,21 +63,25 @@ func runJobs(ctx context.Context, env Env, points, asJSON bool) error {
 func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	type row struct {
 		at    time.Time
+		scan  string // of which it is the point
+		point int
 		cells []string
 	}
 	var rows []row
 	for _, j := range list.Jobs {
-		rows = append(rows, row{j.Created, []string{
-			j.ID, j.User, j.Name, jobState(j), exitOf(j), j.Backend, shortDigest(j.Environment), ago(j.Created, now), jobRemark(j),
+		rows = append(rows, row{j.Created, j.Scan, j.Point, []string{
+			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, shortDigest(j.Environment), ago(j.Created, now), jobRemark(j),
 		}})
 	}
 	for _, s := range list.Scans {
-		rows = append(rows, row{s.Created, []string{
+		rows = append(rows, row{s.Created, "", 0, []string{
 			s.ID, s.User, s.Name, s.Word(), "", s.Backend, shortDigest(s.Environment), ago(s.Created, now), scanRemark(s),
 		}})
 	}
 	slices.Reverse(rows)
-	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.scan, b.scan), a.point-b.point)
+	})
 	var out [][]string
 	for _, r := range rows {
 		out = append(out, r.cells)
@@ -91,6 +95,14 @@ func jobState(j hubapi.Job) string {
 		return "held"
 	}
 	return string(j.State)
+}
+
+// stateAndTry also says which try a job is at, if it is not the first.
+func stateAndTry(j hubapi.Job) string {
+	if j.Attempt > 1 {
+		return fmt.Sprintf("%s (try %d)", jobState(j), j.Attempt)
+	}
+	return jobState(j)
 }
 
 func exitOf(j hubapi.Job) string {

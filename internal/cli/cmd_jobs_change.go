@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -77,21 +78,26 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 	return err
 }
 
-// printScanChange says to how many points of a scan something was done, and why not to the others.
+// printScanChange says to how many points of a scan something was done, and how it stands then.
 func printScanChange(env Env, done hubapi.ScanChange, words, none string, asJSON bool) error {
 	if asJSON {
 		return printJSON(env.Stdout, done)
 	}
-	if done.Changed == 0 && done.Refused == 0 {
-		fmt.Fprintf(env.Stdout, "%s: nothing to do: %s\n", done.Scan.ID, none)
-	} else {
-		fmt.Fprintf(env.Stdout, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
-	}
-	if done.Refused > 0 {
-		fmt.Fprintf(env.Stdout, "not %s: %s\n", count(int64(done.Refused), "point", "points"), printable(done.Why))
-	}
+	printChanged(env.Stdout, done, words, none)
 	if now := stateWords(done.Scan); now != "" {
 		fmt.Fprintf(env.Stdout, "now: %s\n", now)
 	}
 	return nil
+}
+
+// printChanged says to how many points of a scan something was done, and why not to the others.
+func printChanged(w io.Writer, done hubapi.ScanChange, words, none string) {
+	if done.Changed == 0 && done.Refused == 0 {
+		fmt.Fprintf(w, "%s: nothing to do: %s\n", done.Scan.ID, none)
+	} else {
+		fmt.Fprintf(w, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
+	}
+	if done.Refused > 0 {
+		fmt.Fprintf(w, "not %s: %s\n", count(int64(done.Refused), "point", "points"), printable(done.Why))
+	}
 }

@@ -134,21 +134,25 @@ func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) err
 		return err
 	}
 	if into != "" {
-		return fetchFiles(ctx, env, client, id, into, files)
+		return fetchFiles(ctx, env, client, id, into, ofPayload(files))
 	}
 	if asJSON {
 		return printJSON(env.Stdout, map[string]any{"files": files})
 	}
 	var rows [][]string
-	for _, f := range files {
+	for _, f := range ofPayload(files) {
 		rows = append(rows, []string{f.Name, fmt.Sprint(f.Size)})
 	}
 	return printTable(env.Stdout, []string{"NAME", "BYTES"}, rows, "No files. What a job writes into its working directory is here once it has ended.")
 }
 
 func fetchFiles(ctx context.Context, env Env, client *hubapi.Client, id, into string, files []hubapi.File) error {
+	j, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
 	for _, f := range files {
-		if _, err := fetchInto(ctx, client, id, into, f); err != nil {
+		if _, err := fetchInto(ctx, client, j, into, f); err != nil {
 			return err
 		}
 		fmt.Fprintln(env.Stdout, filepath.Join(into, filepath.Base(f.Name)))

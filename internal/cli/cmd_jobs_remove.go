@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,7 +68,11 @@ func removeOne(ctx context.Context, env Env, id string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return printScanChange(env, done, "removed", "none of its points has ended", asJSON)
+	if asJSON {
+		return printJSON(env.Stdout, done)
+	}
+	printChanged(env.Stdout, done, "removed", "none of its points has ended")
+	return nil
 }
 
 func runRemoveEnded(ctx context.Context, env Env, older string, asJSON bool) error {
@@ -112,17 +117,17 @@ func endedBefore(ctx context.Context, client *hubapi.Client, then time.Time) (id
 	if err != nil {
 		return nil, err
 	}
-	list, err := client.JobsAndScans(ctx)
+	list, err := jobsOf(ctx, client, me.User)
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range list.Jobs {
-		if j.User == me.User && endedAt(j).Before(then) {
+		if endedAt(j).Before(then) {
 			ids = append(ids, j.ID)
 		}
 	}
 	for _, s := range list.Scans {
-		if s.User != me.User || !s.Ended() || s.Created.After(then) {
+		if !s.Ended() || s.Created.After(then) {
 			continue
 		}
 		points, err := client.Points(ctx, s.ID)
@@ -140,6 +145,14 @@ func endedBefore(ctx context.Context, client *hubapi.Client, then time.Time) (id
 		}
 	}
 	return ids, nil
+}
+
+// jobsOf gives the jobs and scans of one user: an administrator is told everybody's.
+func jobsOf(ctx context.Context, client *hubapi.Client, user string) (hubapi.Jobs, error) {
+	list, err := client.JobsAndScans(ctx)
+	list.Jobs = slices.DeleteFunc(list.Jobs, func(j hubapi.Job) bool { return j.User != user })
+	list.Scans = slices.DeleteFunc(list.Scans, func(s hubapi.Scan) bool { return s.User != user })
+	return list, err
 }
 
 // endedAt is when a job ended; far in the future while it has not.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,8 +26,8 @@ func jobResultsCommand(env Env, asJSON *bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: "results ID", Short: "List what a job, or each point of a scan, has come to; with --to fetch their files", Args: exactly(1, "the ID of a job or scan"),
 		Long: "List what a job, or each point of a scan, has come to: its parameters, state, exit code and files. With --to the files are\n" +
-			"fetched: a job's into that directory, those of a scan's point N into NNNN below it. A file that is there in full is not\n" +
-			"fetched again, and none is ever there in part: what was interrupted goes on when it is called again.",
+			"fetched: a job's into that directory, those of a scan's point N into NNNN below it. A file that is there in full, of the same\n" +
+			"try, is not fetched again, and none is ever there in part: what was interrupted goes on when it is called again.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return runJobResults(c.Context(), env, args[0], to, *asJSON)
 		},
@@ -110,12 +111,13 @@ func printResults(w io.Writer, results []result) error {
 			row = append(row, r.Parameters[name])
 		}
 		bytes := int64(0)
-		for _, f := range r.Files {
+		left := ofPayload(r.Files)
+		for _, f := range left {
 			bytes += f.Size
 		}
 		files := ""
-		if len(r.Files) > 0 {
-			files = fmt.Sprintf("%s, %s", count(int64(len(r.Files)), "file", "files"), byteWords(bytes))
+		if len(left) > 0 {
+			files = fmt.Sprintf("%s, %s", count(int64(len(left)), "file", "files"), byteWords(bytes))
 		}
 		rows = append(rows, append(row, jobState(r.Job), exitOf(r.Job), files, r.ID, remark(r.Workload)))
 	}
@@ -127,7 +129,7 @@ func printResults(w io.Writer, results []result) error {
 func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, results []result, to string) error {
 	all, bytes := 0, int64(0)
 	for _, r := range results {
-		for _, f := range r.Files {
+		for _, f := range ofPayload(r.Files) {
 			all, bytes = all+1, bytes+f.Size
 		}
 	}
@@ -140,13 +142,13 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 		if r.Scan != "" {
 			dir = filepath.Join(to, fmt.Sprintf("%04d", r.Point))
 		}
-		for _, f := range r.Files {
+		for _, f := range ofPayload(r.Files) {
 			if time.Since(told) >= stepEvery {
 				told = time.Now()
 				fmt.Fprintf(notes, "fetch: %s of %s\n", grouped(fetched.Load()+there.Load()), count(int64(all), "file", "files"))
 			}
 			g.Go(func() error {
-				new, err := fetchInto(ctx, client, r.ID, dir, f)
+				new, err := fetchInto(ctx, client, r.Job, dir, f)
 				if new {
 					fetched.Add(1)
 				} else {
@@ -163,23 +165,34 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	return nil
 }
 
-// fetchInto fetches a file of a job's into a directory, unless it is there in full.
-func fetchInto(ctx context.Context, client *hubapi.Client, id, dir string, f hubapi.File) (fetched bool, err error) {
-	path := filepath.Join(dir, filepath.Base(f.Name))
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == f.Size {
+// ofPayload leaves out what the runner of cells and functions notes for the notebook: it is no work of the user's.
+func ofPayload(files []hubapi.File) (left []hubapi.File) {
+	for _, f := range files {
+		if f.Name != "slipway-outcome.json" && f.Name != "slipway-result.pkl" && !strings.HasPrefix(f.Name, "slipway-shown") {
+			left = append(left, f)
+		}
+	}
+	return left
+}
+
+// fetchInto fetches a file of a job's into a directory, unless it is there in full. Its time is that of the job's end: what is there of an
+// earlier try has another one.
+func fetchInto(ctx context.Context, client *hubapi.Client, j hubapi.Job, dir string, f hubapi.File) (fetched bool, err error) {
+	path, ended := filepath.Join(dir, filepath.Base(f.Name)), endedAt(j)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == f.Size && info.ModTime().Equal(ended) {
 		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return false, fmt.Errorf("fetch files of %s: %w", id, err)
+		return false, fmt.Errorf("fetch files of %s: %w", j.ID, err)
 	}
-	if err := fetchFile(path, func(w io.Writer) error { return client.JobFile(ctx, id, f.Name, w) }); err != nil {
-		return false, fmt.Errorf("fetch %s of %s: %w", f.Name, id, err)
+	if err := fetchFile(path, ended, func(w io.Writer) error { return client.JobFile(ctx, j.ID, f.Name, w) }); err != nil {
+		return false, fmt.Errorf("fetch %s of %s: %w", f.Name, j.ID, err)
 	}
 	return true, nil
 }
 
-// fetchFile has fetch write a file beside path, which then takes its place.
-func fetchFile(path string, fetch func(io.Writer) error) error {
+// fetchFile has fetch write a file beside path, which then takes its place, with this time.
+func fetchFile(path string, at time.Time, fetch func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".fetch-*")
 	if err != nil {
 		return err
@@ -190,6 +203,9 @@ func fetchFile(path string, fetch func(io.Writer) error) error {
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
+	}
+	if err == nil {
+		err = os.Chtimes(f.Name(), at, at)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)

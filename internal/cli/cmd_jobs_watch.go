@@ -88,10 +88,14 @@ func runWatchAll(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	me, err := client.Me(ctx)
+	if err != nil {
+		return err
+	}
 	b, w := newBoard("your jobs and scans"), goingOn{}
 	err = watch(ctx, env.Stdout, b, "jobs", func(ctx context.Context) error {
 		return again(ctx, jobsLookEvery, watchPatience, func() (bool, error) {
-			list, err := client.JobsAndScans(ctx)
+			list, err := jobsOf(ctx, client, me.User)
 			if err != nil {
 				return false, err
 			}

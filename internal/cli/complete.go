@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -51,17 +52,21 @@ func described(word string, about ...string) string {
 	return word + "\t" + printable(strings.Join(about, ", "))
 }
 
-// jobIDs are the IDs of jobs, and of scans, that are fit.
-func jobIDs(fit func(over bool) bool) wordsOf {
+// jobIDs are the IDs of the caller's own jobs, and scans, of whose states one at least is fit.
+func jobIDs(fit func(hubapi.State) bool) wordsOf {
 	return func(ctx context.Context, client *hubapi.Client) (all []string, err error) {
-		list, err := client.JobsAndScans(ctx)
+		me, err := client.Me(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list, err := jobsOf(ctx, client, me.User)
 		for _, j := range list.Jobs {
-			if fit(j.State.Ended()) {
+			if fit(j.State) {
 				all = append(all, described(j.ID, j.Name, jobState(j)))
 			}
 		}
 		for _, s := range list.Scans {
-			if fit(s.Ended()) {
+			if slices.ContainsFunc(slices.Collect(maps.Keys(s.States)), func(state hubapi.State) bool { return s.States[state] > 0 && fit(state) }) {
 				all = append(all, described(s.ID, s.Name, stateWords(s)))
 			}
 		}
@@ -130,10 +135,12 @@ func sessionIDs(ctx context.Context, client *hubapi.Client) (all []string, err e
 
 // completeAll has the commands below root complete what the service knows: their arguments by their names, and their flags.
 func completeAll(root *cobra.Command, env Env) {
-	any, ended, going := jobIDs(func(bool) bool { return true }), jobIDs(func(over bool) bool { return over }), jobIDs(func(over bool) bool { return !over })
+	any, ended := jobIDs(func(hubapi.State) bool { return true }), jobIDs(hubapi.State.Ended)
+	going := jobIDs(func(s hubapi.State) bool { return !s.Ended() })
+	undone := jobIDs(func(s hubapi.State) bool { return s.Ended() && s != hubapi.JobDone })
 	arguments := map[string]wordsOf{
 		"jobs show": any, "jobs why": going, "jobs logs": any, "jobs files": ended, "jobs results": any, "jobs watch": going, "jobs cancel": going,
-		"jobs hold": going, "jobs release": going, "jobs requeue": going, "jobs rm": ended, "jobs retry": any, "jobs resubmit": any,
+		"jobs hold": going, "jobs release": going, "jobs requeue": going, "jobs rm": ended, "jobs retry": undone, "jobs resubmit": any,
 		"envs show": environmentNames, "envs diff": environmentNames, "envs history": environmentNames, "envs verify": environmentNames,
 		"envs tag": environmentNames, "envs share": environmentNames, "envs rm": environmentNames, "envs push": environmentNames,
 		"envs export": environmentNames, "sessions show": sessionIDs, "sessions stop": sessionIDs, "sessions discard": sessionIDs,

@@ -165,7 +165,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine("POST "+api+"/jobs/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) { answer(w, f.scans.changed(r.PathValue("verb"))) })
 	mine("GET "+api+"/jobs/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.scans.why) })
 	mine("GET "+api+"/jobs/{id}/files", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, hubapi.Files{Files: []hubapi.File{{Name: "result.txt", Size: 3}}})
+		answer(w, hubapi.Files{Files: []hubapi.File{{Name: "result.txt", Size: 3}, {Name: "slipway-outcome.json", Size: 90}, {Name: "slipway-result.pkl", Size: 9}}})
 	})
 	mine("GET "+api+"/jobs/{id}/files/{name}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "42\n") })
 	return mux

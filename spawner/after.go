@@ -326,6 +326,10 @@ func (m *Manager) endOfLocked(id ID) string {
 func (m *Manager) awaited(w *Workload) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	return m.awaitedLocked(w)
+}
+
+func (m *Manager) awaitedLocked(w *Workload) string {
 	var parts []string
 	for _, target := range w.After {
 		if t := m.waits.scans[target]; t != nil {

@@ -44,6 +44,9 @@ func TestAfter(t *testing.T) {
 		if got := s.Detail(second); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+		if got := s.steps(third.ID)[0].Message; got != "Waits for job "+string(second.ID)+" to be done" {
+			t.Errorf("its first step is %q", got)
+		}
 		s.reach(first.ID, spawner.Stopped)
 		s.reach(scan[1].ID, spawner.Stopped)
 		s.restart()

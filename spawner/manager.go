@@ -327,21 +327,6 @@ func (m *Manager) load(ctx context.Context) error {
 	return m.disputeLocked(ctx)
 }
 
-// recallLocked writes down where a workload of an earlier run of the service stands: its events were not saved, and who follows
-// them waits for the last one.
-func (m *Manager) recallLocked(e *entry) {
-	switch {
-	case e.Phase == Stopped:
-		m.noteLocked(e, farewell(*e))
-	case e.Phase == Running && e.Kind == Job:
-		m.noteLocked(e, Event{Percent: 50, Message: "The job runs"})
-	case e.Phase == Running:
-		m.noteLocked(e, Event{Percent: 100, Message: title(e.Kind) + " is ready", Final: true})
-	case e.Phase.Active() && e.Phase != Stopping:
-		m.noteLocked(e, Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
-	}
-}
-
 func newEntry(w Workload) *entry {
 	return &entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
 }
@@ -554,7 +539,10 @@ func (m *Manager) wakeHeadsLocked() {
 
 // noteLocked writes an event into a workload's journal.
 func (m *Manager) noteLocked(e *entry, ev Event) {
-	ev.Time, ev.Launch = time.Now(), e.Launch
+	ev.Launch = e.Launch
+	if ev.Time.IsZero() {
+		ev.Time = time.Now()
+	}
 	e.journal.note(ev)
 	m.announceLocked(e)
 }

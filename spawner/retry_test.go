@@ -1,6 +1,7 @@
 package spawner_test
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -177,6 +178,42 @@ func TestRetry(t *testing.T) {
 			t.Errorf("attempt %d", w.Attempt)
 		}
 	})(t)
+}
+
+// TestStepsAreRecalled: over a restart the steps that matter of a job have their own times.
+func TestStepsAreRecalled(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		play := &tries{fails: 1}
+		s.crew.Boot(play.boot)
+		j := s.submit(alice, simpleJob())
+		s.reach(j.ID, spawner.Stopped)
+		time.Sleep(time.Hour)
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
+			t.Fatal(err)
+		}
+		w := s.reach(j.ID, spawner.Stopped)
+		time.Sleep(time.Hour)
+		s.restart()
+		steps := s.steps(j.ID)
+		if len(steps) != 4 || !steps[0].Time.Equal(w.Created) || !steps[1].Time.Equal(w.Attempts[0].At) || !steps[2].Time.Equal(w.Up) || !steps[3].Time.Equal(w.Outcome.At) {
+			t.Errorf("%+v of %+v", steps, w)
+		}
+		if last := steps[len(steps)-1]; !last.Final || last.Seq < w.Outcome.At.Add(time.Hour).UnixMilli() {
+			t.Errorf("who follows it misses its end: %+v", last)
+		}
+	})(t)
+}
+
+// steps gives what is known to have happened to a workload, without waiting for more.
+func (s *service) steps(id spawner.ID) []spawner.Event {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cancel()
+	seq, err := s.Events(ctx, admin, id, "", 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return slices.Collect(seq)
 }
 
 // anyEnd has a job tried again however it has ended.

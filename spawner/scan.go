@@ -182,7 +182,16 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 		e := newEntry(w)
 		m.enteredLocked(Workload{}, e)
 		m.askedLocked(e)
-		m.noteLocked(e, Event{Percent: 0, Message: "Queued on " + m.at(w.Backend)})
+		m.noteLocked(e, Event{Percent: 0, Message: m.welcomeLocked(e)})
 	}
 	return slices.Clone(jobs), nil
+}
+
+// welcomeLocked says where a job that was just submitted stands.
+func (m *Manager) welcomeLocked(e *entry) string {
+	if e.awaits() {
+		words := m.awaitedLocked(&e.Workload)
+		return strings.ToUpper(words[:1]) + words[1:]
+	}
+	return "Queued on " + m.at(e.Backend)
 }

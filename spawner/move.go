@@ -122,10 +122,13 @@ func (m *Manager) clearTry(e entry) error {
 	return nil
 }
 
-// toLine puts e in line, with nothing of an earlier run.
+// toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell is told.
 func (e *entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = Pending, nil, "", false, false, control.Status{}
-	e.collecting, e.Host, e.Up, e.progress = time.Time{}, "", time.Time{}, nil
+	e.collecting, e.Host, e.progress = time.Time{}, "", nil
+	if e.Kind == Job {
+		e.Up = time.Time{}
+	}
 }
 
 // vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.

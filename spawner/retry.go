@@ -182,7 +182,7 @@ func (w Workload) mayTry(r Retry) error {
 	case w.Phase != Stopped:
 		return errs.New(errs.Conflict, "job %s has not ended: it is %s", w.ID, w.Phase).With("cancel it first, or requeue it to have it begin anew")
 	case len(r.Of) == 0 && w.ending() == Done:
-		return errs.New(errs.Conflict, "job %s is done", w.ID).With("name the state done to have it run once more, or submit it anew")
+		return errs.New(errs.Conflict, "job %s is done", w.ID).With("submit it anew (`slipway jobs resubmit`); or have it run once more with `slipway jobs retry --all`")
 	case len(r.Of) > 0 && !slices.Contains(r.Of, w.ending()):
 		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.ending(), r.of()).With("name the state " + string(w.ending()) + " to have it run once more, or submit it anew")
 	default:

@@ -133,6 +133,9 @@ func (m *Manager) scanOf(c Caller, r JobRequest, digest string, points []Point) 
 	for n, p := range points {
 		w := m.jobOf(c, r.at(p), digest)
 		w.Scan, w.Point = scan, n
+		if n > 0 {
+			w.Created = jobs[0].Created
+		}
 		w.Spec.Env[PointEnv] = strconv.Itoa(n)
 		if r.RequestID != "" && n > 0 { // the first bears the request's own name, by which a repetition finds it
 			w.Launch = fmt.Sprintf("%s.p%d", r.RequestID, n)

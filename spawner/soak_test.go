@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -768,11 +769,18 @@ func (s *soak) checkRest() {
 // checkLine looks whether anybody waits for what is free.
 func (s *soak) checkLine() {
 	for _, w := range s.all() {
-		if w.Phase == spawner.Pending && !w.Held && s.Queue(w).Place == 0 {
-			s.t.Errorf("%s waits, though it is next and has room", w.ID)
+		if w.Phase == spawner.Pending && !w.Held && s.Queue(w).Place == 0 && !s.goesOn(w.After) {
+			s.t.Errorf("%s waits, though it is next and has room: %s", w.ID, s.Detail(w))
 		}
 	}
 	s.checkTurns()
+}
+
+// goesOn reports whether any of the jobs and scans of these names has not ended.
+func (s *soak) goesOn(names []string) bool {
+	return slices.ContainsFunc(s.all(), func(w spawner.Workload) bool {
+		return w.Phase.Active() && (slices.Contains(names, string(w.ID)) || w.Scan != "" && slices.Contains(names, w.Scan))
+	})
 }
 
 // checkTurns looks whether of those that leave something to who came before, somebody really lacks something.

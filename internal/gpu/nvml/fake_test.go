@@ -246,6 +246,8 @@ func (c *fakeCard) create(info *nvml.GpuInstanceProfileInfo, at *nvml.GpuInstanc
 	}
 	gi.CreateComputeInstanceFunc = gi.fill
 	gi.GetComputeInstancesFunc = func(p *nvml.ComputeInstanceProfileInfo) (found []nvml.ComputeInstance, ret nvml.Return) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		for _, ci := range gi.cis {
 			if i, _ := ci.GetInfo(); i.ProfileId == p.Id {
 				found = append(found, ci)
@@ -268,9 +270,13 @@ func (g *fakeGI) fill(p *nvml.ComputeInstanceProfileInfo) (nvml.ComputeInstance,
 	}
 	ci := &mock.ComputeInstance{GetInfoFunc: func() (nvml.ComputeInstanceInfo, nvml.Return) { return info, nvml.SUCCESS }}
 	ci.DestroyFunc = func() nvml.Return {
+		g.card.mu.Lock()
+		defer g.card.mu.Unlock()
 		g.cis = slices.DeleteFunc(g.cis, func(o *mock.ComputeInstance) bool { return o == ci })
 		return nvml.SUCCESS
 	}
+	g.card.mu.Lock()
+	defer g.card.mu.Unlock()
 	g.cis = append(g.cis, ci)
 	return ci, nvml.SUCCESS
 }

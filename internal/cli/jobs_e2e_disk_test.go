@@ -51,14 +51,14 @@ func TestFullDiskOfTheService(t *testing.T) {
 	c.ranOnce(t, "late", c.again(t, "late", "echo 42 > answer", nil))
 }
 
-// onSmallDisk starts the service anew with a disk of its own, of some megabytes, for all but the environments.
+// onSmallDisk starts the service anew with a disk of its own, of which the programs take half, for all but the environments.
 func (s *site) onSmallDisk() {
 	s.t.Helper()
 	s.kill()
 	data, environments := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "environments")
 	for _, step := range []func() error{
 		func() error { return os.Rename(filepath.Join(data, "environments"), environments) },
-		func() error { return unix.Mount("tmpfs", data, "tmpfs", 0, "size=64m,mode=700") },
+		func() error { return unix.Mount("tmpfs", data, "tmpfs", 0, "size=256m,mode=700") },
 		func() error { return os.Mkdir(filepath.Join(data, "environments"), 0o700) },
 		func() error {
 			return unix.Mount(environments, filepath.Join(data, "environments"), "", unix.MS_BIND, "")

@@ -28,7 +28,7 @@ import (
 // looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One seed again:
 // -run 'TestSoak/seed_17$' -v.
 func TestSoak(t *testing.T) {
-	seeds := 120
+	seeds := 60
 	if testing.Short() {
 		seeds = 20
 	}

@@ -199,10 +199,11 @@ func rules() map[string]rule {
 		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
-		"internal/bench":      {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
-		"deploy/bench/load":   {},
-		"deploy/bench/jobs":   {own: []string{"hubapi"}},
-		"deploy/bench/tunnel": {own: []string{"internal/agent/control", "internal/tunnel"}},
+		"internal/bench":       {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
+		"deploy/bench/load":    {},
+		"deploy/bench/figures": {},
+		"deploy/bench/jobs":    {own: []string{"deploy/bench/figures", "hubapi"}},
+		"deploy/bench/tunnel":  {own: []string{"deploy/bench/figures", "internal/agent/control", "internal/tunnel"}},
 		"deploy/bench/freeze": {
 			own: []string{
 				"images", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree",

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"slipway/deploy/bench/figures"
 )
 
 //go:embed compare.py
@@ -45,9 +47,9 @@ func compare(ctx context.Context, s *site, o options) error {
 		}
 	}
 	fmt.Printf("\n| seconds for %d points of a small payload, %d at once: median (min to max), %d rounds | |\n|---|---|\n", o.points, o.atOnce, len(took["dask"]))
-	fmt.Printf("| Slipway: a container each, with limits | %s |\n", spread(took["Slipway"], "%.1f"))
-	fmt.Printf("| submitit's local executor: a process each | %s |\n", spread(took["submitit"], "%.1f"))
-	fmt.Printf("| dask's LocalCluster: %d processes for all, with their start | %s |\n", o.atOnce, spread(took["dask"], "%.1f"))
+	fmt.Printf("| Slipway: a container each, with limits | %s |\n", figures.Spread(took["Slipway"], "%.1f"))
+	fmt.Printf("| submitit's local executor: a process each | %s |\n", figures.Spread(took["submitit"], "%.1f"))
+	fmt.Printf("| dask's LocalCluster: %d processes for all, with their start | %s |\n", o.atOnce, figures.Spread(took["dask"], "%.1f"))
 	return nil
 }
 

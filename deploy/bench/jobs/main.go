@@ -15,6 +15,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"slipway/deploy/bench/figures"
 )
 
 // options are the command line.
@@ -49,7 +51,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	fmt.Println(machine())
+	fmt.Println(figures.Machine("jobs"))
 	s, err := newSite(ctx, o)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/deploy/bench/figures"
 	"slipway/hubapi"
 )
 
@@ -47,9 +48,9 @@ func overhead(ctx context.Context, s *site, o options) error {
 		job, seen, hand, more = append(job, ms(printed)), append(seen, ms(read)), append(hand, ms(h)), append(more, ms(printed-h))
 	}
 	fmt.Printf("\n| milliseconds to the payload's first line: median (min to max), %d rounds | |\n|---|---|\n", o.starts)
-	fmt.Printf("| a job, from the request for it | %s |\n", spread(job, "%.0f"))
-	fmt.Printf("| the same, until the line is read by who follows the job's log | %s |\n", spread(seen, "%.0f"))
-	fmt.Printf("| `apptainer exec` by hand | %s |\n| **more of the job, pair by pair** (target: 300) | %s |\n", spread(hand, "%.0f"), spread(more, "%.0f"))
+	fmt.Printf("| a job, from the request for it | %s |\n", figures.Spread(job, "%.0f"))
+	fmt.Printf("| the same, until the line is read by who follows the job's log | %s |\n", figures.Spread(seen, "%.0f"))
+	fmt.Printf("| `apptainer exec` by hand | %s |\n| **more of the job, pair by pair** (target: 300) | %s |\n", figures.Spread(hand, "%.0f"), figures.Spread(more, "%.0f"))
 	if o.verbose {
 		fmt.Fprintf(os.Stderr, "job %.0f\nhand %.0f\n", job, hand)
 	}
@@ -147,10 +148,10 @@ func rate(ctx context.Context, s *site, o options) error {
 		}
 	}
 	fmt.Printf("\n| empty points a second, %d points, %d at once: median (min to max), %d rounds | |\n|---|---|\n", o.points, o.atOnce, o.rounds)
-	fmt.Printf("| a scan, from the request to the last point's end | %s |\n| `xargs -P %d` of `apptainer exec` | %s |\n", spread(job, "%.1f"), o.atOnce, spread(hand, "%.1f"))
-	fmt.Printf("| **scan / xargs, pair by pair** (target: 0.8) | %s |\n", spread(ratio, "%.2f"))
+	fmt.Printf("| a scan, from the request to the last point's end | %s |\n| `xargs -P %d` of `apptainer exec` | %s |\n", figures.Spread(job, "%.1f"), o.atOnce, figures.Spread(hand, "%.1f"))
+	fmt.Printf("| **scan / xargs, pair by pair** (target: 0.8) | %s |\n", figures.Spread(ratio, "%.2f"))
 	for k, what := range []string{"the service", "the shims", "the container, with the agent in it", "`apptainer exec` by hand"} {
-		fmt.Printf("| CPU milliseconds a point: %s | %s |\n", what, spread(cpu[k], "%.0f"))
+		fmt.Printf("| CPU milliseconds a point: %s | %s |\n", what, figures.Spread(cpu[k], "%.0f"))
 	}
 	return nil
 }
@@ -289,3 +290,5 @@ func (s *site) memory(name string) (float64, error) {
 	}
 	return 0, io.ErrUnexpectedEOF
 }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

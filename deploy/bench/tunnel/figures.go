@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/deploy/bench/figures"
 	"slipway/internal/tunnel"
 )
 
@@ -60,7 +61,7 @@ func paths(ctx context.Context, o options) error {
 			}
 			bare, through, ratio = append(bare, x), append(through, y), append(ratio, y/x)
 		}
-		fmt.Printf("| %s | %s | %s | %s |\n", f.name, spread(bare, f.form), spread(through, f.form), spread(ratio, "%.2f"))
+		fmt.Printf("| %s | %s | %s | %s |\n", f.name, figures.Spread(bare, f.form), figures.Spread(through, f.form), figures.Spread(ratio, "%.2f"))
 	}
 	fmt.Println()
 	return nil
@@ -244,7 +245,7 @@ func restarts(ctx context.Context, o options) error {
 		}
 		took = append(took, time.Since(began).Seconds())
 	}
-	fmt.Printf("\n%d links after a restart, until the last is back: %s s\n", o.links, spread(took, "%.2f"))
+	fmt.Printf("\n%d links after a restart, until the last is back: %s s\n", o.links, figures.Spread(took, "%.2f"))
 	return nil
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package figures writes down what the benchmarks in Go measure, one like the other. It names the kind of a machine, and no machine.
+package figures
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"time"
 )
 
-// machine says where and when this runs; no names.
-func machine() string {
+// Machine says of what the figures are, where and when they were taken; no names.
+func Machine(what string) string {
 	model := runtime.GOARCH
 	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(cpu)) {
@@ -20,13 +21,11 @@ func machine() string {
 		}
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("**jobs**: %s, %s, %d processors, load %.14s", time.Now().UTC().Format("2006-01-02 15:04 UTC"), model, runtime.NumCPU(), load)
+	return fmt.Sprintf("**%s**: %s, %s, %d processors, load %.14s", what, time.Now().UTC().Format("2006-01-02 15:04 UTC"), model, runtime.NumCPU(), load)
 }
 
-// spread gives the median and, in brackets, the range.
-func spread(values []float64, form string) string {
+// Spread gives the median and, in brackets, the range.
+func Spread(values []float64, form string) string {
 	s := slices.Sorted(slices.Values(values))
 	return fmt.Sprintf(form+" ("+form+" to "+form+")", (s[(len(s)-1)/2]+s[len(s)/2])/2, s[0], s[len(s)-1])
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

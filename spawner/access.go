@@ -97,7 +97,7 @@ func (m *Manager) vouch(ctx context.Context, w Workload, err error) (Workload, e
 
 // wishFor is what an owner wants of the workload that find finds under the lock.
 func (m *Manager) wishFor(find func() ID, c Caller, want Want) *ballot {
-	decide := func() (*entry, func(*entry), error) {
+	decide := func(map[owner]int) (*entry, func(*entry), error) {
 		e, err := m.entryLocked(c, find())
 		if err != nil || e.Want == want || e.Want == WantGone {
 			return e, nil, err

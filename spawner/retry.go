@@ -212,12 +212,16 @@ func (r Retry) on(w Workload) Workload {
 
 // retrial is a try that was found to be possible, which is seen again under the lock.
 func (m *Manager) retrial(c Caller, id ID, r Retry) *ballot {
-	decide := func() (*entry, func(*entry), error) {
+	decide := func(revived map[owner]int) (*entry, func(*entry), error) {
 		e, err := m.entryLocked(c, id)
 		if err != nil || e.retriedBy(r.RequestID) {
 			return e, nil, err
 		}
 		if err := e.mayTry(r); err != nil {
+			return e, nil, err
+		}
+		if why, err := m.affordLocked(e.owner(), demand{jobs: 1 + revived[e.owner()], gpu: !e.gpuHere().None()}); err != nil { // others may have come since
+			m.refused[why]++
 			return e, nil, err
 		}
 		m.turn++

@@ -9,8 +9,9 @@ import (
 // ballot is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is decided as if it had
 // come alone, and what it costs is shared.
 type ballot struct {
-	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands.
-	decide func() (e *entry, edit func(*entry), err error)
+	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands. revived counts the jobs of
+	// each that those who are saved together with it, and came before, make active: the index does not have them yet.
+	decide func(revived map[owner]int) (e *entry, edit func(*entry), err error)
 	after  func(e *entry) // is done under the lock when the change is saved
 	w      Workload
 	err    error
@@ -59,9 +60,9 @@ func (m *Manager) countLocked(ctx context.Context) []*ballot {
 // countSomeLocked decides the first of some, and says how many: none of them rests on what is not saved yet of another.
 func (m *Manager) countSomeLocked(ctx context.Context, some []*ballot) (n int) {
 	changes, of := []change{}, []*ballot{}
-	touched := map[*entry]bool{}
+	touched, revived := map[*entry]bool{}, map[owner]int{}
 	for _, b := range some[:min(len(some), mostTogether)] {
-		e, edit, err := b.decide()
+		e, edit, err := b.decide(revived)
 		if e != nil && touched[e] {
 			break
 		}
@@ -69,8 +70,13 @@ func (m *Manager) countSomeLocked(ctx context.Context, some []*ballot) (n int) {
 		if b.err = err; e != nil {
 			b.w = e.Workload
 		}
-		if err == nil && edit != nil {
-			changes, of, touched[e] = append(changes, e.change(edit)), append(of, b), true
+		if err != nil || edit == nil {
+			continue
+		}
+		c := e.change(edit)
+		changes, of, touched[e] = append(changes, c), append(of, b), true
+		if c.w.Kind == Job && c.w.Phase.Active() && !e.Phase.Active() {
+			revived[c.w.owner()]++
 		}
 	}
 	err := m.saveLocked(ctx, changes)

@@ -6,6 +6,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/spawnertest"
 )
 
 // TestChangesTogether: what many ask for at once, also of the same job, comes out as if each had asked alone; what cannot be saved is told to
@@ -77,6 +78,43 @@ func TestChangesTogether(t *testing.T) {
 		}
 		for _, w := range scan {
 			s.gone(w.ID)
+		}
+	})(t)
+}
+
+// TestLimitsHoldTogether: of many that are tried again at once no more begin than their owner may have.
+func TestLimitsHoldTogether(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		const most, all = 20, 200
+		s.kill()
+		s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) { return spawner.Allowance{Waiting: most}, true }
+		s.start()
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(1) })
+		var jobs []spawner.Workload
+		for range all / most {
+			for _, w := range s.scan(alice, most) {
+				jobs = append(jobs, s.reach(w.ID, spawner.Stopped))
+			}
+		}
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
+		var asked sync.WaitGroup
+		for _, w := range jobs {
+			asked.Go(func() {
+				_, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{})
+				if err != nil && !errs.Is(err, errs.OverQuota) {
+					t.Error(err)
+				}
+			})
+		}
+		asked.Wait()
+		active := 0
+		for _, w := range jobs {
+			if now, _ := s.Get(t.Context(), alice, w.ID); now.Phase.Active() {
+				active++
+			}
+		}
+		if active != most {
+			t.Errorf("%d of the %d that she may have wait or run", active, most)
 		}
 	})(t)
 }

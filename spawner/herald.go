@@ -16,6 +16,7 @@ func (m *Manager) herald(ctx context.Context, e entry) {
 	}
 	m.mu.Unlock()
 	if mine {
-		m.heralds.Go(func() { m.cfg.Herald(ctx, e.Workload, e.secrets) })
+		w, secrets := e.Workload, e.secrets // e itself would be on the heap then, at each look at any workload
+		m.heralds.Go(func() { m.cfg.Herald(ctx, w, secrets) })
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // PointEnv tells a job that is a point of a scan its number in it, from 0.
@@ -88,14 +89,14 @@ func checkScan(r JobRequest, points []Point, remote bool) error {
 	files := len(r.Files) + len(r.links)
 	switch n := len(points); {
 	case command > scanCommandLimit:
-		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", FormatSize(int64(command)), n),
-			"at most "+FormatSize(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
+		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", memsize.Words(int64(command)), n),
+			"at most "+memsize.Words(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
 	case remote && n*files > scanFileLimit:
 		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", files, n),
 			fmt.Sprintf("at most %d for all points together where jobs run on other hosts: pack them into one, or use your home", scanFileLimit))
 	case remote && n*input > scanCarryLimit:
-		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", FormatSize(int64(input)), n),
-			"at most "+FormatSize(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
+		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", memsize.Words(int64(input)), n),
+			"at most "+memsize.Words(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
 	default:
 		return nil
 	}
@@ -172,7 +173,7 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 	for i := range jobs {
 		m.turn++
 		jobs[i].Turn, jobs[i].Rev = m.turn, 1
-		records[string(jobs[i].ID)] = jobs[i]
+		records[string(jobs[i].ID)] = &jobs[i] // a copy of each would be as much memory again
 	}
 	err := m.mu.save(func() error { return m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
 	if err != nil {
@@ -187,7 +188,7 @@ func (m *Manager) enterJobs(ctx context.Context, c Caller, jobs []Workload) ([]W
 		m.askedLocked(e)
 		m.noteLocked(e, Event{Percent: 0, Message: m.welcomeLocked(e)})
 	}
-	return slices.Clone(jobs), nil
+	return jobs, nil
 }
 
 // welcomeLocked says where a job that was just submitted stands.

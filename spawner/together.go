@@ -102,13 +102,13 @@ func (m *Manager) saveLocked(ctx context.Context, changes []change) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // a change that was begun is saved also when its caller has gone
-	records := make(map[string]any, len(changes))
-	for _, c := range changes {
-		records[string(c.e.ID)] = c.w
-	}
 	err := m.mu.save(func() error {
 		if len(changes) == 1 {
 			return m.cfg.Store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
+		}
+		records := make(map[string]any, len(changes))
+		for _, c := range changes {
+			records[string(c.e.ID)] = c.w
 		}
 		return m.cfg.Store.PutAll(ctx, bucket, records)
 	})

@@ -43,15 +43,28 @@ export async function contents(page, name) {
   return (await page.locator(editor).first().innerText()).replaceAll("\u00a0", " ");
 }
 
-// Types a command into a new terminal, and waits for the file that it makes to be seen in the explorer. What is typed before the shell
-// asks is lost: there is a mark beside each line on which it does.
+// Types a command into a new terminal, waits until it has ended, and then for the file that it makes to be seen in the explorer. There is a mark
+// beside each line on which the shell asks: what is typed before the first is lost, and the next says that the command has ended. On a busy
+// machine the terminal may lose the keys all the same, so the command must be one that can be given again; and the explorer may miss a
+// change of its folder, so it is asked to look.
 export async function terminal(page, line, file) {
   await page.keyboard.press("Control+Shift+Backquote");
-  await page.locator(".terminal-wrapper.active .terminal-command-decoration").first().waitFor();
+  const asks = page.locator(".terminal-wrapper.active .terminal-command-decoration");
+  await asks.first().waitFor();
+  await typed(page, line, asks).catch(() => typed(page, line, asks));
+  await page.hover(".explorer-viewlet");
+  await page.getByRole("button", { name: "Refresh Explorer", exact: true }).click();
+  await page.locator(".explorer-viewlet .monaco-list-row", { hasText: file }).waitFor();
+}
+
+async function typed(page, line, asks) {
+  const before = await asks.count();
   await page.click(".terminal-wrapper.active .xterm-screen");
+  await page.keyboard.press("Control+C");
+  await asks.nth(before).waitFor();
   await page.keyboard.type(line);
   await page.keyboard.press("Enter");
-  await page.locator(".explorer-viewlet .monaco-list-row", { hasText: file }).waitFor();
+  await asks.nth(before + 1).waitFor({ timeout: 30_000 });
 }
 
 // Makes a notebook with one cell and runs it: gives what stands below it.

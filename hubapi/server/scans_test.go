@@ -254,6 +254,22 @@ func TestScanRefusesWhole(t *testing.T) {
 	}
 }
 
+// Who has cancelled need not wait for the ends.
+func TestCanceledScanIsRemovedAtOnce(t *testing.T) {
+	engine := newFake(point(0, spawner.Running, nil), point(1, spawner.Pending, nil))
+	engine.stopping = spawner.Stopping
+	c := start(t, engine, nil).client(t, "alice-token")
+	if _, err := c.RemoveScan(t.Context(), "scan-1"); !errs.Is(err, errs.Conflict) {
+		t.Error(err)
+	}
+	if _, err := c.CancelScan(t.Context(), "scan-1"); err != nil {
+		t.Error(err)
+	}
+	if gone, err := c.RemoveScan(t.Context(), "scan-1"); err != nil || gone.Changed != 2 || gone.Refused != 0 {
+		t.Errorf("%+v, %v", gone, err)
+	}
+}
+
 func TestJobIsReordered(t *testing.T) {
 	h := start(t, newFake(point(0, spawner.Pending, nil), point(1, spawner.Running, nil)), nil)
 	c := h.client(t, "alice-token")

@@ -55,43 +55,10 @@ func (y graveyard) forget(id ID, now time.Time) {
 	}
 }
 
-// A clock is believed in what it says of days and months once it has gone evenly for a while: for an hour after the service has begun, for
-// a day after it was seen to jump, or where at the start nothing on record is younger than a week. So one that is wrong for a while, ahead
-// by a year, removes nothing that has not had its time; one that is set back lets things live longer, which harms nobody.
-const (
-	calmStart = time.Hour
-	calmJump  = 24 * time.Hour
-	jump      = time.Minute        // of the clock against the one that nobody sets
-	longQuiet = 7 * 24 * time.Hour // without anything on record
-)
-
-// timekeeper watches the clock.
-type timekeeper struct {
-	wall  time.Time     // at the last look
-	up    time.Duration // the same by the clock that nobody sets
-	since time.Duration // since when it has gone evenly
-	calm  time.Duration // for how long it has to
-}
-
-// look reports whether the clock is believed, which says wall when the service has been up for so long. newest is the latest time on record
-// when the service began.
-func (k *timekeeper) look(wall time.Time, up time.Duration, newest time.Time) bool {
-	drift := wall.Sub(k.wall) - (up - k.up)
-	switch {
-	case k.wall.IsZero() && !newest.IsZero() && wall.Sub(newest) > longQuiet:
-		k.since, k.calm = up, calmJump
-	case k.wall.IsZero():
-		k.since, k.calm = up, calmStart
-	case drift > jump || drift < -jump:
-		k.since, k.calm = up, calmJump
-	}
-	k.wall, k.up = wall, up
-	return up-k.since >= k.calm
-}
-
 // housekeeper removes what has had its time. It is the patrol's alone.
 type housekeeper struct {
 	clock timekeeper
+	noted time.Duration        // when the service had been up so long, what is known of the clock was last saved; 0: never
 	idle  map[ID]time.Duration // bundles without a job, and since when
 	tidy  time.Duration        // when the service had been up so long, what is not looked at each time was last
 	// tidied: it was, since the service began: one that is started anew each hour clears away as well.
@@ -101,7 +68,8 @@ type housekeeper struct {
 // tidy removes jobs that ended long ago, what is remembered of such jobs, and files that no job has.
 func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
 	up, now := time.Since(m.born), time.Now()
-	believed := k.clock.look(now.Round(0), up, m.newest)
+	believed := k.clock.look(now.Round(0), up, m.clock)
+	m.noteClock(ctx, k, up)
 	if believed {
 		m.expireJobs(ctx, now)
 	}

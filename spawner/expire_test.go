@@ -99,3 +99,30 @@ func TestScansExpireWhole(t *testing.T) {
 		}
 	})(t)
 }
+
+// TestDoubtsOfTheClockStay: a clock that is a year ahead at one start and at the next is believed after a day in which the service ran.
+func TestDoubtsOfTheClockStay(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.kill()
+		s.config.KeepJobs, s.config.Interval = 30*24*time.Hour, time.Minute
+		s.start()
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
+		old := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)
+		time.Sleep(2 * time.Hour) // it is believed
+		s.kill()
+		time.Sleep(365 * 24 * time.Hour)
+		s.start()
+		for range 11 {
+			time.Sleep(2 * time.Hour)
+			s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped) // and what is on record is new
+			if _, err := s.Get(t.Context(), alice, old.ID); err != nil {
+				t.Fatalf("the clock is believed: %v", err)
+			}
+			s.restart()
+		}
+		time.Sleep(5 * time.Hour)
+		if _, err := s.Get(t.Context(), alice, old.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("it is not: %v", err)
+		}
+	})(t)
+}

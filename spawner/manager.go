@@ -180,7 +180,7 @@ type Manager struct {
 	links    chan linkChange // to Run
 	stock    *stock          // has a lock of its own
 	born     time.Time
-	newest   time.Time // on record when the service began
+	clock    clockNote // what was known of it when the service began
 
 	heralds sync.WaitGroup
 	ballots ballots // has a lock of its own
@@ -293,7 +293,7 @@ func (m *Manager) load(ctx context.Context) error {
 	if err := m.readTallies(ctx); err != nil {
 		return err
 	}
-	ended := map[line][]time.Time{}
+	ended, newest := map[line][]time.Time{}, time.Time{}
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
 			return fmt.Errorf("read the workloads: %w", err)
@@ -303,12 +303,15 @@ func (m *Manager) load(ctx context.Context) error {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		m.recallLocked(m.admitLocked(w))
-		m.newest = latest(m.newest, w.Since)
+		newest = latest(newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
 			ended[w.line()] = append(ended[w.line()], w.Outcome.At)
 		}
 	}
 	if err := m.readGraves(ctx); err != nil {
+		return err
+	}
+	if err := m.readClock(ctx, newest); err != nil {
 		return err
 	}
 	m.blank = len(m.work) == 0

@@ -4,6 +4,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"slipway/internal/sshlink"
 )
 
 // down carries the session's data and requests, and ends the channel as the session has.
@@ -11,13 +13,11 @@ func (l *line) down() {
 	l.v.g.countLine(l.kind)
 	defer l.audit()
 	var asking sync.WaitGroup
-	asking.Go(func() {
-		for r := range l.far.Requests() {
-			ok, err := l.near.SendRequest(r.Kind, r.Want, r.Payload)
-			_ = r.Reply(ok && err == nil)
-		}
-	})
+	passed, told := make(chan struct{}), make(chan struct{})
+	asking.Go(func() { l.askNear(passed, told) })
 	if l.far.Pass(l.near, lockedWriter{&l.out, l.near.Stderr()}) == nil {
+		close(passed)
+		<-told
 		l.out.Lock()
 		_ = l.near.CloseWrite()
 		l.out.Unlock()
@@ -30,6 +30,35 @@ func (l *line) down() {
 	l.asked.Lock()
 	defer l.asked.Unlock()
 	_ = l.near.Close()
+}
+
+// askNear passes on what the session asks of the client, until the channel ends. When passed is closed, for the session has no more data, told
+// is as soon as all is passed on that has come before. A client may close the channel once it hears of the end of the data, and hears nothing
+// more then: how its command has ended goes first.
+func (l *line) askNear(passed <-chan struct{}, told chan<- struct{}) {
+	tell := sync.OnceFunc(func() { close(told) })
+	defer tell()
+	requests := l.far.Requests()
+	for {
+		select {
+		case r, ok := <-requests:
+			if !ok {
+				return
+			}
+			l.askOne(r)
+		case <-passed:
+			passed = nil
+			for len(requests) > 0 {
+				l.askOne(<-requests)
+			}
+			tell()
+		}
+	}
+}
+
+func (l *line) askOne(r *sshlink.Request) {
+	ok, err := l.near.SendRequest(r.Kind, r.Want, r.Payload)
+	_ = r.Reply(ok && err == nil)
 }
 
 // lossTime is how long after one of its streams a link may be seen to be lost.

@@ -367,8 +367,8 @@ func (a *fakeAgent) session(ctx context.Context, p *sshlink.Peer, c *sshlink.Cha
 			_, _ = io.Copy(c, c)
 			_, _ = c.Stderr().Write([]byte("done"))
 		}
-		_ = c.CloseWrite()
 		_, _ = c.Send(ctx, "exit-status", false, ssh.Marshal(struct{ S uint32 }{3}))
+		_ = c.CloseWrite()
 		return
 	}
 }

@@ -3,7 +3,9 @@ package sshgate
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -67,6 +69,34 @@ func TestSession(t *testing.T) {
 	if s := h.gate.Stats(); s.Logins["ok"] != 1 || s.Channels[kindSession] != 3 || s.Read == 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// TestExitBeforeTheEnd: how a command has ended is told before its output ends, for OpenSSH closes the channel then.
+func TestExitBeforeTheEnd(t *testing.T) {
+	h := open(t, nil)
+	c := h.alice("alice")
+	h.line(`"ssh login"`)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 20 {
+				ch, reqs, err := c.OpenChannel(kindSession, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ C string }{"true"})); !ok || err != nil {
+					t.Error(ok, err)
+				}
+				_, _ = io.Copy(io.Discard, ch)
+				if len(reqs) == 0 {
+					t.Error("its end comes first")
+				}
+				_ = ch.Close()
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestLeftBehind: what a client sends before it closes the channel arrives, as the last words of a forwarded connection.

@@ -88,7 +88,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/errs", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
+			own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
@@ -99,6 +99,9 @@ func rules() map[string]rule {
 		"internal/agent/sshd": {
 			own: []string{"internal/sshlink"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
+
+		// Kernels of Jupyter's.
+		"kernels/wire": {},
 
 		// The engine, and one package a backend.
 		"spawner": {
@@ -113,7 +116,7 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/htcondor": {
-			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/worker"},
+			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/memsize", "internal/worker"},
 			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
 		"spawner/htcondor/classad":    {},
@@ -280,7 +283,7 @@ func never() []struct{ from, to, why string } {
 func rooms() []string {
 	return []string{
 		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
-		"deploy", "hubapi", "images", "internal", "notebooks", "spawner",
+		"deploy", "hubapi", "images", "internal", "kernels", "notebooks", "spawner",
 		"slipway", "slipway-gpu", "slipway-gpu-inside", // built, and ignored by git
 	}
 }

@@ -18,11 +18,12 @@ import (
 // Door is what a stream is for.
 type Door byte
 
-// The doors. The service opens DoorControl, DoorApp, DoorCode and DoorSSH, the agent DoorAPI and DoorHub.
+// The doors. The service opens DoorControl, DoorApp, DoorCode, DoorKernel and DoorSSH, the agent DoorAPI and DoorHub.
 const (
 	DoorControl Door = 'c' // the agent's control interface
 	DoorApp     Door = 'a' // raw bytes to and from the app's port
 	DoorCode    Door = 'v' // VS Code beside a notebook server
+	DoorKernel  Door = 'k' // one client's messages to and from a kernel, as package kernels/wire has them
 	DoorSSH     Door = 'x' // ssh connections and their channels, as package sshlink has them
 	DoorAPI     Door = 's' // the service's API, as this workload
 	DoorHub     Door = 'h' // the Hub's API, as this workload

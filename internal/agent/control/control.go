@@ -12,6 +12,9 @@
 //	POST /notify          {"text": "..."}: one line on each of the workload's terminals, if there are any
 //	PUT  /credentials     Credentials: the files of CredentialsDir from now on
 //	POST /doctor          run App.Doctor once more; one that runs already is as good
+//	GET  /kernel          KernelStatus; 404 where the app is no kernel
+//	POST /kernel/interrupt  stop what the kernel computes
+//	POST /kernel/restart  end the kernel's process and start another; answers when that does
 //	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
 //
 // An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by the other,
@@ -83,6 +86,9 @@ type App struct {
 	// Doctor is a program that looks at what the workload's user has of data, and tells the service what it finds. It is run once an HTTP
 	// app answers, and when it is asked for. Empty: there is none.
 	Doctor []string `json:"doctor,omitempty"`
+	// Kernel says that the app is a kernel. The agent puts the path of its connection file in place of ConnectionFile in Argv, starts it again
+	// when it ends by itself, and takes it for ready once it answers. An agent that does not know this starts Argv as it is.
+	Kernel *KernelApp `json:"kernel,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.

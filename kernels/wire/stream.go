@@ -1,0 +1,176 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The stream between service and agent: a Hello, a Welcome, and then frames. Up, to the agent, goes what the client sends and which
+// messages it has; down comes each message with its number. Messages are in the framing V1.
+
+const (
+	lineLimit   = 4 << 10
+	clientLimit = 256
+
+	upMessage = 'm'
+	upAck     = 'a'
+)
+
+// Hello names the client: the session_id of its websocket. Who comes again with the same name gets what it has not acknowledged.
+type Hello struct {
+	Client string `json:"client"`
+}
+
+// Welcome is the agent's answer. With an Error the stream ends.
+type Welcome struct {
+	State string `json:"state"`           // of the kernel, as Jupyter has it
+	Acked uint64 `json:"acked"`           // the number up to which the client has all; what follows comes now
+	Error string `json:"error,omitempty"` // why there is no kernel here
+}
+
+// WriteHello begins the stream.
+func WriteHello(w io.Writer, h Hello) error {
+	if len(h.Client) > clientLimit {
+		return fmt.Errorf("the client's name has %d bytes, and at most %d", len(h.Client), clientLimit)
+	}
+	return writeLine(w, h)
+}
+
+// ReadHello reads what WriteHello wrote.
+func ReadHello(r *bufio.Reader) (h Hello, err error) {
+	if err := readLine(r, &h); err != nil {
+		return Hello{}, err
+	}
+	if len(h.Client) > clientLimit {
+		return Hello{}, errors.New("the client's name is too long")
+	}
+	return h, nil
+}
+
+// WriteWelcome answers a Hello.
+func WriteWelcome(w io.Writer, v Welcome) error { return writeLine(w, v) }
+
+// ReadWelcome reads what WriteWelcome wrote.
+func ReadWelcome(r *bufio.Reader) (v Welcome, err error) {
+	err = readLine(r, &v)
+	return v, err
+}
+
+func writeLine(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+func readLine(r *bufio.Reader, v any) error {
+	var line []byte
+	for len(line) == 0 || line[len(line)-1] != '\n' {
+		b, err := r.ReadByte()
+		if err != nil {
+			return err
+		}
+		if line = append(line, b); len(line) > lineLimit {
+			return errors.New("the stream's first line is too long")
+		}
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("the stream's first line: %w", err)
+	}
+	return nil
+}
+
+// Up is what goes to the agent: a message, or with none the number up to which the client has all.
+type Up struct {
+	Message []byte // V1
+	Ack     uint64
+}
+
+// WriteMessage sends a message to the agent.
+func WriteMessage(w io.Writer, v1 []byte) error { return writeFrame(w, []byte{upMessage}, v1) }
+
+// WriteAck says that the client has all messages up to this number.
+func WriteAck(w io.Writer, seq uint64) error {
+	return writeFrame(w, binary.BigEndian.AppendUint64([]byte{upAck}, seq), nil)
+}
+
+// ReadUp reads what WriteMessage or WriteAck wrote.
+func ReadUp(r *bufio.Reader) (Up, error) {
+	b, err := readFrame(r)
+	switch {
+	case err != nil:
+		return Up{}, err
+	case len(b) > 1 && b[0] == upMessage:
+		return Up{Message: b[1:]}, nil
+	case len(b) == 9 && b[0] == upAck:
+		return Up{Ack: binary.BigEndian.Uint64(b[1:])}, nil
+	}
+	return Up{}, fmt.Errorf("the stream has a frame of %d bytes that is neither a message nor an acknowledgement", len(b))
+}
+
+// WriteDown sends a message with its number to the service.
+func WriteDown(w io.Writer, seq uint64, v1 []byte) error {
+	return writeFrame(w, binary.BigEndian.AppendUint64(nil, seq), v1)
+}
+
+// ReadDown reads what WriteDown wrote.
+func ReadDown(r *bufio.Reader) (seq uint64, v1 []byte, err error) {
+	b, err := readFrame(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(b) <= 8 {
+		return 0, nil, fmt.Errorf("the stream has a frame of %d bytes, which is no message", len(b))
+	}
+	return binary.BigEndian.Uint64(b), b[8:], nil
+}
+
+// writeFrame writes the length of what follows, and that. Whoever gives a bufio.Writer flushes it.
+func writeFrame(w io.Writer, first, rest []byte) error {
+	n := len(first) + len(rest)
+	if n > Limit+16 {
+		return fmt.Errorf("a frame of %d bytes is too large for the stream", n)
+	}
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(first)), uint32(n))
+	if _, err := w.Write(append(b, first...)); err != nil || len(rest) == 0 {
+		return err
+	}
+	_, err := w.Write(rest)
+	return err
+}
+
+const trusted = 64 << 10 // bytes that are made room for because the peer says that they come
+
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(size[:]))
+	if n > Limit+16 {
+		return nil, fmt.Errorf("the stream has a frame of %d bytes, and at most %d", n, Limit)
+	}
+	if n <= trusted {
+		b := make([]byte, n)
+		_, err := io.ReadFull(r, b)
+		return b, whole(err)
+	}
+	var b bytes.Buffer
+	b.Grow(trusted)
+	_, err := io.CopyN(&b, r, n)
+	return b.Bytes(), whole(err)
+}
+
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -26,7 +26,8 @@ def execute(name: str, monkeypatch: pytest.MonkeyPatch, service: FakeService, mo
         cell.source = "" if cell.source.startswith("%pip") else cell.source
     if more:
         book.cells.append(nbformat.v4.new_code_cell(more, id="more"))  # type: ignore[no-untyped-call]
-    NotebookClient(book, timeout=60, kernel_name="python3", allow_errors=bool(more)).execute()
+    place = {"metadata": {"path": str(service.directory)}}
+    NotebookClient(book, timeout=60, kernel_name="python3", allow_errors=bool(more), resources=place).execute()
     return {cell.id: "".join(map(_text, cell.outputs)) for cell in book.cells if cell.cell_type == "code"}
 
 
@@ -47,6 +48,8 @@ def test_hello_grid(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> No
     assert out["result"] == "42\n"
     assert out["map"] == ""
     assert out["areas"] == "[3.14159, 12.56636, 28.27431]\n"
+    assert "▸ shapes.py (37 B): yours, and goes along\n" in out["shapes"]
+    assert "\n49\n" in out["shapes"]
     assert "done done [<steps.txt 1 B>]" in out["later"]
     assert "step 0\nstep 1\nstep 2" in out["later"]
 

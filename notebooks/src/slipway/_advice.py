@@ -23,7 +23,7 @@ def advice(record: Job, outcome: Outcome, report: Mapping[str, Any], called: str
     if missing := report.get("missing"):
         return (
             f"%pip install the package of {missing} in the session, and submit again; "
-            f"if {missing} is a file of yours, pass what you use of it: its functions go along"
+            f"if {missing} is a file of yours, import it in the cell or the function itself: then it goes along"
         )
     if outcome.cause == "output" and (packed := [name for name in record.out if name in _left(report)]):
         return f"{packed[0]} is a directory, and only files come back: pack it into one, and name that with --out"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import io
 import linecache
-import os
-import site
 import sys
-import sysconfig
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ._beside import files_beside, is_installed, modules_needed
 from ._culprit import global_names, refusal
 from ._errors import InvalidError
 from ._points import usable
@@ -62,7 +60,8 @@ class Calls:
                 if packer.size > FILE_LIMIT:
                     raise _too_much(packer.size, at + 1, len(self._calls))
             packer.seal(first=first, sources=_sources(self._function))
-        return {INPUTS: file.getvalue(), **aside}
+            names = modules_needed(packer)
+        return {INPUTS: file.getvalue(), **aside, **files_beside(names, tell)}
 
     def _bind(self, at: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> Mapping[str, Any]:
         try:
@@ -174,7 +173,8 @@ def _by_value(function: types.FunctionType) -> Iterator[None]:
 
     module = sys.modules.get(function.__module__)
     known = module is None or module.__name__ in cloudpickle.list_registry_pickle_by_value()
-    if known or module is None or module.__name__ == "__main__" or _installed(module):
+    file = getattr(module, "__file__", None)
+    if known or module is None or module.__name__ == "__main__" or not file or is_installed(file):
         yield
         return
     cloudpickle.register_pickle_by_value(module)
@@ -182,13 +182,6 @@ def _by_value(function: types.FunctionType) -> Iterator[None]:
         yield
     finally:
         cloudpickle.unregister_pickle_by_value(module)
-
-
-def _installed(module: types.ModuleType) -> bool:
-    """Say whether a module is one of the environment's, and not the user's own file."""
-    file = os.path.realpath(getattr(module, "__file__", None) or "/")
-    paths = {*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()}
-    return file == "/" or any(file.startswith(os.path.join(os.path.realpath(path), "")) for path in paths if path)
 
 
 def _sources(function: types.FunctionType) -> dict[str, str]:

@@ -10,8 +10,9 @@ import symtable
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from traceback import format_exception_only
-from typing import Any
+from typing import Any, BinaryIO
 
+from ._beside import modules_needed
 from ._calls import large
 from ._culprit import refusal
 from ._errors import InvalidError
@@ -170,10 +171,10 @@ def _results(tree: ast.Module) -> list[ast.expr]:
 
 def pickle_inputs(
     names: Collection[str], namespace: Mapping[str, Any], tell: Callable[[str], None] = lambda text: None
-) -> dict[str, bytes]:
-    """Pickle the values named with --in into files; refuse naming the first that is unknown or cannot be pickled.
+) -> tuple[dict[str, bytes], set[str]]:
+    """Pickle the values named with --in into files, and name the modules that these need.
 
-    Large ones have files of their own, and are told.
+    It refuses naming the first that is unknown or cannot be pickled. Large ones have files of their own, and are told.
     """
     for name in names:
         if name not in namespace:
@@ -181,26 +182,31 @@ def pickle_inputs(
                 f"--in {name}: the notebook has no {name}", field="in", remedy="define it before this cell"
             )
     values = {name: namespace[name] for name in names}
+    file, aside = io.BytesIO(), dict[str, bytes]()
     try:
-        packed = pack(values)
-        return {INPUTS: packed} if len(packed) <= LARGE else _pack_aside(values, tell)
+        packer = Packer(file)
+        packer.add(values)
+        if packer.size > LARGE:
+            file = io.BytesIO()
+            packer = _pack_aside(values, file, aside, tell)
+        packer.seal(first=packer.parts - 1)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
         raise culprit or InvalidError(f"--in: {error}", field="in") from None
+    return {INPUTS: file.getvalue(), **aside}, modules_needed(packer)
 
 
-def _pack_aside(values: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
-    file, aside = io.BytesIO(), dict[str, bytes]()
+def _pack_aside(
+    values: Mapping[str, Any], file: BinaryIO, aside: dict[str, bytes], tell: Callable[[str], None]
+) -> Packer:
     packer = Packer(file, aside)
     weights = {name: len(pack(value)) for name, value in values.items()}
     for name in sorted(weights, key=weights.__getitem__):  # what is in another comes before that
         if weights[name] > LARGE:
             packer.share(values[name])
             tell(large(name, weights[name]))
-    first = packer.parts
     packer.add(values)
-    packer.seal(first=first)
-    return {INPUTS: file.getvalue(), **aside}
+    return packer
 
 
 def _unpicklable(name: str, value: Any) -> InvalidError | None:

@@ -35,6 +35,8 @@ else:
         sys.dont_write_bytecode = before
 
 CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result.pkl", "slipway-outcome.json"
+MODULES = "slipway-modules.zip"
+"""The user's own modules, where there are some that the payload imports."""
 
 _MOST_NAMED, _MOST_COUNTED = 20, 1000
 """How many directories are named, and files counted in each, that do not come back."""
@@ -51,6 +53,7 @@ def main() -> int:
     recorder = _shown.Recorder(home)
     recorder.install({"tqdm.std": _progress.quieten, "tqdm.notebook": _progress.plain_notebook})
     sys.meta_path.append(_progress.Stand())
+    _add_modules(home)
     before = set(_directories(home))
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
     if os.getpid() != process:  # a fork that has fallen out of the cell: what is left is for the first one to say
@@ -65,6 +68,19 @@ def main() -> int:
     with open(os.path.join(home, OUTCOME), "w", encoding="utf-8") as file:
         json.dump(outcome, file)
     return code
+
+
+def _add_modules(home: str) -> None:
+    """Let the payload, and Python programs that it starts, import the user's own modules."""
+    if not os.path.exists(packed := os.path.join(home, MODULES)):
+        return
+    import zipfile
+
+    directory = packed.removesuffix(".zip")
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(directory)
+    sys.path.insert(1, directory)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [directory, os.environ.get("PYTHONPATH")]))
 
 
 def _directories(home: str) -> dict[str, int]:

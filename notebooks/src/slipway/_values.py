@@ -13,6 +13,7 @@ import os
 import pickle
 import struct
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, BinaryIO
@@ -93,6 +94,14 @@ class _Unpickler(pickle.Unpickler):
         return self._part(part)
 
 
+class Needs:
+    """What values need where they are read: ``modules`` by name, and the ``functions`` that travel by value."""
+
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self.functions: list[types.FunctionType] = []
+
+
 class Packer:
     """Makes a cargo, part by part. A value of ``shared`` (its part by its id) is not packed again where it occurs.
 
@@ -101,7 +110,7 @@ class Packer:
 
     def __init__(self, file: BinaryIO, aside: dict[str, bytes] | None = None) -> None:
         self._file, self._aside = file, aside
-        self._roots: set[str] = set()
+        self._needs = Needs()
         self._parts: list[tuple[int | str, int]] = []
         self.shared: dict[int, int] = {}
 
@@ -115,10 +124,20 @@ class Packer:
         """How many parts there are so far."""
         return len(self._parts)
 
+    @property
+    def roots(self) -> set[str]:
+        """Which modules of the outermost level have to be there where this is read."""
+        return {name.partition(".")[0] for name in self._needs.modules - _by_value()} - _everywhere()
+
+    @property
+    def functions(self) -> list[types.FunctionType]:
+        """Which functions travel by value: what they import when they run is not among the ``roots``."""
+        return self._needs.functions
+
     def add(self, value: Any) -> int:
         """Pack a value and say how many bytes it takes."""
         start = self._file.tell()
-        dump(value, self._file, self._roots, self.shared)
+        dump(value, self._file, self._needs, self.shared)
         self._parts.append((start, self._file.tell() - start))
         return self._parts[-1][1]
 
@@ -138,7 +157,7 @@ class Packer:
 
     def seal(self, **more: Any) -> None:
         """Write the record behind the values."""
-        packages = {root: _version(root) for root in sorted(self._roots - _own())}
+        packages = {root: _version(root) for root in sorted(self.roots)}
         record = json.dumps({"python": _python(), "packages": packages, "parts": self._parts, **more}).encode()
         self._file.write(record + _END.pack(len(record), _MAGIC))
 
@@ -152,10 +171,10 @@ def pack(value: Any) -> bytes:
     return file.getvalue()
 
 
-def dump(value: Any, file: BinaryIO, roots: set[str] | None = None, shared: Mapping[int, int] | None = None) -> None:
+def dump(value: Any, file: BinaryIO, needs: Needs | None = None, shared: Mapping[int, int] | None = None) -> None:
     """Pickle a value: functions and classes of the notebook by value where there is cloudpickle."""
     pickler = _pickler(has_cloudpickle(), bool(shared))(file)
-    pickler.roots, pickler.shared = set() if roots is None else roots, shared or {}
+    pickler.needs, pickler.shared = needs or Needs(), shared or {}
     pickler.dump(value)
 
 
@@ -177,12 +196,14 @@ def _pickler(by_value: bool, sharing: bool) -> Any:
         def reducer_override(self, value: Any) -> Any:
             kind = value if isinstance(value, type) or callable(value) else type(value)
             _refuse(value, type(value))
-            self.roots.add(str(getattr(kind, "__module__", "") or "").partition(".")[0])
+            module = value.__name__ if isinstance(value, types.ModuleType) else getattr(kind, "__module__", "")
+            self.needs.modules.add(str(module or ""))
             if not by_value:
                 return NotImplemented
             reduced = base.reducer_override(self, value)
             if isinstance(reduced, tuple):
-                self.roots.add("cloudpickle")
+                self.needs.modules.add("cloudpickle")
+                self.needs.functions += [value] if isinstance(value, types.FunctionType) else []
             return reduced
 
     class Sharing(Pickler):
@@ -234,12 +255,15 @@ def _packages(record: Mapping[str, Any]) -> dict[str, str]:
     return dict(packages) if isinstance(packages, Mapping) else {}
 
 
-def _own() -> set[str]:
-    """Name what needs no package: Python's own modules, and those whose contents travel by value."""
-    own = {"", "__main__", "__mp_main__", *sys.stdlib_module_names}
-    if module := sys.modules.get("cloudpickle"):
-        own |= {name.partition(".")[0] for name in module.list_registry_pickle_by_value()}
-    return own
+def _everywhere() -> set[str]:
+    """Name what needs no package: Python's own modules."""
+    return {"", "__main__", "__mp_main__", *sys.stdlib_module_names}
+
+
+def _by_value() -> set[str]:
+    """Name the modules whose contents travel by value."""
+    module = sys.modules.get("cloudpickle")
+    return set(module.list_registry_pickle_by_value()) if module else set()
 
 
 def _there(name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from . import _check
+from ._beside import files_beside, modules_of
 from ._client import Client
 from ._errors import InvalidError, SlipwayError
 from ._freezing import warn_of_home
@@ -167,6 +168,8 @@ def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callabl
         tell(f"{name} hides Python's own {name} in the cell")
     _check.refuse_result(tree)
     files = {CELL: source.encode()}
+    modules = modules_of(tree)
     if options.inputs:
-        files |= _check.pickle_inputs(options.inputs, names, tell)
-    return files
+        inputs, needed = _check.pickle_inputs(options.inputs, names, tell)
+        files, modules = files | inputs, modules | needed
+    return files | files_beside(modules, tell)

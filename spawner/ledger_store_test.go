@@ -51,7 +51,10 @@ func (a *audited) Put(ctx context.Context, bucket, key string, value any) error 
 	if err := a.Store.Put(ctx, bucket, key, value); err != nil {
 		return err
 	}
-	w, before := value.(spawner.Workload), a.work[spawner.ID(key)]
+	if bucket != "workloads" {
+		return nil
+	}
+	w, before := recordOf(value), a.work[spawner.ID(key)]
 	a.work[spawner.ID(key)] = w
 	a.writes++
 	switch {
@@ -66,6 +69,14 @@ func (a *audited) Put(ctx context.Context, bucket, key string, value any) error 
 		}
 	}
 	return nil
+}
+
+// recordOf gives the record that is put into the store.
+func recordOf(value any) spawner.Workload {
+	if w, is := value.(*spawner.Workload); is {
+		return *w
+	}
+	return value.(spawner.Workload)
 }
 
 // underFire is a service that is killed again and again while clients use it.

@@ -99,7 +99,7 @@ func (s *watched) Put(_ context.Context, bucket, key string, value any) error {
 		s.others[bucket+"/"+key] = text
 		return nil
 	}
-	w, id := value.(spawner.Workload), spawner.ID(key)
+	w, id := recordOf(value), spawner.ID(key)
 	s.judge(s.work[id], w)
 	s.work[id] = w
 	s.add(w)

@@ -63,8 +63,8 @@ func (m *Manager) visibleLocked(c Caller) iter.Seq[*entry] {
 	return maps.Values(m.index.owned[owner{c.Hub, c.User}])
 }
 
-// Stop ends a workload: a session keeps its changes, a job is cancelled. It returns at once; Await waits. Stopping what is
-// stopped is success.
+// Stop ends a workload: a session keeps its changes, a job is cancelled, a kernel is removed. It returns at once; Await waits. Stopping
+// what is stopped is success.
 func (m *Manager) Stop(ctx context.Context, c Caller, id ID) (Workload, error) {
 	return m.wish(ctx, c, id, WantStopped)
 }
@@ -99,6 +99,10 @@ func (m *Manager) vouch(ctx context.Context, w Workload, err error) (Workload, e
 func (m *Manager) wishFor(find func() ID, c Caller, want Want) *ballot {
 	decide := func(map[owner]int) (*entry, func(*entry), error) {
 		e, err := m.entryLocked(c, find())
+		want := want
+		if e != nil && e.Kind == Kernel { // there is nothing to come back to
+			want = WantGone
+		}
 		if err != nil || e.Want == want || e.Want == WantGone {
 			return e, nil, err
 		}

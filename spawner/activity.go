@@ -73,7 +73,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	now := time.Now()
 	e.pulse.mute = time.Time{}
 	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life.BusyCPU, now))
-	if a.Asked || e.Kind != Lab {
+	if a.Asked || e.Kind != Lab && e.Kind != Kernel {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
 	}
 	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
@@ -213,7 +213,11 @@ func (m *Manager) markWarned(id ID, at, stop time.Time) {
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
 	left := max(time.Until(p.At), p.leastWarning())
-	text := fmt.Sprintf("Slipway will stop this session in %s: %s. Your changes are kept.", words(left), p.Why)
+	what, fate := "session", "Your changes are kept."
+	if e.Kind == Kernel {
+		what, fate = "kernel", "What it has in memory will be lost."
+	}
+	text := fmt.Sprintf("Slipway will stop this %s in %s: %s. %s", what, words(left), p.Why, fate)
 	if p.CanKeep {
 		text += " To keep it: slipway keep " + p.keepFor()
 	}
@@ -233,7 +237,11 @@ func (p Prospect) keepFor() string {
 // expired is the outcome of a session whose time was up.
 func (m *Manager) expired(e entry) Outcome {
 	p := e.prospect(time.Now())
-	return Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: "start it again: its changes are kept"}
+	remedy := "start it again: its changes are kept"
+	if e.Kind == Kernel {
+		remedy = "start another, and run what you need again"
+	}
+	return Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}
 }
 
 // ActiveSession is when something last went on in a running session.
@@ -249,7 +257,7 @@ func (m *Manager) LastActive(hub string) []ActiveSession {
 	defer m.mu.RUnlock()
 	var list []ActiveSession
 	for _, e := range m.work {
-		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == Running && e.Kind != Job && !at.IsZero() {
+		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == Running && e.Kind.ofHub() && !at.IsZero() {
 			list = append(list, ActiveSession{User: e.Owner, Name: e.Name, Active: at})
 		}
 	}

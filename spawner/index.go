@@ -152,7 +152,7 @@ func (x *index) put(before Workload, e *entry) {
 	if e.Bundle != "" {
 		x.bundles[e.Bundle]++
 	}
-	if e.Kind != Job {
+	if e.Kind.ofHub() {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
 	}
 	if e.Phase.Active() && e.Spec.Prefix != "" {
@@ -280,7 +280,7 @@ func (x *index) route(hub, path string) (ID, bool) {
 // server finds a user's sessions of one server name that match.
 func (x *index) server(hub string, user User, name string, match func(*entry) bool) *entry {
 	for _, e := range x.owned[owner{hub, user}] {
-		if e.Kind != Job && e.Name == name && match(e) {
+		if e.Kind.ofHub() && e.Name == name && match(e) {
 			return e
 		}
 	}

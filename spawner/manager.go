@@ -153,6 +153,7 @@ type Config struct {
 	Admits func(backend string, r Resources) bool
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield    bool
+	Kernels  int           // most kernels that a user may have at once. Zero: not limited
 	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
 	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs. Zero: 24 h.
 	HalfLife time.Duration

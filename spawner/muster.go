@@ -46,7 +46,7 @@ func (m *Manager) Muster(ctx context.Context, r Roster) (MusterReport, error) {
 	defer m.mu.Unlock()
 	active, strange, again := 0, map[launch]bool{}, []*entry{}
 	for _, e := range m.work {
-		if e.Hub != r.Hub || e.Kind == Job || !e.Phase.Active() || e.Phase == Stopping {
+		if e.Hub != r.Hub || !e.Kind.ofHub() || !e.Phase.Active() || e.Phase == Stopping {
 			continue
 		}
 		active++

@@ -72,6 +72,8 @@ type situation struct {
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
 	saved bool
+	// fleeting says that a session keeps nothing when it ends.
+	fleeting bool
 	// unkept says that what a session had changed cannot be kept now: it stays where it is, and nothing runs over it.
 	unkept bool
 }
@@ -152,7 +154,7 @@ func stop(s situation) Action {
 		return Settle
 	case s.toSave():
 		return Save
-	case (s.job || s.remote) && s.seen != Absent:
+	case (s.job || s.remote || s.fleeting) && s.seen != Absent:
 		return Sweep
 	case s.moving && s.want == WantRunning:
 		return Requeue
@@ -165,7 +167,7 @@ func stop(s situation) Action {
 
 // toSave reports whether something may have come back of a run on another host that is nowhere else, and is not to be dropped.
 func (s situation) toSave() bool {
-	return s.remote && s.seen == Exited && !s.saved && s.want != WantGone && !(s.again && s.want == WantRunning)
+	return s.remote && !s.fleeting && s.seen == Exited && !s.saved && s.want != WantGone && !(s.again && s.want == WantRunning)
 }
 
 // rest keeps a stopped workload stopped: it holds no resources, so nothing of it may run.
@@ -175,6 +177,8 @@ func rest(s situation) Action {
 		return Retire
 	case s.seen.alive():
 		return Kill
+	case s.fleeting && s.overdue:
+		return Retire
 	default:
 		return Wait
 	}
@@ -227,7 +231,7 @@ func begin(s situation) Action {
 		return Wait
 	case s.toSave():
 		return Save
-	case (s.remote || s.job) && s.seen == Exited:
+	case (s.remote || s.job || s.fleeting) && s.seen == Exited:
 		return Sweep
 	default:
 		return ifArmed(s, Start)

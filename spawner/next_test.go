@@ -22,9 +22,12 @@ func everySituation(f func(situation)) {
 			for _, phase := range allPhases {
 				for _, seen := range allSeen {
 					for _, app := range allApps {
-						for flags := range 512 {
+						for flags := range 1024 {
 							on := func(bit int) bool { return flags&(1<<bit) > 0 }
-							s := situation{job: job, want: want, phase: phase, seen: seen, app: app, armed: on(0), started: on(1), overdue: on(2), moving: on(3), expired: on(4), held: on(5)}
+							if job && on(9) {
+								break
+							}
+							s := situation{job: job, fleeting: on(9), want: want, phase: phase, seen: seen, app: app, armed: on(0), started: on(1), overdue: on(2), moving: on(3), expired: on(4), held: on(5)}
 							if seen != Queued && seen != Held {
 								here := s
 								here.fault, here.recalled = on(6), on(7)
@@ -94,7 +97,7 @@ func TestNextGivesBackOnlyWhatIsSeenGone(t *testing.T) {
 		if a == Forget && s.seen != Absent {
 			t.Errorf("%+v: forgotten with something left", s)
 		}
-		if a == Sweep && !s.job && !s.remote && s.phase != Removing {
+		if a == Sweep && !s.job && !s.remote && !s.fleeting && s.phase != Removing {
 			t.Errorf("%+v: a session's changes swept away though it is only being stopped", s)
 		}
 		if a == Sweep && s.seen.alive() {
@@ -158,7 +161,7 @@ func (w *world) obey(a Action) bool {
 	case Resume:
 		w.phase, w.moving, w.withdrawing, w.held = Starting, false, false, false
 	case Sweep:
-		if w.remote && !w.job && w.seen == Exited && !w.saved && w.want != WantGone && w.phase != Removing {
+		if w.remote && !w.job && !w.fleeting && w.seen == Exited && !w.saved && w.want != WantGone && w.phase != Removing {
 			w.lost = true
 		}
 		w.seen = Absent
@@ -227,7 +230,7 @@ func checkRest(t *testing.T, from situation, w world, last Action) {
 		(w.held || w.after.open) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
 	case last == Forget:
-		if from.want != WantGone && from.phase != Removing {
+		if from.want != WantGone && from.phase != Removing && !(from.fleeting && from.overdue) {
 			t.Errorf("%+v: forgotten though its owner keeps it", from)
 		}
 	case w.want == WantGone:
@@ -308,6 +311,10 @@ func TestNext(t *testing.T) {
 		{"a job is to start after another", with(pendingJob, func(s *situation) { s.after.open = true }), Wait},
 		{"one of two is done", with(pendingJob, func(s *situation) { s.after.open, s.after.met = true, true }), Strike},
 		{"the other has failed", with(pendingJob, func(s *situation) { s.after.met, s.after.lost, s.held = true, true, true }), Fail},
+		{"nor does a kernel", situation{fleeting: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
+		{"how it ended is known for a while", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent}, Wait},
+		{"and not for ever", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent, overdue: true}, Retire},
+		{"a kernel on another host brings nothing back", with(afar, func(s *situation) { s.fleeting, s.want, s.phase, s.seen = true, WantStopped, Stopping, Exited }), Sweep},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
 	for _, tt := range tests {

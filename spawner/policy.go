@@ -25,7 +25,7 @@ func (c Caller) may(w Workload) bool {
 	case c.System:
 		return true
 	case c.Spawner:
-		return c.Hub != "" && c.Hub == w.Hub && w.Kind != Job
+		return c.Hub != "" && c.Hub == w.Hub && w.Kind.ofHub()
 	case c.User == "":
 		return false
 	case c.Workload != "" && kindOf(c.Workload) == Job:

@@ -73,7 +73,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 
 func (m *Manager) situate(e entry, o Observation) situation {
 	s := situation{
-		job: e.Kind == Job, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
+		job: e.Kind == Job, fleeting: e.Kind == Kernel, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
 		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
@@ -173,6 +173,8 @@ func (m *Manager) limit(e entry) (time.Duration, bool) {
 		return m.cfg.Limits.Afar, !e.startedAt.IsZero()
 	case e.Phase == Starting:
 		return m.cfg.Limits.Agent, true
+	case e.Phase == Stopped:
+		return kernelMemory, e.Kind == Kernel
 	default:
 		return 0, false
 	}

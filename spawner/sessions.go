@@ -34,6 +34,9 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	if !c.mayStart() {
 		return Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
+	if !r.Kind.ofHub() {
+		return Workload{}, errs.Bad("kind", r.Kind, "a kind of server, such as lab")
+	}
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
 	if err := errors.Join(m.checkSession(r), m.admits(c.Hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
 		return Workload{}, err
@@ -253,7 +256,7 @@ func (m *Manager) SessionsOf(_ context.Context, c Caller, user User, name string
 	defer m.mu.RUnlock()
 	var list []Workload
 	for e := range maps.Values(m.index.owned[owner{c.Hub, user}]) {
-		if e.Kind != Job && e.Name == name && c.may(e.Workload) {
+		if e.Kind.ofHub() && e.Name == name && c.may(e.Workload) {
 			list = append(list, e.Workload)
 		}
 	}

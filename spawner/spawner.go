@@ -34,6 +34,8 @@ const (
 	Lab  Kind = "lab"  // JupyterLab
 	Code Kind = "code" // VS Code in the browser, without a Jupyter server
 	Job  Kind = "job"  // one batch job in a frozen environment
+	// Kernel is a single Jupyter kernel. Its user starts it, not her Hub, and it keeps nothing when it ends.
+	Kernel Kind = "kernel"
 )
 
 // Want is what the owner wants of a workload.
@@ -91,6 +93,7 @@ type Spec struct {
 	Priority    int               `json:"priority,omitempty"`    // jobs: among its owner's, higher goes first
 	Out         []string          `json:"out,omitempty"`         // jobs: names and patterns of the output files that it has to leave; empty: what it leaves
 	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.Herald tells what happens in the start
+	Interrupt   string            `json:"interrupt,omitempty"`   // kernels: how they are interrupted, by a "signal" or a "message"
 }
 
 // Workload is one session or job as the store has it.

@@ -228,11 +228,17 @@ func (m *Manager) app(e entry, account Account) control.App {
 	maps.Copy(app.Env, m.cfg.Env)
 	maps.Copy(app.Env, e.Spec.Env)
 	maps.Copy(app.Env, e.secrets)
+	if e.Kind.ofHub() {
+		app.HTTP, app.Ready, app.Jupyter = true, e.Spec.Ready, e.Kind == Lab
+	}
 	if e.Kind != Job {
-		app.HTTP, app.Ready, app.Dir, app.Jupyter, app.Rescue = true, e.Spec.Ready, account.Home, e.Kind == Lab, e.Spec.Rescue
+		app.Dir, app.Rescue = account.Home, e.Spec.Rescue
 	}
 	if e.Kind == Lab && m.cfg.Stacks != nil {
 		app.Stacks = m.cfg.Stacks(e.Workload)
+	}
+	if e.Kind == Kernel {
+		app.Kernel = &control.KernelApp{InterruptMode: e.Spec.Interrupt}
 	}
 	if e.Kind == Code { // what the Hub would run is a Jupyter server
 		app.Code, app.Argv = true, []string{codeServer, account.Home}
@@ -261,6 +267,8 @@ func title(k Kind) string {
 		return "VS Code"
 	case Job:
 		return "the job"
+	case Kernel:
+		return "the kernel"
 	default:
 		return string(k)
 	}

@@ -1,0 +1,69 @@
+package spawner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+// KernelRequest asks for one kernel: a session that its user starts by herself, beside the servers that her Hub knows.
+type KernelRequest struct {
+	Name    string // the user's word for it, such as its kernelspec's; many may have the same
+	Spec    Spec   // Argv has {connection_file} where the agent puts its own
+	Backend string // where it is to run. Empty: Config.Sessions
+	Launch  string // names this start; repeating the request with the same one is harmless
+}
+
+// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
+const kernelMemory = 10 * time.Minute
+
+// ofHub reports whether sessions of this kind are servers that a hub knows and starts.
+func (k Kind) ofHub() bool { return k != Job && k != Kernel }
+
+// StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
+// stopping it is removing it.
+func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (Workload, error) {
+	if !c.maySubmit() {
+		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
+	}
+	s := SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: cmp.Or(r.Backend, m.cfg.Sessions), Launch: r.Launch}
+	if err := errors.Join(m.checkSession(s), m.admits(c.Hub, c.User, r.Spec.Profile), m.remembers()); err != nil {
+		return Workload{}, err
+	}
+	digest, err := m.startsFrom(ctx, c.Hub, s)
+	if err != nil {
+		return Workload{}, err
+	}
+	s.Spec.Environment = digest
+	if _, err := m.cfg.Account(ctx, c.Hub, c.User); err != nil { // said where the start is asked for
+		return Workload{}, err
+	}
+	if err := m.judge(ctx, m.sessionOf(c.Hub, s)); err != nil {
+		return Workload{}, err
+	}
+	w, err := m.enterKernel(ctx, c, s)
+	return m.vouch(ctx, w, err)
+}
+
+// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may.
+func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest) (Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	active := 0
+	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
+		switch {
+		case e.Kind != Kernel:
+		case e.Launch == r.Launch:
+			return e.Workload, nil
+		case e.Phase.Active():
+			active++
+		}
+	}
+	if most := m.cfg.Kernels; most > 0 && active >= most {
+		return Workload{}, errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
+	}
+	return m.enterLocked(ctx, c.Hub, r, nil)
+}

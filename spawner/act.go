@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // act carries out one action. An error means that it is to be repeated.
@@ -208,7 +209,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 
 // leased says in words what a workload holds now, or asks for.
 func (m *Manager) leased(w Workload) string {
-	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), FormatSize(w.Spec.Resources.Memory))
+	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), memsize.Words(w.Spec.Resources.Memory))
 	if w.Remote {
 		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
 	}

@@ -19,6 +19,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // blobLife is for how long a file that no job has is kept, from when it was put or last asked for: who is told that it is there has so much
@@ -113,7 +114,7 @@ func (m *Manager) writeBlob(ctx context.Context, o owner, digest string, r io.Re
 	case err != nil:
 		return err
 	case n > control.FileLimit:
-		return errs.Bad("size", "more than "+FormatSize(control.FileLimit), "put it into your home or a storage, or into several files")
+		return errs.Bad("size", "more than "+memsize.Words(control.FileLimit), "put it into your home or a storage, or into several files")
 	case is != digest:
 		return errs.New(errs.Invalid, "what was sent is %s, and not %s", is, digest).With("send it again: it was changed on its way, or while it was read")
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"slipway/internal/memsize"
 )
 
 // sign is how one trouble of a payload shows in what it prints.
@@ -133,7 +135,7 @@ func moreMemory(peak, limit int64) string {
 		return "ask for more memory: --mem"
 	}
 	ask := (least + least/2 + gib - 1) / gib
-	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", FormatSize(least), ask)
+	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", memsize.Words(least), ask)
 }
 
 // signalOf gives the signal of an exit code as shells have it; 0: none.

@@ -13,10 +13,11 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 var (
-	errTooLarge = fmt.Errorf("the file is larger than %s", FormatSize(control.FileLimit))
+	errTooLarge = fmt.Errorf("the file is larger than %s", memsize.Words(control.FileLimit))
 	errFull     = errs.New(errs.NoSpace, "the service's disk is full")
 )
 
@@ -63,7 +64,7 @@ func (m *Manager) fits(dir string, size, left int64) error {
 	case size > control.FileLimit:
 		return errTooLarge
 	case size > left:
-		return errs.New(errs.Invalid, "a job's output files have at most %s in all", FormatSize(m.cfg.Output))
+		return errs.New(errs.Invalid, "a job's output files have at most %s in all", memsize.Words(m.cfg.Output))
 	case size > room:
 		return errFull
 	default:

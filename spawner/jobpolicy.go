@@ -3,6 +3,7 @@ package spawner
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 )
+
+// aJob is whose limits a JobPolicy's are, for the error of who wants more.
+const aJob = "a job"
 
 // JobPolicy is what users may ask for in one job, and what they get who do not ask.
 type JobPolicy struct {
@@ -71,11 +75,11 @@ func (p JobPolicy) GPU(option any) (gpu.Request, error) {
 // Resolve reads a job's limits, given as strings or numbers; nil and the empty string mean the default. A time without a unit
 // is of seconds. What is beyond the policy is refused, never bent.
 func (p JobPolicy) Resolve(cpus, memory, limit any) (Resources, time.Duration, error) {
-	c, err := cpusWithin("cpus", cpus, p.DefaultCPUs, max(p.DefaultCPUs, p.MaxCPUs))
+	c, err := cpusWithin(aJob, cpus, p.DefaultCPUs, max(p.DefaultCPUs, p.MaxCPUs))
 	if err != nil {
 		return Resources{}, 0, err
 	}
-	mem, err := memoryWithin("memory", memory, p.DefaultMemory, max(p.DefaultMemory, p.MaxMemory))
+	mem, err := memoryWithin(aJob, memory, p.DefaultMemory, max(p.DefaultMemory, p.MaxMemory))
 	if err != nil {
 		return Resources{}, 0, err
 	}
@@ -91,15 +95,19 @@ func (p JobPolicy) Resolve(cpus, memory, limit any) (Resources, time.Duration, e
 }
 
 func (p JobPolicy) timeLimit(limit any) (time.Duration, error) {
+	const field = "time_limit"
 	most := max(p.DefaultTime, p.MaxTime)
-	remedy := fmt.Sprintf("a time such as 30m or 2h, from 1s to %s", most)
+	remedy := fmt.Sprintf("a time such as 30m or 2h, from 1s to %s", timeWords(most))
 	var d time.Duration
 	switch v := limit.(type) {
 	case nil:
 		return p.DefaultTime, nil
 	case float64:
-		if !(v >= 1 && v <= most.Seconds()) {
-			return 0, errs.Bad("time_limit", fmt.Sprintf("%g", v), remedy)
+		if v > most.Seconds() && !math.IsInf(v, 0) { // which may be more than a Duration holds
+			return 0, errs.Over(field, fmt.Sprintf("%gs", v), timeWords(most), aJob)
+		}
+		if !(v > 0 && v <= most.Seconds()) {
+			return 0, errs.Bad(field, fmt.Sprintf("%g", v), remedy)
 		}
 		d = time.Duration(v * float64(time.Second))
 	case string:
@@ -108,14 +116,31 @@ func (p JobPolicy) timeLimit(limit any) (time.Duration, error) {
 		}
 		parsed, err := time.ParseDuration(strings.TrimSpace(v))
 		if err != nil {
-			return 0, errs.Bad("time_limit", shorten(v), remedy)
+			return 0, errs.Bad(field, shorten(v), remedy)
 		}
 		d = parsed
 	default:
-		return 0, errs.Bad("time_limit", shorten(fmt.Sprint(v)), remedy)
+		return 0, errs.Bad(field, shorten(fmt.Sprint(v)), remedy)
 	}
-	if d < time.Second || d > most {
-		return 0, errs.Bad("time_limit", d, remedy)
+	switch {
+	case d > most:
+		return 0, errs.Over(field, timeWords(d), timeWords(most), aJob)
+	case d < 0:
+		return 0, errs.Bad(field, timeWords(d), remedy)
+	case d < time.Second:
+		return 0, errs.Under(field, timeWords(d), "1s", aJob)
 	}
 	return d, nil
+}
+
+// timeWords writes a time as it is asked for, without parts that are nothing: 2h, 90s as 1m30s.
+func timeWords(d time.Duration) string {
+	words := d.String()
+	if short, ok := strings.CutSuffix(words, "m0s"); ok {
+		words = short + "m"
+	}
+	if short, ok := strings.CutSuffix(words, "h0m"); ok {
+		words = short + "h"
+	}
+	return words
 }

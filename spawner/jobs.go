@@ -12,6 +12,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/memsize"
 )
 
 // JobRequest asks for one job.
@@ -127,7 +128,7 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 	b := m.backends[r.Backend]
 	switch {
 	case b == nil || r.Backend == m.cfg.Sessions && !m.remote(r.Backend):
-		return errs.Bad("backend", r.Backend, "leave it out, or name one of "+strings.Join(m.jobBackends(), ", "))
+		return errs.Bad("backend", r.Backend, "leave it out, or name one of "+strings.Join(append(m.jobBackends(), AnyBackend), ", "))
 	case len(r.Argv) == 0 || r.Argv[0] == "":
 		return errs.Bad("argv", fmt.Sprint(r.Argv), "the program to run and its arguments")
 	case m.cfg.Environment == nil:
@@ -144,10 +145,14 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 	}
 	names := []error{checkName("name", r.Name), checkSizes(r), checkOut(r.Out)}
 	if r.Priority < -MostPriority || r.Priority > MostPriority {
-		names = append(names, errs.Bad("priority", r.Priority, fmt.Sprintf("from -%d to %d, among your own jobs", MostPriority, MostPriority)))
+		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, MostPriority, MostPriority)}
+		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
 	}
-	if r.Retries < 0 || r.Retries > MostRetries {
+	if r.Retries < 0 {
 		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
+	}
+	if r.Retries > MostRetries {
+		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(MostRetries), aJob))
 	}
 	for name := range r.Files {
 		names = append(names, checkFileName(name))
@@ -174,7 +179,7 @@ func checkSizes(r JobRequest) error {
 	}
 	switch {
 	case bytes > commandLimit:
-		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+FormatSize(commandLimit)+": put more into a file")
+		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+memsize.Words(commandLimit)+": put more into a file")
 	case len(r.Files)+len(r.links) > inputLimit:
 		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
 	default:

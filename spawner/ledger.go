@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"slipway/internal/memsize"
 )
 
 // Host is in Config.Capacity what all workloads of this host may lease together, whichever its backends.
@@ -167,7 +169,7 @@ func shortage(have, used Capacity, r Resources) string {
 	}
 	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
 		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
-			FormatSize(r.Memory), FormatSize(max(0, have.Memory-used.Memory)), FormatSize(have.Memory)))
+			memsize.Words(r.Memory), memsize.Words(max(0, have.Memory-used.Memory)), memsize.Words(have.Memory)))
 	}
 	if have.Count > 0 && used.Count >= have.Count {
 		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))
@@ -198,14 +200,4 @@ func formatCPUs(n float64) string {
 		return "1 CPU"
 	}
 	return fmt.Sprintf("%g CPUs", n)
-}
-
-// FormatSize gives a number of bytes as people read it, in powers of 1024: "2 GiB", "512 MiB", "1.5 GiB".
-func FormatSize(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, u := float64(n), 0
-	for f >= 1024 && u < len(units)-1 {
-		f, u = f/1024, u+1
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") + " " + units[u]
 }

@@ -58,11 +58,3 @@ func TestLedgerOfOneUser(t *testing.T) {
 		t.Errorf("given back, yet %s, %v", got, l.of)
 	}
 }
-
-func TestFormatSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 512 << 20: "512 MiB", 2 * gib: "2 GiB", 5000 * gib: "4.9 TiB"} {
-		if got := FormatSize(n); got != want {
-			t.Errorf("FormatSize(%d) = %q, want %q", n, got, want)
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // roomStep is how many bytes are written before the room on the disk is looked at again, which others fill at the same time.
@@ -75,6 +76,6 @@ func (m *Manager) reserveInputs(o owner, r JobRequest) (release func(), err erro
 // overStorage is the error of what would be more than a user's jobs may keep.
 func overStorage(have, more, most int64) error {
 	return errs.New(errs.OverQuota, "your jobs keep %s of files, and with %s more that is over the %s that they may",
-		FormatSize(have), FormatSize(more), FormatSize(most)).
+		memsize.Words(have), memsize.Words(more), memsize.Words(most)).
 		With("`slipway jobs du` shows which keep most, and `slipway jobs rm` removes one with its files")
 }

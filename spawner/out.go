@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // mostOut is how many patterns of output files one job may name.
@@ -24,7 +25,7 @@ func checkOut(out []string) error {
 		return errs.Bad("out", fmt.Sprintf("%d patterns", len(out)), fmt.Sprintf("at most %d", mostOut))
 	}
 	if n := sizeOf(out, nil); n > outLimit {
-		return errs.Bad("out", fmt.Sprintf("%d bytes", n), "at most "+FormatSize(outLimit)+" in all: patterns such as *.root stand for many names")
+		return errs.Bad("out", fmt.Sprintf("%d bytes", n), "at most "+memsize.Words(outLimit)+" in all: patterns such as *.root stand for many names")
 	}
 	for _, p := range out {
 		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." || strings.Contains(p, "/") {

@@ -179,11 +179,12 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 	if err != nil {
 		return "", Spec{}, err
 	}
-	cpus, err := cpusWithin("cpus", options["cpus"], p.CPUs, p.MostCPUs())
+	whose := "a session of profile " + p.Name
+	cpus, err := cpusWithin(whose, options["cpus"], p.CPUs, p.MostCPUs())
 	if err != nil {
 		return "", Spec{}, err
 	}
-	memory, err := memoryWithin("memory", options["memory"], p.Memory, p.MostMemory())
+	memory, err := memoryWithin(whose, options["memory"], p.Memory, p.MostMemory())
 	if err != nil {
 		return "", Spec{}, err
 	}
@@ -271,8 +272,12 @@ func word(field string, option any) (string, error) {
 	}
 }
 
+// leastCPUs is the least that a workload may have: Docker counts in billionths and refuses less.
+const leastCPUs = 0.01
+
 // cpusWithin reads a number of CPUs; otherwise is what an absent one means.
-func cpusWithin(field string, option any, otherwise, most float64) (float64, error) {
+func cpusWithin(whose string, option any, otherwise, most float64) (float64, error) {
+	const field = "cpus"
 	remedy := fmt.Sprintf("a number above 0, at most %g", most)
 	var cpus float64
 	switch v := option.(type) {
@@ -292,16 +297,20 @@ func cpusWithin(field string, option any, otherwise, most float64) (float64, err
 	default:
 		return 0, errs.Bad(field, shorten(fmt.Sprint(v)), remedy)
 	}
-	// Docker counts in billionths and refuses less than a hundredth.
-	if !(cpus >= 0.01 && cpus <= most) {
+	switch {
+	case cpus > most && !math.IsInf(cpus, 0):
+		return 0, errs.Over(field, fmt.Sprintf("%g", cpus), fmt.Sprintf("%g", most), whose)
+	case !(cpus > 0 && cpus <= most): // not a number is neither
 		return 0, errs.Bad(field, fmt.Sprintf("%g", cpus), remedy)
+	case cpus < leastCPUs:
+		return 0, errs.Under(field, fmt.Sprintf("%g", cpus), fmt.Sprint(leastCPUs), whose)
 	}
 	return cpus, nil
 }
 
 // memoryWithin reads an amount of memory; otherwise is what an absent one means.
-func memoryWithin(field string, option any, otherwise, most int64) (int64, error) {
-	remedy := fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Format(minMemory), memsize.Format(most))
+func memoryWithin(whose string, option any, otherwise, most int64) (int64, error) {
+	const field = "memory"
 	var memory int64
 	var err error
 	switch v := option.(type) {
@@ -317,8 +326,13 @@ func memoryWithin(field string, option any, otherwise, most int64) (int64, error
 	default:
 		err = fmt.Errorf("a size cannot be a %T", v)
 	}
-	if err != nil || memory < minMemory || memory > most {
-		return 0, errs.Bad(field, shorten(fmt.Sprint(option)), remedy)
+	switch {
+	case err != nil:
+		return 0, errs.Bad(field, shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Words(minMemory), memsize.Words(most)))
+	case memory > most:
+		return 0, errs.Over(field, memsize.Words(memory), memsize.Words(most), whose)
+	case memory < minMemory:
+		return 0, errs.Under(field, memsize.Words(memory), memsize.Words(minMemory), whose)
 	}
 	return memory, nil
 }

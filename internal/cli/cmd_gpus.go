@@ -11,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 )
 
 // gpusCommand is `slipway gpus`.
@@ -88,7 +89,7 @@ func printGPUs(env Env, all hubapi.GPUs) error {
 			condition += ": " + g.Why
 		}
 		gpus = append(gpus, []string{
-			fmt.Sprint(g.Index), g.Model, g.Mode, g.Isolation, gigabytes(&g.Memory), gigabytes(g.MemoryUsed), percent(g.Utilisation), condition,
+			fmt.Sprint(g.Index), g.Model, g.Mode, g.Isolation, memoryWords(&g.Memory), memoryWords(g.MemoryUsed), percent(g.Utilisation), condition,
 		})
 		for _, s := range g.Slices {
 			slices = append(slices, sliceRow(g, s))
@@ -114,7 +115,7 @@ func sliceRow(g hubapi.GPU, s hubapi.GPUSlice) []string {
 		since = strings.TrimSuffix(ago(*s.Since, time.Now()), " ago")
 	}
 	return []string{
-		fmt.Sprint(g.Index), s.Place, s.Name, s.State, s.User, s.Workload, since, percent(s.Use.SM), gigabytes(s.Use.Memory), gigabytes(s.Use.Peak), sliceRemark(s),
+		fmt.Sprint(g.Index), s.Place, s.Name, s.State, s.User, s.Workload, since, percent(s.Use.SM), memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), sliceRemark(s),
 	}
 }
 
@@ -139,12 +140,12 @@ func sliceRemark(s hubapi.GPUSlice) string {
 	return strings.Join(words, "; ")
 }
 
-// gigabytes gives a number of bytes in GiB, as GPUs' memory is counted; nil is not known.
-func gigabytes(n *int64) string {
+// memoryWords gives an amount of memory; nil is not known.
+func memoryWords(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1fG", float64(*n)/(1<<30))
+	return memsize.Words(*n)
 }
 
 // percent gives a share; nil was not measured.

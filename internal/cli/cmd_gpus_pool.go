@@ -106,7 +106,7 @@ func memoryOf(n int64) string {
 	if n == 0 {
 		return "-"
 	}
-	return gigabytes(&n)
+	return memoryWords(&n)
 }
 
 // newestOf names the range of CUDA runtimes.

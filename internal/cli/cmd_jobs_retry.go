@@ -20,7 +20,7 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 			"cancelled, too with --failed): the same jobs, in their places, with the same inputs. What the try before has left is\n" +
 			"dropped. `slipway jobs resubmit` makes new ones instead.",
 		Example: "  slipway jobs retry scan-lo6t2sx73rrnja3r --failed --mem 8G",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: inFlags(func(c *cobra.Command, args []string) error {
 			r := hubapi.RetryRequest{CPUs: given(cpus), Memory: given(mem), TimeLimit: given(time), RequestID: rand.Text()}
 			for _, s := range []struct {
 				wanted bool
@@ -31,7 +31,7 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 				}
 			}
 			return runJobRetry(c.Context(), env, args[0], r, *asJSON)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "what has failed")
 	c.Flags().BoolVar(&canceled, "canceled", false, "what was cancelled; of a scan only where this says so")
@@ -83,7 +83,7 @@ func jobResubmitCommand(env Env, asJSON *bool) *cobra.Command {
 		Long: "Submit a new job, or scan, with what an earlier one was submitted with, its script and files too, but for what the flags\n" +
 			"say. The earlier one stays as it is. It prints the new one's ID.",
 		Example: "  slipway jobs resubmit j-6yqx7mavk3wcs2dh --mem 8G --to htcondor",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: inFlags(func(c *cobra.Command, args []string) error {
 			r.CPUs, r.Memory, r.TimeLimit, r.GPU, r.RequestID = given(cpus), given(mem), given(time), given(gpu), rand.Text()
 			for flag, set := range map[string]func(){"name": func() { r.Name = &name }, "retry": func() { r.Retries = &retry }, "priority": func() { r.Priority = &priority }} {
 				if c.Flags().Changed(flag) {
@@ -91,7 +91,7 @@ func jobResubmitCommand(env Env, asJSON *bool) *cobra.Command {
 				}
 			}
 			return runJobResubmit(c.Context(), env, args[0], r, *asJSON)
-		},
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&name, "name", "", "a name (default: as before)")

@@ -129,7 +129,7 @@ func pairsOf(w hubapi.Workload) [][2]string {
 	pairs := [][2]string{
 		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend}, {"host", w.Host},
 		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
-		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", w.Memory},
+		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", memsize.Said(w.Memory)},
 	}
 	if w.Evictions > 0 {
 		pairs = append(pairs, [2]string{"evicted", fmt.Sprintf("%dx: it began anew each time", w.Evictions)})
@@ -146,9 +146,9 @@ func pairsOf(w hubapi.Workload) [][2]string {
 
 // peakWords compares the most memory that a workload had with what it may have.
 func peakWords(peak int64, memory string) string {
-	words := megabytes(peak)
+	words := memsize.Words(peak)
 	if limit, err := memsize.Parse(memory); err == nil && limit > 0 {
-		words += fmt.Sprintf(", %.0f%% of %s", 100*float64(peak)/float64(limit), memory)
+		words += fmt.Sprintf(", %.0f%% of %s", 100*float64(peak)/float64(limit), memsize.Words(limit))
 	}
 	return words
 }
@@ -162,7 +162,7 @@ func slicePairs(w hubapi.Workload) [][2]string {
 	if s == nil {
 		return [][2]string{{"gpu", w.GPU + " (asked for)"}}
 	}
-	name := fmt.Sprintf("%s of %s, %s, isolation: %s", s.Name, s.Model, gigabytes(&s.Memory), s.Isolation)
+	name := fmt.Sprintf("%s of %s, %s, isolation: %s", s.Name, s.Model, memoryWords(&s.Memory), s.Isolation)
 	if s.Simulated {
 		name += ", simulated"
 	}
@@ -171,7 +171,7 @@ func slicePairs(w hubapi.Workload) [][2]string {
 	}
 	use := s.Use.Unmeasured
 	if s.Use.Source != "" {
-		use = fmt.Sprintf("busy %s, memory %s, at most %s (by %s)", percent(s.Use.SM), gigabytes(s.Use.Memory), gigabytes(s.Use.Peak), s.Use.Source)
+		use = fmt.Sprintf("busy %s, memory %s, at most %s (by %s)", percent(s.Use.SM), memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), s.Use.Source)
 	}
 	pairs := [][2]string{{"gpu", name}, {"gpu use", use}, {"gpu hint", s.Use.Hint}}
 	if e := s.Use.Energy; e != nil {

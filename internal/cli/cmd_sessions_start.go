@@ -23,13 +23,13 @@ func sessionStartCommand(env Env, asJSON *bool) *cobra.Command {
 		Long: "Start your default server, or the one of that NAME, as the spawn form of the Hub does, and tell what happens until it is up.\n" +
 			"With --env it starts from that environment. Interrupted, the start goes on; the same command tells of it again.\n\n" +
 			"A server that was stopped comes back with the changes that it kept, if it is started from the same; --fresh discards them.",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: inFlags(func(c *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {
 				name = args[0]
 			}
 			return runSessionStart(c.Context(), env, hubapi.ServerRequest{Name: name, Options: o.options()}, *asJSON)
-		},
+		}),
 	}
 	c.Flags().StringVar(&o.environment, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag")
 	c.Flags().StringVar(&o.profile, "profile", "", "the profile")

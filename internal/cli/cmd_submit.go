@@ -48,7 +48,7 @@ func submitCommand(env Env) *cobra.Command {
 			}
 			return o.check()
 		},
-		RunE: func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) },
+		RunE: inFlags(func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) }),
 	}
 	o.flags(c)
 	return c

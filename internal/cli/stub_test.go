@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 // stubService answers with the examples that all clients of the API are tested with. It knows alice by her token and by her
@@ -215,7 +216,9 @@ func (f *stubService) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.Memory == "9G" {
-		refuse(w, 422, "invalid", `memory: "9G" is not valid`, "at most 8G")
+		e := errs.Over("memory", "9 GiB", "8 GiB", "a job")
+		w.WriteHeader(422)
+		answer(w, hubapi.ErrorBody{Error: hubapi.ErrorDetail{Code: "invalid", Message: e.Message, Field: e.Field, Remedy: e.Remedy}})
 		return
 	}
 	plan := f.plan

@@ -75,9 +75,6 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// megabytes gives a number of bytes in decimal megabytes.
-func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
-
 // shortDigest gives enough of a digest to name it.
 func shortDigest(d string) string {
 	hex := strings.TrimPrefix(d, "sha256:")

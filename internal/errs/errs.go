@@ -97,6 +97,25 @@ func Bad(field string, value any, remedy string) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %q is not valid", field, fmt.Sprint(value)), Remedy: remedy}
 }
 
+// Over makes the error of a value that is understood, and is more than whose, such as "a job", may have at this site.
+func Over(field, value, most, whose string) *Error {
+	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is more than the %s that %s may have here", field, value, most, whose), Remedy: "at most " + most}
+}
+
+// Under makes the error of a value that is understood, and is less than whose needs.
+func Under(field, value, least, whose string) *Error {
+	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is less than the %s that %s needs", field, value, least, whose), Remedy: "at least " + least}
+}
+
+// Called returns a copy of e that calls its field by the name that its reader gave it, such as --mem in place of memory. Field stays.
+func (e *Error) Called(name string) *Error {
+	c := *e
+	if rest, ok := strings.CutPrefix(e.Message, e.Field+": "); ok && e.Field != "" {
+		c.Message = name + ": " + rest
+	}
+	return &c
+}
+
 // With returns a copy of e that tells the user what to do next.
 func (e *Error) With(remedy string) *Error {
 	c := *e

@@ -44,6 +44,19 @@ func TestRemedyIsTold(t *testing.T) {
 	}
 }
 
+func TestWhatIsTooMuchIsNotInvalid(t *testing.T) {
+	e := Over("memory", "100 GiB", "11 GiB", "a job")
+	if got, want := e.Error(), "memory: 100 GiB is more than the 11 GiB that a job may have here: at most 11 GiB"; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	if got, want := Under("time_limit", "0.5s", "1s", "a job").Called("--time"), "--time: 0.5s is less than the 1s that a job needs"; got.Message != want || got.Field != "time_limit" {
+		t.Errorf("%q of %q, want %q", got.Message, got.Field, want)
+	}
+	if got := New(Invalid, "nothing of fields").Called("--mem").Message; got != "nothing of fields" {
+		t.Error(got)
+	}
+}
+
 func TestDetailsAreTold(t *testing.T) {
 	e := New(Conflict, "nothing was frozen").With("delete them").Naming([]Detail{{Path: "/a", Line: 3, What: "a key"}, {Path: "/b; c", What: "a token"}, {What: "and 2 more"}})
 	wrapped := fmt.Errorf("freeze s-1: %w", e)

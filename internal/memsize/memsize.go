@@ -1,6 +1,7 @@
 // Package memsize reads and writes sizes of memory as people give them to Docker: "2G" is 2 GiB. All units are binary.
 //
-// Format and Parse are each other's inverse; Parse never rounds to zero and never overflows.
+// Words is how each face of Slipway tells people a size of memory, so that the same one is the same text everywhere. Format writes it
+// for programs: Format and Parse are each other's inverse. Parse never rounds to zero, never overflows, and reads what Words writes.
 package memsize
 
 import (
@@ -15,8 +16,8 @@ const Hint = "a size such as 512M or 2G, or a whole number of bytes"
 
 const units = "KMGT"
 
-// Parse reads a size: digits with an optional fraction, then an optional K, M, G or T, then an optional B or iB. A number
-// without a unit is of bytes.
+// Parse reads a size: digits with an optional fraction, then an optional K, M, G or T, then an optional B or iB, with blanks before the
+// unit or not. A number without a unit is of bytes.
 func Parse(s string) (int64, error) {
 	number, factor := split(s)
 	if number == "" || strings.Trim(number, "0123456789.") != "" {
@@ -42,7 +43,7 @@ func split(s string) (number string, factor float64) {
 	number = strings.TrimSpace(s)
 	unit := strings.TrimLeft(number, "0123456789.")
 	number = number[:len(number)-len(unit)]
-	unit = strings.ToUpper(unit)
+	unit = strings.ToUpper(strings.TrimSpace(unit))
 	if unit == "" || unit == "B" {
 		return number, 1
 	}
@@ -51,6 +52,25 @@ func split(s string) (number string, factor float64) {
 		return "", 0
 	}
 	return number, math.Pow(1024, float64(power+1))
+}
+
+// Words gives n bytes as people read them: "2 GiB", "512 MiB", "1.5 GiB".
+func Words(n int64) string {
+	names := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, u := float64(n), 0
+	for f >= 1023.95 && u < len(names)-1 { // what would be written as 1024
+		f, u = f/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") + " " + names[u]
+}
+
+// Said gives a size as Words does that is written as Format writes it, or in any way that Parse reads; what it does not read stays.
+func Said(size string) string {
+	n, err := Parse(size)
+	if err != nil {
+		return size
+	}
+	return Words(n)
 }
 
 // Format writes n bytes with the largest unit that leaves a whole number: 2 GiB is "2G", 1.5 GiB is "1536M".

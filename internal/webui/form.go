@@ -160,7 +160,7 @@ func sizes(most, chosen int64) []size {
 	slices.Sort(all)
 	var out []size
 	for _, n := range slices.Compact(all) {
-		out = append(out, size{Bytes: n, Value: memsize.Format(n), Title: spawner.FormatSize(n), Chosen: n == chosen})
+		out = append(out, size{Bytes: n, Value: memsize.Format(n), Title: memsize.Words(n), Chosen: n == chosen})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
@@ -127,7 +128,7 @@ func (c gpuCard) Load() string {
 		words = append(words, "busy for "+percent(m.Utilisation)+" of the time")
 	}
 	if m.MemoryUsed >= 0 {
-		words = append(words, spawner.FormatSize(m.MemoryUsed)+" of "+spawner.FormatSize(c.Device.Memory)+" of memory used")
+		words = append(words, memsize.Words(m.MemoryUsed)+" of "+memsize.Words(c.Device.Memory)+" of memory used")
 	}
 	if m.Power >= 0 {
 		words = append(words, fmt.Sprintf("%d W", (m.Power+500)/1000))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
@@ -194,7 +195,7 @@ func (p pointRow) Peak() string {
 	if p.Outcome == nil || p.Phase.Active() || p.Outcome.MaxRSS <= 0 {
 		return ""
 	}
-	return "at most " + spawner.FormatSize(p.Outcome.MaxRSS)
+	return "at most " + memsize.Words(p.Outcome.MaxRSS)
 }
 
 // At is when it ended; zero while it goes on.

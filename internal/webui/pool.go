@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
-	"slipway/spawner"
+	"slipway/internal/memsize"
 )
 
 // PoolView is what the page of a pool's GPUs is made of.
@@ -49,7 +49,7 @@ func (k poolKind) Size() string {
 	if k.Memory <= 0 {
 		return ""
 	}
-	return spawner.FormatSize(k.Memory)
+	return memsize.Words(k.Memory)
 }
 
 // Span gives the oldest and the newest runtime.

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
 // limits says in words what a profile gives.
 func limits(p spawner.Profile) string {
-	cpus, memory := number(p.CPUs)+" CPU", spawner.FormatSize(p.Memory)+" of memory"
+	cpus, memory := number(p.CPUs)+" CPU", memsize.Words(p.Memory)+" of memory"
 	if p.MostCPUs() > p.CPUs {
 		cpus += " (at most " + number(p.MostCPUs()) + ")"
 	}
 	if p.MostMemory() > p.Memory {
-		memory += " (at most " + spawner.FormatSize(p.MostMemory()) + ")"
+		memory += " (at most " + memsize.Words(p.MostMemory()) + ")"
 	}
 	return cpus + ", " + memory
 }

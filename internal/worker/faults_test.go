@@ -157,8 +157,8 @@ func TestMemoryOfTheRun(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		{"0::/job\n", map[string]string{"job/memory.events": "low 0\noom_kill 2\n", "job/memory.max": "2147483648\n"}, "out of memory (limit 2.0 GiB)"},
-		{"5:memory:/job\n1:name=systemd:/x\n0::/y\n", map[string]string{"memory/job/memory.oom_control": "under_oom 0\noom_kill 1\n", "memory/job/memory.limit_in_bytes": "1073741824\n"}, "out of memory (limit 1.0 GiB)"},
+		{"0::/job\n", map[string]string{"job/memory.events": "low 0\noom_kill 2\n", "job/memory.max": "2147483648\n"}, "out of memory (limit 2 GiB)"},
+		{"5:memory:/job\n1:name=systemd:/x\n0::/y\n", map[string]string{"memory/job/memory.oom_control": "under_oom 0\noom_kill 1\n", "memory/job/memory.limit_in_bytes": "1073741824\n"}, "out of memory (limit 1 GiB)"},
 		{"0::/job\n", map[string]string{"job/memory.events": "oom_kill 2\n", "job/memory.max": "max\n"}, ""},
 		{"0::/job\n", map[string]string{"job/memory.events": "oom_kill 0\n", "job/memory.max": "2147483648\n"}, ""},
 		{"5:memory:/\n", map[string]string{"memory/memory.oom_control": "oom_kill 7\n", "memory/memory.limit_in_bytes": "9223372036854771712\n"}, ""},
@@ -189,7 +189,7 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(group, limit), []byte("400000000"), 0o644))
 	n.via = []string{"sh", "-c", `echo $$ > "$0/cgroup.procs"; exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`, group}
 	code, e := n.run()
-	if code != 137 || e.Reason != "out of memory (limit 0.4 GiB)" || !strings.Contains(e.Remedy, "--mem") || !strings.HasPrefix(n.out(LogFile), "begun\n") {
+	if code != 137 || e.Reason != "out of memory (limit 381.5 MiB)" || !strings.Contains(e.Remedy, "--mem") || !strings.HasPrefix(n.out(LogFile), "begun\n") {
 		t.Errorf("code %d, %+v, log %s", code, e, n.out(LogFile))
 	}
 }

@@ -1,11 +1,12 @@
 package worker
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"slipway/internal/memsize"
 )
 
 // cgroupRoot is where the kernel's control groups are mounted on every host.
@@ -58,5 +59,5 @@ func (m memory) exceeded(before memory) string {
 	if m.kills <= before.kills || m.limit <= 0 || m.limit > most {
 		return ""
 	}
-	return fmt.Sprintf("out of memory (limit %.1f GiB)", float64(m.limit)/(1<<30))
+	return "out of memory (limit " + memsize.Words(m.limit) + ")"
 }

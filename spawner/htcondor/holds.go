@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
@@ -75,7 +76,7 @@ func (j job) onHold() spawner.Observation {
 		o.Existence, o.ExitCode, o.Host = spawner.Exited, 1, j.host()
 	}
 	if j.HoldCode == 34 && j.HoldSub == 102 && j.MemoryMB > 0 {
-		o.Reason = fmt.Sprintf("%s (limit %d MiB, of which %d are for what runs it)", h.reason, j.MemoryMB, ownMemory>>20)
+		o.Reason = fmt.Sprintf("%s (limit %s, of which %s are for what runs it)", h.reason, memsize.Words(int64(j.MemoryMB)<<20), memsize.Words(ownMemory))
 		return o
 	}
 	if j.HoldCode == byHand && !j.heldByOwner() {

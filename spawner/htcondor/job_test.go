@@ -129,7 +129,7 @@ func TestHolds(t *testing.T) {
 		}
 	}
 	o := job{Status: held, HoldCode: 34, HoldSub: 102, Shadows: 1, MemoryMB: 256, RemoteHost: "slot1@n7"}.observation()
-	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Reason: "out of memory (limit 256 MiB, of which 160 are for what runs it)", Remedy: moreMemory, Host: "n7"}
+	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Reason: "out of memory (limit 256 MiB, of which 160 MiB are for what runs it)", Remedy: moreMemory, Host: "n7"}
 	if o != want {
 		t.Errorf("%+v, want %+v", o, want)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/memsize"
 	"slipway/internal/worker"
 	"slipway/spawner"
 )
@@ -208,7 +209,7 @@ func (r remains) Changes(context.Context) (io.ReadCloser, error) {
 		return nil, r.lacks("changes", err)
 	}
 	if e, err := r.end(); err == nil && size < e.PackSize {
-		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", spawner.FormatSize(size), spawner.FormatSize(e.PackSize))
+		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", memsize.Words(size), memsize.Words(e.PackSize))
 		return nil, errors.Join(cut, f.Close())
 	}
 	return f, nil

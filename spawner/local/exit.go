@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/memsize"
 	"slipway/spawner"
 )
 
@@ -55,23 +56,11 @@ func (e exit) observation() spawner.Observation {
 }
 
 func outOfMemory(limit, peak int64) (reason, remedy string) {
-	what := "limit " + size(limit)
+	what := "limit " + memsize.Words(limit)
 	if peak > 0 {
-		what += ", peak " + size(peak)
+		what += ", peak " + memsize.Words(peak)
 	}
 	return "out of memory (" + what + ")", "ask for more memory: --mem"
-}
-
-// size writes a number of bytes in the units in which memory is asked for.
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	default:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
 }
 
 // fatal finds in Apptainer's output why it gave up; empty when it does not say.

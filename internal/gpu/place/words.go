@@ -69,7 +69,7 @@ func tooMuch(nodes []*Node, r gpu.Request) string {
 	for _, n := range nodes {
 		memory = max(memory, n.Memory)
 	}
-	return fmt.Sprintf("%s asked, and the largest GPU in mode %s has %s", r, r.Mode, memsize.Format(memory))
+	return fmt.Sprintf("%s asked, and the largest GPU in mode %s has %s", r, r.Mode, memsize.Words(memory))
 }
 
 // refusal says why r cannot be had now, and what would help.

@@ -41,12 +41,12 @@ func TestRefusalsSayWhatWouldHelp(t *testing.T) {
 		{static, "1g", nil, true, "1g asked, and no GPU is cut so; there is 3g.71gb"},
 		{full, "1g", func(r *gpu.Request) { r.Model = "a100" }, true, `1g asked on "a100", and no GPU for it is one; there is NVIDIA H200`},
 		{mps, "mps:50%/10G", nil, false, "mps:50%/10G asked, 0 of 2 free; mps:25%/10G is free now"},
-		{mps, "mps:50%/100G", nil, true, "mps:50%/100G asked, and the largest GPU in mode mps has 48G"},
+		{mps, "mps:50%/100G", nil, true, "mps:50%/100G asked, and the largest GPU in mode mps has 48 GiB"},
 		{mps, "mps:5%/1G", func(r *gpu.Request) { r.Least = gpu.Hardware }, true, "isolation hardware or better, and the GPUs for it have process"},
 		{equal, "mps:25%/5G", nil, false, "mps:50%/10G is free now"},
 		{others, "shared", nil, false, "shared asked, 0 of 4 free; 1 of 1 GPUs are with other groups"},
 		{shared, "shared", func(r *gpu.Request) { r.Least = gpu.Process }, true, "shared asked with isolation process or better, and the GPUs for it have none"},
-		{shared, "shared/64G", nil, true, "shared/64G asked, and the largest GPU in mode shared has 48G"},
+		{shared, "shared/64G", nil, true, "shared/64G asked, and the largest GPU in mode shared has 48 GiB"},
 	} {
 		r, err := gpu.ParseRequest(tt.request)
 		if err != nil {

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -331,9 +331,11 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _stream(self, chunks: Iterator[bytes], kind: str) -> None:
+    def _stream(self, chunks: Iterator[bytes], kind: str, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(200)
         self.send_header("Content-Type", kind)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for chunk in chunks:
@@ -554,7 +556,7 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
         elif what == "log" and "tail" in self.query:
             self._bytes(b"\n".join(job.log.splitlines()[-int(self.query["tail"]) :]), "text/plain")
         elif what == "log":
-            self._stream(self._log(job), "text/plain")
+            self._stream(self._log(job), "text/plain", {"X-Slipway-Run": f"{job.doc.get('attempt', 1)}.0"})
         elif what == "files" and name:
             found = [path for path in job.files() if path.name == name]
             if not found:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slipway
-from fake import FakeService
+from fake import FakeService, Fault
 from slipway import Client, ConflictError, GridError, InvalidError, JobHandle, NotFoundError, UnavailableError
 from slipway._live import Live
 from test_board import wait_for
@@ -24,7 +24,7 @@ def flaky(flag: Path) -> str:
 def test_a_job_is_tried_again_and_stays_the_same(notebook: Notebook, service: FakeService, tmp_path: Path) -> None:
     service.outcome = {"cause": "memory", "max_rss": 2_100_000_000}
     error = notebook.refused("--mem 2G", flaky(tmp_path / "go") + "5")
-    assert error.remedy.startswith('it had 2.1 GB when it ended: _job.retry(mem="3G") tries')
+    assert error.remedy.startswith('it had 2 GiB when it ended: _job.retry(mem="3G") tries')
     (tmp_path / "go").touch()
     assert notebook.run("again = _job.retry(mem='8G', time='2h')") is None
     job = notebook.names["_job"]
@@ -123,6 +123,9 @@ def test_new_jobs_of_old_ones(notebook: Notebook, service: FakeService) -> None:
     assert scan.results(60) == [1, 2]
     with pytest.raises(InvalidError, match="resubmit has no option memory: did you mean mem"):
         job.resubmit(memory="8G")
+    service.fail("resubmit", Fault("invalid", 422, "memory: 1T is too much", field="memory", remedy="at most 8G"))
+    with pytest.raises(InvalidError, match=r"^mem=: 1T is too much: at most 8G"):
+        job.resubmit(mem="1T")
 
 
 def test_what_is_missing_of_its_files_is_told(notebook: Notebook) -> None:

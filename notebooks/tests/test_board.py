@@ -78,8 +78,8 @@ def test_a_job_is_a_table(client: Client) -> None:
     page = JobHandle(client, Job.from_json({**doc, "parameters": {"k": "7"}}))._repr_html_()
     cells = re.findall("<t[dh].*?>(.*?)</t", page)
     assert cells == [
-        "job", "fit j-1", "state", "failed, exit code 1", "asked for", "2 CPU, 1G", "has used",
-        "2 GB of memory, 3.5 s of CPU", "reason", "&lt;killed&gt;", "what to do", "wait", "k", "7",
+        "job", "fit j-1", "state", "failed, exit code 1", "asked for", "2 CPU, 1 GiB", "has used",
+        "1.9 GiB of memory, 3.5 s of CPU", "reason", "&lt;killed&gt;", "what to do", "wait", "k", "7",
     ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_a_job_is_a_table(client: Client) -> None:
             {"memory": "2G"},
             Outcome(max_rss=2_100_000_000),
             {"type": "MemoryError"},
-            'it had 2.1 GB when it ended: _job.retry(mem="3G")',
+            'it had 2 GiB when it ended: _job.retry(mem="3G")',
         ),
         ({}, Outcome(reason="out of memory"), {}, 'mem="8G") tries it with more than the default'),
         ({"memory": "512M"}, Outcome(cause="memory"), {}, '_job.retry(mem="1G")'),
@@ -222,8 +222,8 @@ def test_results_are_a_frame_where_there_is_pandas() -> None:
 
 def test_in_a_kernel_a_scan_is_one_display(notebook: Notebook, page: Page) -> None:
     notebook.refused("--scan k=1,0", "1 / k")
-    assert len(page.shown) == 2  # the environment and the scan
-    last = page.shown[-1]
+    _, last, card = page.shown  # the environment, the scan, and what has failed
+    assert 'role="alert"' in card["text/html"]
     assert last["text/plain"].startswith("▸ cell: 1 done, 1 failed, ")
     assert 'value="2" aria-label="2 of 2 points have ended"' in last["text/html"]
     assert last["text/html"].index("<td>failed</td>") < last["text/html"].index("<td>done</td>")

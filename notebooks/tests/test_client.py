@@ -253,6 +253,22 @@ def test_the_log_goes_on_at_its_byte(client: Client, service: FakeService, fault
     assert read(client, job, start=1998, follow=False).decode() == "é\n"
 
 
+def test_the_log_of_the_next_try_is_another(client: Client, service: FakeService, tmp_path: Path) -> None:
+    service.end_log_after = 700
+    code = (
+        f"import os, sys\nmark = {str(tmp_path / 'tried')!r}\nsecond = os.path.exists(mark)\nopen(mark, 'w').close()\n"
+    )
+    job = submit(client, code + "print(('second ' if second else 'first ') * 200)\nsys.exit(not second)")
+    stream = client.job_log(job.id, follow=True)
+    assert next(stream).startswith(b"first first")
+    service.wait_jobs()
+    client.retry_job(job.id)
+    service.end_log_after = 0
+    rest = b"".join(stream)
+    assert rest.endswith(b"second " * 200 + b"\n")
+    assert rest.count(b"second ") == 200
+
+
 def test_a_restart_of_the_service_while_watching(client: Client, service: FakeService) -> None:
     job = submit(client, "import time\nfor i in range(8): print(i); time.sleep(0.1)")
 

@@ -109,7 +109,7 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     lines = out.splitlines()
     assert lines[0] == "▸ freezing: squashing 40 % 1 MB"
     assert lines[1].startswith("▸ environment abababababab frozen now, 2.5 GB (")
-    assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1G, 1h")
+    assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1 GiB, 1h")
     assert "▸ running" in lines
     assert any(line.startswith("hé ") for line in lines)
     assert lines[-1].startswith("▸ first done, exit code 0, ")
@@ -240,7 +240,9 @@ def test_help(notebook: Notebook, service: FakeService) -> None:
     assert "1g, mps:25%/20G, shared" in out
     assert "slipway.gpus() lists" in out
     assert "values of the notebook to take along" in out
-    assert "your home directory is mounted in the job" in out
+    assert "hosts your home directory is mounted in the job" in out
+    assert 'slipway.job("j-...")' in out
+    assert max(map(len, out.splitlines())) <= 100
     assert "an empty home that goes with the job" in out
     assert "The last expression, display(...) and matplotlib's figures are shown" in out
     assert "the site's default" in out
@@ -334,7 +336,6 @@ def test_remedies_know_the_notebook(notebook: Notebook) -> None:
         "from __future__ import annotations\ndef f(x: 'Nowhere'): return x\nclass A:\n    a: int\n    b: 'B' = None",
         "try:\n    pass\nexcept* ValueError as e:\n    print(e)\nmatch {}:\n    case {'a': int(v), **r}: print(v, r)",
         "import asyncio\nawait asyncio.sleep(0)",
-        "%matplotlib inline\nprint(1)",
         "async def f():\n    async for i in g(): yield i\nasync def g(): yield 1",
     ],
 )
@@ -408,7 +409,9 @@ def test_the_services_refusal_is_shown(notebook: Notebook, service: FakeService)
     service.fail(
         "POST /api/v1/jobs", Fault("invalid", 422, "memory: 1T is too much", field="memory", remedy="at most 8G")
     )
-    assert str(notebook.refused("--mem 1T", "pass")) == "memory: 1T is too much: at most 8G"
+    error = notebook.refused("--mem 1T", "pass")
+    assert str(error) == "--mem: 1T is too much: at most 8G"
+    assert error.field == "mem"
 
 
 # --- what goes wrong later

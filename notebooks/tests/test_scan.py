@@ -21,9 +21,9 @@ from slipway import Client, GridError, InvalidError, Job, JobHandle, NotFoundErr
 from slipway._grid_file import read_points
 from slipway._points import parse_scan
 from slipway._watch import WatchInterrupted
-from test_magic import Notebook, notebook
+from test_magic import Notebook, Page, notebook, page
 
-__all__ = ["notebook"]
+__all__ = ["notebook", "page"]
 
 TABLE = json.loads((ROOT / "hubapi" / "testdata" / "scans.json").read_text())
 FILES = json.loads((ROOT / "hubapi" / "testdata" / "grid-files.json").read_text())
@@ -225,6 +225,17 @@ def test_failed_points_are_told(notebook: Notebook) -> None:
     assert "ZeroDivisionError" in error.traceback
     assert notebook.names["result"] == "old"
     assert [job.result() for job in notebook.names["_scan"].points.where("done")] == [1.0, 0.5]
+
+
+def test_on_a_page_failed_points_are_a_card(notebook: Notebook, page: Page) -> None:
+    error = notebook.refused("--name t --scan k=1,0,2", "result = 1 / k")
+    assert error._render_traceback_() == ["GridError: 1 of 3 points of scan t are not done"]
+    card = page.shown[-1]
+    assert "the cell raised ZeroDivisionError" in card["text/plain"]
+    assert "<summary>Traceback of the job</summary>" in card["text/html"]
+    with pytest.raises(GridError) as caught:
+        notebook.names["_scan"].results()
+    assert caught.value._render_traceback_()[0] == "Traceback (most recent call last):"
 
 
 def test_what_is_wrong_with_a_scan_is_said_before(notebook: Notebook, service: FakeService) -> None:

@@ -9,9 +9,7 @@ from typing import Any
 
 from ._models import Job
 from ._outcome import Outcome
-from ._wire import amount
-
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+from ._wire import memory, memory_bytes, memory_words
 
 
 def advice(record: Job, outcome: Outcome, report: Mapping[str, Any], called: str = "") -> str:
@@ -45,9 +43,9 @@ def _guess(record: Job, outcome: Outcome, report: Mapping[str, Any]) -> str:
 
 def _memory(record: Job, outcome: Outcome, called: str) -> str:
     peak = outcome.max_rss or 0
-    said = f"it had {amount(peak)} when it ended: " if peak else ""
-    more = math.ceil(1.5 * max(_bytes(record.memory), peak) / 2**30) or 8  # as the service's own words
-    return f'{said}{called}.retry(mem="{more}G") tries it with more than {record.memory or "the default"}'
+    said = f"it had {memory(peak)} when it ended: " if peak else ""
+    more = math.ceil(1.5 * max(memory_bytes(record.memory), peak) / 2**30) or 8  # as the service's own words
+    return f'{said}{called}.retry(mem="{more}G") tries it with more than {memory_words(record.memory) or "the default"}'
 
 
 def _time(record: Job, outcome: Outcome, called: str) -> str:
@@ -58,7 +56,7 @@ def _time(record: Job, outcome: Outcome, called: str) -> str:
 
 
 def _gpu_memory(record: Job, outcome: Outcome, called: str) -> str:
-    peak = f" (it had {amount(outcome.gpu.memory)})" if outcome.gpu and outcome.gpu.memory else ""
+    peak = f" (it had {memory(outcome.gpu.memory)})" if outcome.gpu and outcome.gpu.memory else ""
     held = record.gpu if record.gpu not in ("", "none") else "its slice"
     return (
         f"{held} has not enough memory{peak}: use smaller batches, or a larger slice, as "
@@ -104,11 +102,6 @@ _BY_CAUSE = {
     "lost": _again,
     "canceled": _again,
 }
-
-
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(i?B)?", text.strip(), re.IGNORECASE)
-    return int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
 
 
 def _seconds(text: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from ._errors import InvalidError
+from ._option_words import OPTIONS
 from ._request import Changes
 
 
@@ -29,11 +30,6 @@ class ResubmitWords(RetryWords, total=False):
     priority: int | None
 
 
-_SPELLED = {"mem": "memory", "time": "time_limit", "env": "environment", "to": "backend", "retry": "retries"}
-
-_MEANT = {word: spelled for spelled, word in _SPELLED.items()}
-
-
 def retry_changes(words: RetryWords) -> dict[str, Any]:
     """Give what is to be other as the client says it."""
     return _spell(dict(words), "retry", RetryWords.__annotations__)
@@ -53,14 +49,15 @@ def resubmit_changes(words: ResubmitWords) -> Changes:
 
 def _spell(words: dict[str, Any], what: str, known: Any) -> dict[str, Any]:
     if unknown := sorted(set(words) - set(known)):
-        meant = _MEANT.get(unknown[0], "")
+        meant = OPTIONS.get(unknown[0], "")
         meant = meant if meant in known else ""
         raise InvalidError(
             f"{what} has no option {unknown[0]}",
             field=unknown[0],
             remedy=f"did you mean {meant}?" if meant else f"its options are {', '.join(sorted(known))}",
         )
-    return {_SPELLED.get(word, word): value for word, value in words.items()}
+    fields = {option: field for field, option in OPTIONS.items()}
+    return {fields.get(word, word): value for word, value in words.items()}
 
 
 def states(*, failed: bool, canceled: bool, done: bool = False) -> list[str]:

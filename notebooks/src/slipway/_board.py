@@ -15,7 +15,7 @@ from ._envs import Drawn, Table
 from ._models import Job
 from ._outcome import JobProgress, Outcome, SliceUse
 from ._scans import Scan
-from ._wire import amount
+from ._wire import memory, memory_words
 
 if TYPE_CHECKING:
     from ._ending import GridError
@@ -91,7 +91,7 @@ def _point_row(job: Job, names: Iterable[str]) -> list[str]:
         str(outcome.signal or "") if job.ended else "",
         str(job.attempt) if job.attempt > 1 else "",
         f"{outcome.wall:.1f} s" if outcome.wall else "",
-        amount(outcome.max_rss) if outcome.max_rss else "",
+        memory(outcome.max_rss) if outcome.max_rss else "",
         f"{outcome.cpu:.1f} s" if outcome.cpu else "",
         gpu_use(outcome.gpu) if outcome.gpu else "",
     ]
@@ -110,7 +110,7 @@ def exit_words(record: Job) -> str:
 def gpu_use(use: SliceUse) -> str:
     """Say what a job has made of its slice of a GPU."""
     energy = f", {use.energy / 3600:.3g} Wh" if use.energy else ""
-    return f"GPU {100 * use.busy:.0f} % busy, {amount(use.memory)}{energy}"
+    return f"GPU {100 * use.busy:.0f} % busy, {memory(use.memory)}{energy}"
 
 
 def job_card(record: Job) -> Table:
@@ -120,10 +120,10 @@ def job_card(record: Job) -> Table:
     code = f", exit code {outcome.exit_code}" if ended else ""
     code += f" by signal {outcome.signal}" if ended and outcome.signal else ""
     used = [f"{outcome.wall:.1f} s"] if outcome.wall else []
-    used += [f"{amount(outcome.max_rss)} of memory"] if outcome.max_rss else []
+    used += [f"{memory(outcome.max_rss)} of memory"] if outcome.max_rss else []
     used += [f"{outcome.cpu:.1f} s of CPU"] if outcome.cpu else []
     used += [gpu_use(outcome.gpu)] if outcome.gpu else []
-    asked = [f"{record.cpus:g} CPU" if record.cpus else "", record.memory, record.time_limit]
+    asked = [f"{record.cpus:g} CPU" if record.cpus else "", memory_words(record.memory), record.time_limit]
     asked += [record.gpu if record.gpu != "none" else ""]
     pairs = [
         ("job", f"{record.name or '(no name)'} {record.id}"),

@@ -16,6 +16,7 @@ from ._beside import modules_needed
 from ._calls import large
 from ._culprit import refusal
 from ._errors import InvalidError
+from ._plain import instead
 from ._runner import INPUTS
 from ._values import LARGE, Packer, has_cloudpickle, pack
 
@@ -23,7 +24,6 @@ _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations_
 _DYNAMIC = {"exec", "eval", "globals", "locals", "vars"}
 _OWN = re.compile(r"In|Out|get_ipython|_{1,3}|_i{1,3}|_i?\d+|_[iod]h|_sh")
 """Names that a notebook has of itself."""
-_MAGIC = re.compile(r"\s*(%|!|\?|[\w., ]+\s*=\s*[%!]|[\w.]+\?)")
 
 
 class CellSyntaxError(InvalidError):
@@ -44,8 +44,7 @@ def parse(source: str, filename: str) -> ast.Module:
         tree = ast.parse(source, filename)
         compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
-        if _MAGIC.match(error.text or ""):
-            error.msg = "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
+        error.msg = instead(error.text or "") or error.msg
         raise CellSyntaxError(error) from None
     return tree
 

@@ -19,13 +19,15 @@ class GridError(SlipwayError):
 
     code = "job_failed"
 
-    def __init__(self, message: str, *, job: JobHandle, traceback: str = "", remedy: str = "") -> None:
+    def __init__(self, message: str, *, job: JobHandle, traceback: str = "", remedy: str = "", brief: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.job = job
         self.arguments = dict(job.arguments)  # of the point; empty for a job that is none
         self.traceback = traceback
         self.ending = message  # without whose it is
         self.shown = False  # the page has the traceback already, at the end of the job's log
+        self.brief = brief or message
+        self.carded = False  # the page has all of it already
         self.stale = False  # the notebook has a result from before, which this job has not replaced
 
     @property
@@ -37,6 +39,8 @@ class GridError(SlipwayError):
     def _render_traceback_(self) -> list[str]:
         above = [] if self.shown else self.traceback.rstrip().splitlines()
         stale = " (result is still the value from before)" if self.stale else ""
+        if self.carded:
+            return [f"GridError: {self.brief}{stale}"]
         return [*above, f"GridError: {self.message}{stale}", *self._advice()]
 
     def _repr_html_(self) -> str:

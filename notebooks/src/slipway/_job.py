@@ -19,6 +19,7 @@ from ._errors import NotFoundError
 from ._gallery import Shown, display_shown, shown_by
 from ._live import Live
 from ._models import ENDED, Job
+from ._option_words import called
 from ._outcome import Outcome
 from ._patience import Patience
 from ._runner import OUTCOME, RESULT
@@ -179,13 +180,15 @@ class JobHandle:
         ``mem``, ``time`` and ``cpus`` may be other than before. What the earlier try has left is dropped.
         """
         meant = states(failed=failed, canceled=canceled, done=done)
-        self._record = self.client.retry_job(self.id, states=meant, **retry_changes(changes))
+        with called("{}="):
+            self._record = self.client.retry_job(self.id, states=meant, **retry_changes(changes))
         self._whole = True
         return self
 
     def resubmit(self, **changes: Unpack[ResubmitWords]) -> JobHandle:
         """Submit a new job with what this one had but for the changes: name, env, cpus, mem, time, gpu, to, ..."""
-        return JobHandle(self.client, self.client.resubmit_job(self.id, **resubmit_changes(changes)))
+        with called("{}="):
+            return JobHandle(self.client, self.client.resubmit_job(self.id, **resubmit_changes(changes)))
 
     def why(self) -> Explanation:
         """Explain what the job waits for: what its requirements exclude."""

@@ -16,6 +16,9 @@ from ._wire import first
 
 Change = Literal["cancel", "hold", "release", "requeue"]
 
+_RUN = "X-Slipway-Run"
+"""The header that tells of which run of a job an output is: each has its own."""
+
 
 class JobCalls:
     """The routes of jobs; ``Client`` adds the others."""
@@ -60,16 +63,22 @@ class JobCalls:
     def job_log(self, id: str, *, start: int = 0, follow: bool = False) -> Iterator[bytes]:  # noqa: A002
         """Read a job's output from byte ``start``; with ``follow`` until the job has ended.
 
-        A stream that breaks goes on at the byte where it broke.
+        A stream that breaks goes on at the byte where it broke, or with the whole output of the job's next try if that
+        has begun meanwhile.
         """
-        patience, offset = self._http.patience(), start
+        patience, offset, run = self._http.patience(), start, ""
         while True:
             params = {"from": offset, **({"follow": 1} if follow else {})}
             try:
-                for chunk in self._http.bytes(f"/jobs/{part(id)}/log", params):
-                    patience.reset()
-                    offset += len(chunk)
-                    yield chunk
+                with self._http.open("GET", f"/jobs/{part(id)}/log", params=params) as response:
+                    before, run = run, response.headers.get(_RUN, "")
+                    if before not in ("", run) and offset > 0:
+                        offset = 0
+                        continue
+                    for chunk in response.iter_raw():
+                        patience.reset()
+                        offset += len(chunk)
+                        yield chunk
                 if not follow:
                     return
                 # A service that shuts down ends the stream as cleanly as a job that has ended does.

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from ._errors import InvalidError
+from ._errors import InvalidError, SlipwayError
 
 _HELP = """\
 The cell runs as a batch job in this session's environment: what is installed here now is installed
-there too. It is frozen first if it has changed. Interrupting the cell stops the watching, not the job.
+there too. It is frozen first if it has changed. Interrupting the cell stops the watching, not the
+job: _job.cancel() does that.
 
-What goes there: the values given with --in, and nothing else of the notebook. On the site's own hosts
-your home directory is mounted in the job, though it is not the working directory; a job in a pool whose
-workers do not have it gets an empty home that goes with the job.
+What goes there: the values given with --in, and what the cell imports from files of your own beside
+the notebook or in your home, up to 10 MB of each; nothing else of the notebook. On the site's own
+hosts your home directory is mounted in the job, though it is not the working directory; a job in a
+pool whose workers do not have it gets an empty home that goes with the job. In a job there is no
+IPython: of the magics, %time is understood.
 
-What comes back: set `result` in the cell and it is set here when the job is done.
-The last expression, display(...) and matplotlib's figures are shown here too. Files written directly into
+What comes back: set `result` in the cell and it is set here when the job is done. The last
+expression, display(...) and matplotlib's figures are shown here too. Files written directly into
 the working directory are in `_job.files`; directories do not come back: pack them into a file.
 
-A scan: with --scan or --grid-file the cell runs once for each point, all submitted together. `result` is
-then a list with the points' results in order, and `_scan.points` a table of them. Values may be given as
-'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in it; one in quotes is
-text as it stands: --scan "mode='a,b','7'".
+Nothing is lost when the notebook is closed. In any later session slipway.jobs() and slipway.scans()
+list what you have; slipway.job("j-...") and slipway.scan("scan-...") give one back, with its state,
+log, result and files.
 
-While it runs, `from slipway import grid; grid.progress(i, n, "epoch")` in the cell says how far it is; tqdm's
-bars say so by themselves. --local tries it: the first point only, on this host, in the same environment.
+A scan: with --scan or --grid-file the cell runs once for each point, all submitted together.
+`result` is then a list with the points' results in order, and `_scan.points` a table of them. Values
+may be given as 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in
+it; one in quotes is text as it stands: --scan "mode='a,b','7'".
+
+While it runs, `from slipway import grid; grid.progress(i, n, "epoch")` in the cell says how far it
+is; tqdm's bars say so by themselves. --local tries it: the first point only, on the service's own
+host, in the same environment.
 
 What fails is tried again with --retry 2, or afterwards with `_job.retry(mem="8G")`, of a scan with
-`_scan.retry()`; `_job.resubmit(gpu="2g.35gb")` makes a new job of it. With --out hist.root,*.png these files
-have to be there at the end, and no others come back.
+`_scan.retry()`; `_job.resubmit(gpu="2g.35gb")` makes a new job of it. With --out hist.root,*.png
+these files have to be there at the end, and no others come back.
 
-What you leave out is the site's default; without --gpu there is no GPU, and slipway.gpus() lists what
-there is of them.
+What you leave out is the site's default; without --gpu there is no GPU, and slipway.gpus() lists
+what there is of them.
 """
 DEFAULT_NAME = "cell"
 """What a job is called that has been given no name: with others of that name it has nothing in common."""
@@ -45,6 +55,24 @@ examples:
   from my_package import train
   result = train(lr, depth)
 """
+
+
+OPTIONS = {"memory": "mem", "time_limit": "time", "environment": "env", "backend": "to", "retries": "retry"}
+"""What the user calls a field of a request that has another name there."""
+_SAME = ("name", "cpus", "gpu", "preemptible", "after", "priority", "out")
+
+
+@contextmanager
+def called(form: str) -> Iterator[None]:
+    """Let what the service refuses be called as the user has: by ``form``, such as --{} or {}=."""
+    try:
+        yield
+    except SlipwayError as error:
+        option = OPTIONS.get(error.field, error.field if error.field in _SAME else "")
+        if option and error.message.startswith(f"{error.field}: "):
+            error.message = form.format(option) + error.message.removeprefix(error.field)
+        error.field = option or error.field
+        raise
 
 
 class _Parser(argparse.ArgumentParser):

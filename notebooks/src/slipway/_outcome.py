@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ._wire import JSON, amount, lines, number, text, whole
+from ._wire import JSON, lines, memory, number, text, whole
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Outcome:
         """Say it in a line."""
         end = "canceled" if self.canceled else "failed" if self.failed else "done"
         said = [end, "" if self.exit_code is None else f"exit code {self.exit_code}", self.reason]
-        said += [f"{self.wall:.1f} s" if self.wall else "", amount(self.max_rss) if self.max_rss else ""]
+        said += [f"{self.wall:.1f} s" if self.wall else "", memory(self.max_rss) if self.max_rss else ""]
         return f"<Outcome: {', '.join(filter(None, said))}>"
 
     @classmethod

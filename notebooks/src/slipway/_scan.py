@@ -17,6 +17,7 @@ from ._feed import Feed
 from ._job import GridError, JobHandle
 from ._live import Live
 from ._models import ENDED, Job
+from ._option_words import called
 from ._results import Results
 from ._scans import Explanation, PointEvent, Scan, ScanChange
 from ._show import Screen, shell
@@ -228,11 +229,13 @@ class ScanHandle:
         ``mem``, ``time`` and ``cpus`` may be other than before. The scan goes on with them: ``results()`` waits.
         """
         meant = states(failed=failed, canceled=canceled, done=done)
-        return self._changed(self.client.retry_scan(self.id, states=meant, **retry_changes(changes)))
+        with called("{}="):
+            return self._changed(self.client.retry_scan(self.id, states=meant, **retry_changes(changes)))
 
     def resubmit(self, **changes: Unpack[ResubmitWords]) -> ScanHandle:
         """Submit a new scan with what this one had but for the changes: name, env, cpus, mem, time, gpu, to, ..."""
-        return ScanHandle(self.client, self.client.resubmit_scan(self.id, **resubmit_changes(changes)))
+        with called("{}="):
+            return ScanHandle(self.client, self.client.resubmit_scan(self.id, **resubmit_changes(changes)))
 
     def why(self) -> Explanation:
         """Explain what the first point that waits is waiting for."""
@@ -268,11 +271,12 @@ class ScanHandle:
             return
         first = found[0]
         given = ", ".join(f"{name}={value}" for name, value in first.arguments.items())
+        brief = f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done"
         raise GridError(
-            f"{bad:,} of {record.points:,} points of scan {record.name or record.id} are not done; "
-            f"the first of them, point {first.record.point} ({given}): job {first.id} {error.ending}",
+            f"{brief}; the first of them, point {first.record.point} ({given}): job {first.id} {error.ending}",
             job=first,
             traceback=error.traceback,
+            brief=brief,
             remedy="; ".join(filter(None, [found[0].advise(self.called, error), _others(record)])),
         )
 

@@ -71,6 +71,15 @@ class Screen:
         if rest:
             self._write(rest)
 
+    def card(self, error: Any) -> bool:
+        """Show an error as a card, where there is a page for it."""
+        if self._in_notebook:
+            from IPython.display import display
+
+            bundle = {"text/plain": f"▸ {error}", "text/html": error._repr_html_()}
+            display(bundle, raw=True)  # type: ignore[no-untyped-call]
+        return self._in_notebook
+
     def _release(self) -> None:
         text, self._waiting = "".join(self._waiting), []
         if text:

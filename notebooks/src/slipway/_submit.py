@@ -12,7 +12,7 @@ from ._errors import InvalidError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
 from ._models import Job
-from ._option_words import DEFAULT_NAME
+from ._option_words import DEFAULT_NAME, called
 from ._options import Options
 from ._request import JobRequest
 from ._scan import ScanHandle
@@ -21,6 +21,7 @@ from ._show import Screen
 from ._site import Environment
 from ._store import Cargoes
 from ._watch import WatchInterrupted
+from ._wire import memory_words
 
 _SHIPPED = {
     "runner.py": "_runner.py",
@@ -45,7 +46,7 @@ def submit(
 ) -> JobHandle | ScanHandle:
     """Submit a job or, where there are points, a scan; ``magic`` is what the user has written."""
     try:
-        with connect() as client:
+        with connect() as client, called("--{}" if magic == "%%grid" else "{}="):
             made = _submit(client, options, {**files, **runner_files()}, screen, magic, points)
         connection = connect()
         return (
@@ -108,7 +109,7 @@ def _told(options: Options, what: str, record: Job) -> str:
     """Say in a line what was submitted, and what it asks for; the record is its own or that of its first point."""
     cpus = f"{record.cpus:g} CPU" if record.cpus else ""
     gpu = f"{record.gpu} of a GPU" if record.gpu not in ("", "none") else ""
-    asked = [text for text in (cpus, record.memory, gpu, record.time_limit, _turn(record)) if text]
+    asked = [text for text in (cpus, memory_words(record.memory), gpu, record.time_limit, _turn(record)) if text]
     to = f" to {record.backend}" if options.backend else ""
     return f"{what} submitted{to}{': ' if asked else ''}{', '.join(asked)}"
 

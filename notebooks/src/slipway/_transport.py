@@ -248,11 +248,6 @@ class Transport:
                     return
                 patience.again(error)
 
-    def bytes(self, path: str, params: Mapping[str, Any]) -> Iterator[bytes]:
-        """Read one answer piece by piece."""
-        with self.open("GET", path, params=params) as response:
-            yield from response.iter_raw()
-
 
 _WRONG_PEER = "check that SLIPWAY_URL is the address of a Slipway service"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,8 +51,29 @@ def lines(doc: JSON, key: str) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else text(doc, key)
 
 
+def memory(size: float) -> str:
+    """Write a size of memory, whose units are binary, as `slipway` and the pages do."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    at = 0
+    while size >= 1023.95 and at < len(units) - 1:  # what would be written as 1024
+        size, at = size / 1024, at + 1
+    return f"{size:.1f}".removesuffix(".0") + f" {units[at]}"
+
+
+def memory_words(given: str) -> str:
+    """Write a size of memory in the same words that stands as 2G or 512M; what is none stays."""
+    size = memory_bytes(given)
+    return memory(size) if size else given
+
+
+def memory_bytes(given: str) -> float:
+    """Read a size of memory; 0: it is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?B)?", given.strip(), re.IGNORECASE)
+    return float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ") if found else 0
+
+
 def amount(size: float) -> str:
-    """Write a number of bytes as people read it, and as `slipway` and the pages do."""
+    """Write a number of bytes, as of files, as people read it, and as `slipway` and the pages do."""
     units = ["B", "kB", "MB", "GB", "TB"]
     at = 0
     while size >= 999.5 and at < len(units) - 1:

@@ -6,7 +6,6 @@ Nothing is submitted that is known not to work, and every failure ends as one re
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from ._freezing import warn_of_home
 from ._gallery import display_shown
 from ._job import GridError, JobHandle
 from ._options import HelpWanted, Options, parse_options
+from ._plain import plain
 from ._runner import CELL
 from ._scan import ScanHandle
 from ._show import Screen
@@ -31,8 +31,6 @@ from ._watch_scan import watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
-_INLINE = re.compile(r"^%matplotlib\b.*$", re.MULTILINE)
-"""What a job needs not to be told: figures come back anyway."""
 _SHOWN = 30
 """Of up to how many points it is looked what they have displayed; of more, each has ``show()``."""
 
@@ -102,7 +100,7 @@ class GridMagics(Magics):
         try:
             names["result"] = list(scan.results(each=tell))
         except GridError as error:
-            error.stale = "result" in names
+            error.stale, error.carded = "result" in names, screen.card(error)
             raise
         finally:
             if count <= _SHOWN:
@@ -154,7 +152,7 @@ def _id(word: str, names: Mapping[str, Any]) -> str:
 def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
     """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
     # Line 1 of the editor is the %%grid line, so that tracebacks speak of the lines that she sees.
-    source, filename = "\n" + _INLINE.sub("pass", cell), f"<grid cell {options.name}>"
+    source, filename = "\n" + plain(cell), f"<grid cell {options.name}>"
     tree = _check.parse(source, filename)
     if not tree.body:
         raise InvalidError("the cell is empty", field="cell", remedy="write Python below the %%grid line")

@@ -28,9 +28,9 @@ list what you have; slipway.job("j-...") and slipway.scan("scan-...") give one b
 log, result and files.
 
 A scan: with --scan or --grid-file the cell runs once for each point, all submitted together.
-`result` is then a list with the points' results in order, and `_scan.points` a table of them. Values
-may be given as 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is not in
-it; one in quotes is text as it stands: --scan "mode='a,b','7'".
+`result` is then a list with the points' results in order, and `_scan.points` a table of them.
+Values may be given as 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is
+not in it; one in quotes is text as it stands: --scan "mode='a,b','7'".
 
 While it runs, `from slipway import grid; grid.progress(i, n, "epoch")` in the cell says how far it
 is; tqdm's bars say so by themselves. --local tries it: the first point only, on the service's own

@@ -56,6 +56,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.requeue(ctx, e)
 	case Again:
 		return m.again(ctx, e)
+	case Rouse:
+		return m.rouse(ctx, e)
 	case Resume:
 		return m.resume(ctx, e)
 	case Settle:
@@ -251,6 +253,7 @@ func (e *entry) finish(o Outcome) {
 	}
 	if e.Want == WantRunning && !e.triesAgain() {
 		e.Want = WantStopped
+		e.Outcome.giveUp(e.Workload)
 	}
 }
 

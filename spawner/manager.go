@@ -155,6 +155,9 @@ type Config struct {
 	Yield    bool
 	Kernels  int           // most kernels that a user may have at once. Zero: not limited
 	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
+	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one three times as long, up to
+	// five minutes. Zero: not at all.
+	Pause time.Duration
 	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs. Zero: 24 h.
 	HalfLife time.Duration
 	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now. It asks the Manager

@@ -66,7 +66,7 @@ func newService(t *testing.T) *service {
 			return spawner.Thaw{Digest: digest}, nil
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
-		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(),
+		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), Pause: time.Second,
 	}
 	s.start()
 	t.Cleanup(func() { s.kill() })

@@ -24,6 +24,7 @@ const (
 	Cede    Action = "cede"    // a batch system took its place away: have what is left cleared, to go back in line
 	Save    Action = "save"    // it has ended on another host: bring here what came back of it, a session's changes above all
 	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
+	Rouse   Action = "rouse"   // it has waited for long enough before its next try: it stands in line
 	Again   Action = "again"   // it has failed and was seen gone, and is tried once more: to Pending
 	Resume  Action = "resume"  // it was to be taken back, and has begun: back to Starting
 	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
@@ -68,6 +69,8 @@ type situation struct {
 	unseen bool
 	// after says what has become of what a job is to start after.
 	after struct{ open, met, lost bool }
+	// rests says that a job waits for a while before its next try: while the phase is not overdue.
+	rests bool
 	// held says that the owner of a job has it wait.
 	held bool
 	// saved says that what came back of the run that has ended is here, or is known never to come.
@@ -216,8 +219,10 @@ func admit(s situation) Action {
 		return Fail
 	case s.after.met:
 		return Strike
-	case s.held || s.after.open:
+	case s.held || s.after.open || s.rests && !s.overdue:
 		return Wait
+	case s.rests:
+		return Rouse
 	default:
 		return ifArmed(s, Lease)
 	}

@@ -35,6 +35,8 @@ func everySituation(f func(situation)) {
 								if job && phase == Pending {
 									here.after.open, here.after.met, here.after.lost = on(6), on(7), on(8)
 									f(here)
+									here.after.open, here.after.met, here.after.lost, here.rests = false, false, false, true
+									f(here)
 								}
 								if job && phase == Stopping && want == WantRunning {
 									here.again = true
@@ -139,6 +141,8 @@ func (w *world) obey(a Action) bool {
 	switch a {
 	case Strike:
 		w.after.met = false
+	case Rouse:
+		w.rests = false
 	case Lease:
 		w.phase, w.leased = Leased, true
 	case Start:
@@ -227,7 +231,7 @@ func (w *world) goOn(last Action) bool {
 func checkRest(t *testing.T, from situation, w world, last Action) {
 	t.Helper()
 	waiting := w.app == "" || w.app == control.Starting || // for the link, the app
-		(w.held || w.after.open) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
+		(w.held || w.after.open || w.rests && !w.overdue) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
 	case last == Forget:
 		if from.want != WantGone && from.phase != Removing && !(from.fleeting && from.overdue) {
@@ -315,6 +319,9 @@ func TestNext(t *testing.T) {
 		{"how it ended is known for a while", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent}, Wait},
 		{"and not for ever", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent, overdue: true}, Retire},
 		{"a kernel on another host brings nothing back", with(afar, func(s *situation) { s.fleeting, s.want, s.phase, s.seen = true, WantStopped, Stopping, Exited }), Sweep},
+		{"a job waits before its next try", with(pendingJob, func(s *situation) { s.rests = true }), Wait},
+		{"it has waited for long enough", with(pendingJob, func(s *situation) { s.rests, s.overdue = true, true }), Rouse},
+		{"its owner has it wait for longer", with(pendingJob, func(s *situation) { s.rests, s.overdue, s.held = true, true, true }), Wait},
 		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
 	}
 	for _, tt := range tests {

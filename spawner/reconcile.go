@@ -74,7 +74,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 func (m *Manager) situate(e entry, o Observation) situation {
 	s := situation{
 		job: e.Kind == Job, fleeting: e.Kind == Kernel, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
-		remote: e.Remote, held: e.Held, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
+		remote: e.Remote, held: e.Held, rests: e.Rests, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
 		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, again: e.triesAgain(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
@@ -163,6 +163,8 @@ func appOf(e entry) control.State {
 // none but for the way back of what it has left.
 func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {
+	case e.Rests && e.Phase == Pending:
+		return m.pauseBefore(e.Attempt), true
 	case e.Remote && (e.Kind == Job || !e.quit.IsZero()):
 		return returnPatience, !e.quit.IsZero()
 	case e.Phase == Booting && e.Remote && e.status.State == "": // the way to it is down, for a while

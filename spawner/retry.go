@@ -48,32 +48,83 @@ type Retry struct {
 	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
 }
 
-// triesAgain reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, and what
-// waited in vain for another, is not.
+// triesAgain reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
+// vain for another, and what would fail in the same way again, is not.
 func (w Workload) triesAgain() bool {
-	o := w.Outcome
-	return w.Kind == Job && w.Phase == Stopping && w.Want == WantRunning && o != nil && o.Failed && !o.Canceled &&
-		o.Cause != CauseDependency && o.Cause != CauseCanceled && w.Attempt < w.Spec.Retries
+	return w.Want == WantRunning && w.mayFailAgain() && !w.Outcome.lasts()
 }
 
-// again puts a job that has failed and was seen gone back in line for its next try, in the turn that it had.
+// mayFailAgain reports whether a job that is being ended has failed and has tries left.
+func (w Workload) mayFailAgain() bool {
+	o := w.Outcome
+	return w.Kind == Job && w.Phase == Stopping && o != nil && o.Failed && !o.Canceled && o.Cause != CauseDependency && o.Cause != CauseCanceled && w.Attempt < w.Spec.Retries
+}
+
+// lasts reports whether what a job has failed for is the same at every try: what it runs or where it runs has to be changed first. Not so what an
+// exit code alone tells, nor what is the fault of a host.
+func (o Outcome) lasts() bool { return o.Cause == CauseModule || o.Cause == CauseOutput }
+
+// giveUp says of the end of a job that it was not tried again though it had tries left.
+func (o *Outcome) giveUp(w Workload) {
+	if w.mayFailAgain() && o.lasts() {
+		o.Remedy = strings.TrimSuffix("it was not tried again, which would not help; "+o.Remedy, "; ")
+	}
+}
+
+// mostRest is how long a job waits at most before it is tried again by itself.
+const mostRest = 5 * time.Minute
+
+// pauseBefore gives how long a job rests of which so many tries have ended.
+func (m *Manager) pauseBefore(tries int) time.Duration {
+	pause := m.cfg.Pause
+	for ; tries > 1 && pause < mostRest; tries-- {
+		pause *= 3
+	}
+	return min(pause, mostRest)
+}
+
+// again has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after a while.
 func (m *Manager) again(ctx context.Context, e entry) error {
 	if err := m.clearTry(e); err != nil {
 		return err
 	}
-	changed, err := m.vacate(ctx, e, func(e *entry) { e.nextTry() })
+	changed, err := m.vacate(ctx, e, func(e *entry) {
+		e.nextTry()
+		e.Rests = m.cfg.Pause > 0
+	})
 	if changed && err == nil {
 		m.announceTry(e.ID)
 	}
 	return err
 }
 
+// rouse has a job stand in line that has waited for long enough.
+func (m *Manager) rouse(ctx context.Context, e entry) error {
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Rests = false })
+	if changed && err == nil {
+		m.announceTry(e.ID)
+	}
+	return err
+}
+
+// restWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit code 1".
+func (m *Manager) restWords(e entry) string {
+	words := "tries again in " + max(time.Until(m.phaseBegan(e).Add(m.pauseBefore(e.Attempt))), time.Second).Round(time.Second).String()
+	if len(e.Attempts) > 0 {
+		words += ": " + e.Attempts[len(e.Attempts)-1].Reason
+	}
+	return words
+}
+
+// rests reports whether a job waits before it is tried again.
+func (e *entry) rests() bool { return e.Rests && e.Phase == Pending && e.Want == WantRunning }
+
 // nextTry makes e, which has ended, one that waits in line for its next try.
 func (e *entry) nextTry() {
 	e.Attempts = e.pastTries()
 	e.Attempt++
 	e.toLine()
-	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn = nil, 0, 0, nil, false, false
+	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn, e.Rests = nil, 0, 0, nil, false, false, false
 	e.Started, e.Asked, e.Saved = time.Now(), time.Time{}, false
 	e.seen, e.startedAt, e.quit, e.blindly, e.fetched = Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
 	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, pulse{}
@@ -96,7 +147,11 @@ func (m *Manager) announceTry(id ID) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil {
 		e.journal.reopen()
-		m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
+		words := e.tryWords()
+		if e.rests() {
+			words = "It " + m.restWords(*e)
+		}
+		m.noteLocked(e, Event{Percent: 0, Message: words})
 	}
 }
 

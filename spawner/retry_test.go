@@ -300,3 +300,102 @@ func TestCrashInTries(t *testing.T) {
 		s.rest()
 	})
 }
+
+// TestPausesBetweenTries: before each try by itself a job waits for longer, over restarts too, and says so; others go on meanwhile.
+func TestPausesBetweenTries(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.kill()
+		s.config.Pause = 10 * time.Second
+		s.start()
+		play := &tries{fails: 3}
+		s.crew.Boot(play.boot)
+		r := simpleJob()
+		r.Retries = 3
+		j := s.submit(alice, r)
+		var waits []time.Duration
+		for try := 1; try <= 3; try++ {
+			w := s.await(j.ID, func(w spawner.Workload) bool { return w.Attempt == try && w.Phase == spawner.Pending })
+			if text := s.Detail(w); !strings.HasSuffix(text, "s: the job ended with exit code 3") || !strings.HasPrefix(text, "tries again in ") {
+				t.Errorf("it says %q", text)
+			}
+			if why, err := s.Why(t.Context(), alice, j.ID); err != nil || !strings.HasPrefix(why.Summary, "it tries again in ") {
+				t.Errorf("%+v, %v", why, err)
+			}
+			if try == 2 {
+				time.Sleep(5 * time.Second)
+				s.restart()
+			}
+			ended := time.Now()
+			s.await(j.ID, func(w spawner.Workload) bool { return w.Phase != spawner.Pending })
+			waits = append(waits, time.Since(ended).Round(time.Second))
+		}
+		if want := []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second}; !slices.Equal(waits, want) {
+			t.Errorf("it waits for %v, want %v", waits, want)
+		}
+		if w := s.reach(j.ID, spawner.Stopped); w.Outcome.Failed {
+			t.Errorf("%+v", w.Outcome)
+		}
+		if text := messages(s.events(j.ID, "")); !slices.Contains(text, "It tries again in 1m30s: the job ended with exit code 3") {
+			t.Errorf("%q", text)
+		}
+		play.fails = 1000
+		j = s.submit(alice, r)
+		s.await(j.ID, func(w spawner.Workload) bool { return w.Rests })
+		if _, err := s.Stop(t.Context(), alice, j.ID); err != nil {
+			t.Fatal(err)
+		}
+		if w := s.reach(j.ID, spawner.Stopped); !w.Outcome.Canceled || w.Attempt != 1 {
+			t.Errorf("cancelled while it waits: %+v", w)
+		}
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if s.reach(j.ID, spawner.Running); time.Since(asked) > 5*time.Second {
+			t.Errorf("asked for by hand it waits for %s", time.Since(asked))
+		}
+	})(t)
+}
+
+// TestNotTriedAgain: what would fail in the same way again is not tried again by itself, and says why; its owner can have it tried.
+func TestNotTriedAgain(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.crew.Boot(func(h *spawnertest.Hand) {
+			h.Ready()
+			h.Print("ModuleNotFoundError: No module named 'uproot'\n")
+			h.Exit(1)
+		})
+		r := simpleJob()
+		r.Retries = 2
+		w := s.reach(s.submit(alice, r).ID, spawner.Stopped)
+		if w.Attempt != 0 || w.Outcome.Cause != spawner.CauseModule || !strings.HasPrefix(w.Outcome.Remedy, "it was not tried again, which would not help; install uproot") {
+			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
+		}
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
+		if w, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{}); err != nil || w.Attempt != 1 {
+			t.Errorf("by hand: %+v, %v", w, err)
+		}
+		s.reach(w.ID, spawner.Stopped)
+		r.Out = []string{"*.root"}
+		if w := s.reach(s.submit(alice, r).ID, spawner.Stopped); w.Attempt != 0 || w.Outcome.Cause != spawner.CauseOutput {
+			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
+		}
+		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
+		j := s.submit(alice, r)
+		s.reach(j.ID, spawner.Running)
+		s.jobs.Vanish(j.ID)
+		s.await(j.ID, func(w spawner.Workload) bool { return w.Attempt == 1 })
+	})(t)
+}
+
+// await waits until a workload is as it is to be.
+func (s *service) await(id spawner.ID, is func(spawner.Workload) bool) spawner.Workload {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Hour)
+	defer cancel()
+	w, err := s.Await(ctx, admin, id, is)
+	if err != nil {
+		s.t.Fatalf("%s: %v; it is %+v", id, err, w)
+	}
+	return w
+}

@@ -136,6 +136,7 @@ type Workload struct {
 	After    []string  `json:"after,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`  // jobs: how many tries ended before this one
 	Attempts []Outcome `json:"attempts,omitempty"` // jobs: how, without their tails; the oldest are dropped
+	Rests    bool      `json:"rests,omitempty"`    // jobs: it waits a while before this try, which nobody has asked for
 	Retried  []string  `json:"retried,omitempty"`  // jobs: the requests that had it tried again; the oldest are dropped
 	Origin   ID        `json:"origin,omitempty"`   // jobs: from which it was submitted anew
 	// Jobs: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.

@@ -14,7 +14,10 @@ func (m *Manager) Why(ctx context.Context, c Caller, id ID) (Explanation, error)
 		return Explanation{}, err
 	}
 	e, _ := m.snapshot(id)
-	if e.hindrance != "" {
+	switch {
+	case e.rests() && !e.Held:
+		return Explanation{Summary: "it " + m.restWords(e), Remedy: "cancel it if that would not help"}, nil
+	case e.hindrance != "":
 		return Explanation{Summary: e.hindrance, Remedy: "tell your administrator; `slipway jobs rm` gives the files up"}, nil
 	}
 	if remote, ok := m.backend(w.Backend).(Remote); ok && (e.waitsElsewhere() || e.heldElsewhere()) {
@@ -74,6 +77,8 @@ func (m *Manager) Detail(w Workload) string {
 		return e.hindrance
 	case e.Held:
 		return "its owner has it wait"
+	case e.rests():
+		return m.restWords(e)
 	case e.awaits():
 		return m.awaited(&e.Workload)
 	case e.waitsElsewhere() || e.heldElsewhere():

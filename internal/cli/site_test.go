@@ -88,7 +88,7 @@ images:
   - {name: notebook, title: Notebook, ref: %q}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
-jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h}
+jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h, retry_pause: 100ms}
 docker: {cpus: 2, memory: 2G, instance: %[7]q}
 local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
 %[9]s

@@ -15,11 +15,12 @@ type Jobs struct {
 	DefaultMemory Size       `yaml:"default_memory"`
 	DefaultTime   Duration   `yaml:"default_time"`
 	MaxTime       Duration   `yaml:"max_time"`
-	GPUs          []string   `yaml:"gpus"`      // what a job may ask for
-	Backend       string     `yaml:"backend"`   // where jobs run whose submitter names none
-	Keep          Duration   `yaml:"keep"`      // after their end, with their files; 0: for ever
-	HalfLife      Duration   `yaml:"half_life"` // of what a user has had, in line
-	Yield         bool       `yaml:"yield"`     // sessions of this host go before its jobs
+	GPUs          []string   `yaml:"gpus"`        // what a job may ask for
+	Backend       string     `yaml:"backend"`     // where jobs run whose submitter names none
+	Keep          Duration   `yaml:"keep"`        // after their end, with their files; 0: for ever
+	RetryPause    Duration   `yaml:"retry_pause"` // before a job is tried again by itself, for the first time
+	HalfLife      Duration   `yaml:"half_life"`   // of what a user has had, in line
+	Yield         bool       `yaml:"yield"`       // sessions of this host go before its jobs
 	Limits        []JobLimit `yaml:"limits"`
 }
 
@@ -45,13 +46,15 @@ const (
 	leastKeep   = time.Hour
 	mostWindow  = 90 * 24 * time.Hour
 	leastWindow = time.Hour
-	week        = 7 * 24 * time.Hour
+	// Jobs wait no longer than that before they are tried again.
+	mostRetryPause = 5 * time.Minute
+	week           = 7 * 24 * time.Hour
 )
 
 func defaultJobs() Jobs {
 	return Jobs{
 		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
-		Backend: BackendLocal, Keep: Duration(30 * 24 * time.Hour), HalfLife: Duration(24 * time.Hour), Yield: true,
+		Backend: BackendLocal, Keep: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second), HalfLife: Duration(24 * time.Hour), Yield: true,
 	}
 }
 
@@ -87,6 +90,9 @@ func (c Config) checkJobs(p *problems) {
 	}
 	if j.HalfLife < Duration(time.Minute) {
 		p.add("jobs.half_life", time.Duration(j.HalfLife), "1m or more, such as 24h")
+	}
+	if j.RetryPause < 0 || j.RetryPause > Duration(mostRetryPause) {
+		p.add("jobs.retry_pause", time.Duration(j.RetryPause), fmt.Sprintf("from 0s to %s, such as 10s", mostRetryPause))
 	}
 	c.checkHost(p)
 	for i, l := range j.Limits {

@@ -10,6 +10,7 @@ func TestWrongLimitsOfJobsAreTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"jobs: {keep: 5m}":                                 "jobs.keep",
 		"jobs: {keep: -1h}":                                "jobs.keep",
+		"jobs: {retry_pause: 6m}":                          "jobs.retry_pause",
 		"jobs: {half_life: 0s}":                            "jobs.half_life",
 		"jobs: {limits: [{running: -1}]}":                  "jobs.limits[0].running",
 		"jobs: {limits: [{gpu_hours: -0.5}]}":              "jobs.limits[0].gpu_hours",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ from fake import TOKEN, FakeService
 from slipway import Client, Target
 
 ROOT = Path(__file__).parents[2]
+
+
+def pytest_collection_finish() -> None:
+    """Let what the tests have imported be: the end of each of IPython's shells looks at all memory there is."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

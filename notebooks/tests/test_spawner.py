@@ -255,10 +255,11 @@ async def test_a_failed_start_through_the_api(hub: Hub, service: FakeService) ->
 
 async def test_a_start_that_is_too_slow_says_what_it_waits_for(hub: Hub, service: FakeService) -> None:
     service.auto_start = False
+    hub.app.users["alice"].spawners[""].start_timeout = 3
     await start(hub, {})
     await until(lambda: hub.spawner().pending is None, 15)
     last = (await progress(hub))[-1]
-    assert "still starting after 8 s: for a slice" in last["message"]
+    assert "still starting after 3 s: for a slice" in last["message"]
     assert service.stopped_calls == ["s-1"]
 
 
@@ -351,7 +352,7 @@ async def test_a_start_cancelled_in_the_service_is_no_failure_of_the_site(hub: H
 async def test_stopping_a_server_that_starts(hub: Hub, service: FakeService, when: str) -> None:
     service.auto_start = False
     if when == "before it is answered":
-        service.fail("POST /api/v1/sessions", 2.5)
+        service.fail("POST /api/v1/sessions", GRACE + 0.3)
     await start(hub, {})
     await until(lambda: service.count("POST" if "before" in when else "GET", "/api/v1/sessions") > 0)
     assert await stop(hub) == 204

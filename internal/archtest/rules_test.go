@@ -90,8 +90,9 @@ func rules() map[string]rule {
 		"internal/worker": {
 			own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
-		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
-		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
+		"internal/agent/stack":  {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
+		"internal/agent/kernel": {own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire"}},
+		"internal/agent/gate":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
@@ -102,6 +103,9 @@ func rules() map[string]rule {
 
 		// Kernels of Jupyter's.
 		"kernels/wire": {},
+		"kernels": {
+			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi"},
+		},
 
 		// The engine, and one package a backend.
 		"spawner": {

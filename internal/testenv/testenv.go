@@ -41,8 +41,9 @@ const (
 	HTCondor   Part = "htcondor"    // the image of a machine of a pool in the engine, and root, who goes into its namespaces
 	OpenSSH    Part = "openssh"     // OpenSSH's clients and what they work with: git and xauth
 	Rsync      Part = "rsync"
-	PuTTY      Part = "putty"    // plink and psftp
-	Paramiko   Part = "paramiko" // Python's ssh client, in the cache
+	PuTTY      Part = "putty"     // plink and psftp
+	Paramiko   Part = "paramiko"  // Python's ssh client, in the cache
+	IPyKernel  Part = "ipykernel" // Jupyter's kernel for Python, in the cache
 	Chromium   Part = "chromium"
 	OpenSSL    Part = "openssl"
 	VOMS       Part = "voms"     // voms-clients, which make proxies
@@ -146,6 +147,8 @@ func probe(p Part) error {
 		return onPath("chromium")
 	case Paramiko:
 		return inCache("paramiko/bin/python", "paramiko/lib/python3.*/site-packages/paramiko")
+	case IPyKernel:
+		return inCache("dev/bin/python", "dev/lib/python3.*/site-packages/ipykernel")
 	case OpenSSL:
 		return onPath("openssl")
 	case VOMS:

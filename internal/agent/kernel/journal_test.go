@@ -1,0 +1,73 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"slipway/kernels/wire"
+)
+
+// all gives what a client that has all up to a number is to get.
+func all(t *testing.T, j *journal, after uint64) (got []string) {
+	t.Helper()
+	for seq, data := j.next(after); seq != 0; seq, data = j.next(after) {
+		if seq <= after {
+			t.Fatalf("message %d follows %d", seq, after)
+		}
+		if after = seq; data[0] == '-' || data[0] == '+' {
+			got = append(got, strings.TrimRight(string(data), "."))
+			continue
+		}
+		m, err := wire.DecodeV1(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, content(m).Name+content(m).Text)
+	}
+	return got
+}
+
+func piece(s string) []byte { return []byte(s + strings.Repeat(".", 100-len(s))) }
+
+func TestJournalKeepsTheNewest(t *testing.T) {
+	j := journal{limit: 500}
+	j.add(piece("+answer"), true)
+	for i := range 20 {
+		j.add(piece(fmt.Sprint("-", i)), false)
+	}
+	const want = "[+answer stderr\n[Slipway: 16 messages (1.6 KiB) were not kept]\n -16 -17 -18 -19]"
+	if got := fmt.Sprint(all(t, &j, 0)); got != want {
+		t.Errorf("%s\nis to be\n%s", got, want)
+	}
+	if got := fmt.Sprint(all(t, &j, 0)); got != want {
+		t.Errorf("the second time: %s", got)
+	}
+	if got := fmt.Sprint(all(t, &j, 19)); got != "[-18 -19]" {
+		t.Errorf("behind the loss: %s", got)
+	}
+	j.add([]byte("-large"+strings.Repeat(".", 1000)), false)
+	if got := all(t, &j, 0); got[len(got)-1] != "-large" {
+		t.Errorf("the newest has gone: %s", got)
+	}
+}
+
+func TestJournalForgetsWhatIsAcknowledged(t *testing.T) {
+	j := journal{limit: 500}
+	for i := range 10 {
+		j.add(piece(fmt.Sprint("-", i)), false)
+	}
+	j.ack(8)
+	if got := fmt.Sprint(all(t, &j, j.acked)); got != "[-8 -9]" || j.bytes != 200 {
+		t.Errorf("%s, %d bytes", got, j.bytes)
+	}
+	j.ack(3)
+	j.ack(1 << 60)
+	if got := all(t, &j, j.acked); got != nil || j.acked != 10 || j.bytes != 0 {
+		t.Errorf("%s, %+v", got, j)
+	}
+	j.add(piece("-next"), false)
+	if seq, _ := j.next(10); seq != 11 {
+		t.Errorf("the next is %d", seq)
+	}
+}

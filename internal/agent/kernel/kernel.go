@@ -1,0 +1,237 @@
+// Package kernel keeps one Jupyter kernel: it starts the process, starts it again when it ends by itself, speaks ZeroMQ with it, and holds
+// the conversation with each of its clients.
+//
+// Promises: all that a client is to get lies here, numbered, until the client says that it has it, so that a service that restarts and a
+// browser that sleeps miss nothing and get nothing twice, up to a limit of which they are told; only the agent has the key of the connection
+// file, and what is not signed with it goes nowhere.
+// The package must not know how a process is started, nor how its clients' streams come here.
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/kernels/wire"
+)
+
+const (
+	mostDeaths = 5                // in a row: a kernel that dies again and again is dead
+	stable     = 10 * time.Second // a kernel that lived for so long begins a new row
+	session    = "slipway"        // of the agent's own requests, as wire.New names it
+)
+
+// Config is what a kernel needs.
+type Config struct {
+	Dir     string // for its sockets and its connection file; the user's alone
+	Start   func(connectionFile string) (Process, error)
+	Ready   func() // called once, when the kernel answers for the first time
+	Message bool   // it is interrupted by a message
+	Logger  *slog.Logger
+}
+
+// Process is one that was started, in a process group of its own.
+type Process struct {
+	PID  int
+	Over <-chan struct{} // closed when it has ended
+}
+
+// Kernel is one kernel, over all of its processes.
+type Kernel struct {
+	cfg Config
+	key *wire.Key
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed at the next change of life, and of over
+	state    control.KernelState
+	life     *life           // of the process that runs; nil: none
+	lives    int             // processes so far
+	busy     map[string]bool // ids of requests that are being worked on
+	acted    time.Time
+	seats    map[string]*seat
+	swept    time.Time
+	greeted  bool // Ready was called
+	stopped  bool // Stop was called
+	over     bool // there is no kernel any more
+	attached int  // clients with a stream
+}
+
+// New makes a kernel. Run begins it.
+func New(cfg Config) (*Kernel, error) {
+	secret, err := writeConnection(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Kernel{
+		cfg: cfg, key: wire.NewKey(secret), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]bool{},
+		acted: time.Now(), seats: map[string]*seat{},
+	}, nil
+}
+
+// Run starts the kernel and keeps it running, until it dies too often, dies before it has ever answered, cannot be started, or ctx ends.
+// Then it is dead, its clients have been told, and the error says why; nil after ctx.
+func (k *Kernel) Run(ctx context.Context) error {
+	deaths := 0
+	for {
+		l, err := k.begin(ctx)
+		if err == nil {
+			l.run(ctx)
+			deaths, err = k.ended(l, deaths)
+		}
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if err != nil || ctx.Err() != nil {
+			k.die()
+			return err
+		}
+	}
+}
+
+// begin starts a process.
+func (k *Kernel) begin(ctx context.Context) (*life, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	clearSockets(k.cfg.Dir)
+	p, err := k.cfg.Start(connectionFile(k.cfg.Dir))
+	if err != nil {
+		return nil, err
+	}
+	l := &life{kernel: k, process: p}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.life, k.lives = l, k.lives+1
+	k.change()
+	return l, nil
+}
+
+// ended looks at the end of a process: how many deaths are in a row now, and whether there is to be no other.
+func (k *Kernel) ended(l *life, deaths int) (int, error) {
+	k.mu.Lock()
+	k.life, k.busy = nil, map[string]bool{}
+	k.state = control.KernelRestarting
+	k.change()
+	stopped, asked, greeted, answered := k.stopped, l.asked, k.greeted, l.answered
+	k.mu.Unlock()
+	switch {
+	case stopped:
+		return 0, errStopped
+	case asked:
+		return 0, nil
+	case !greeted:
+		return 0, errors.New("the kernel ended before it answered")
+	case !answered.IsZero() && time.Since(answered) > stable:
+		deaths = 0
+	}
+	if deaths++; deaths > mostDeaths {
+		return deaths, fmt.Errorf("the kernel died %d times in a row", deaths)
+	}
+	k.cfg.Logger.Warn("the kernel died: starting it again", "deaths", deaths)
+	k.announce(control.KernelRestarting)
+	return deaths, nil
+}
+
+func (k *Kernel) die() {
+	k.mu.Lock()
+	k.state, k.over, k.life = control.KernelDead, true, nil
+	k.change()
+	k.mu.Unlock()
+	k.announce(control.KernelDead)
+}
+
+// change tells those who wait. The lock is held.
+func (k *Kernel) change() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// announce tells all clients what has become of the kernel, as a Jupyter Server does.
+func (k *Kernel) announce(s control.KernelState) {
+	m, err := wire.New(wire.IOPub, "status", nil, map[string]string{"execution_state": string(s)})
+	if err == nil {
+		k.broadcast(m)
+	}
+}
+
+// living gives the life of a kernel that answers, behind the number of lives before; it waits for one.
+func (k *Kernel) living(ctx context.Context, behind int) (*life, error) {
+	for {
+		k.mu.Lock()
+		l, over, changed := k.life, k.over, k.changed
+		if l != nil && (l.answered.IsZero() || k.lives <= behind) {
+			l = nil
+		}
+		k.mu.Unlock()
+		if over {
+			return nil, errs.New(errs.Conflict, "the kernel is dead").With("start another")
+		}
+		if l != nil {
+			return l, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Interrupt stops what the kernel computes.
+func (k *Kernel) Interrupt() error {
+	k.mu.Lock()
+	l := k.life
+	if l == nil || l.answered.IsZero() {
+		l = nil
+	}
+	k.mu.Unlock()
+	if l == nil {
+		return errs.New(errs.Conflict, "the kernel does not run yet").With("try again once it is idle or busy")
+	}
+	return l.interrupt()
+}
+
+// Restart ends the kernel's process and waits until the next one answers.
+func (k *Kernel) Restart(ctx context.Context) error {
+	k.mu.Lock()
+	l, lives := k.life, k.lives
+	first := l != nil && !l.asked
+	if first {
+		l.asked, k.state = true, control.KernelRestarting
+	}
+	k.mu.Unlock()
+	if first {
+		k.announce(control.KernelRestarting)
+		l.end(ctx)
+	}
+	_, err := k.living(ctx, lives)
+	return err
+}
+
+var errStopped = errors.New("the kernel was stopped")
+
+// Stop says that the process is about to be ended for good: no other is started.
+func (k *Kernel) Stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopped = true
+}
+
+// Status says what the kernel does.
+func (k *Kernel) Status() control.KernelStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return control.KernelStatus{State: k.state, Quiet: time.Since(k.acted).Seconds(), Connections: k.attached, Restarts: max(k.lives-1, 0)}
+}
+
+// Acted is when a message last came or went.
+func (k *Kernel) Acted() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.acted
+}

@@ -1,0 +1,316 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/kernels/wire"
+)
+
+const (
+	nudgeEvery = 500 * time.Millisecond // until the kernel answers and what it prints comes through
+	politeTime = 2 * time.Second        // for an end that was asked for by a message
+	termTime   = 2 * time.Second        // and by a signal
+	restTime   = time.Second            // for what a process that has ended left in its sockets
+)
+
+// life is one process of a kernel and the connections to it.
+type life struct {
+	kernel  *Kernel
+	process Process
+
+	answered time.Time // zero: not yet. Under the kernel's lock, as the next
+	asked    bool      // its end was asked for
+
+	ctx     context.Context // of its sockets
+	control *socket         // there once it has answered
+
+	mu     sync.Mutex
+	ending bool // nothing more is begun
+	work   sync.WaitGroup
+}
+
+// begin begins what is awaited at the end of the life. Near that it does nothing.
+func (l *life) begin(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ending {
+		l.work.Go(f)
+	}
+}
+
+func (l *life) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending = true
+}
+
+// signal sends a signal to the process and all of its group, while it is there.
+func (l *life) signal(s syscall.Signal) error {
+	select {
+	case <-l.process.Over:
+		return nil
+	default:
+		return syscall.Kill(-l.process.PID, s)
+	}
+}
+
+// run speaks with the process until it has ended.
+func (l *life) run(outer context.Context) {
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	l.ctx = ctx
+	opening, stop := context.WithCancel(ctx)
+	defer stop()
+	l.begin(func() { l.open(opening) })
+	select {
+	case <-l.process.Over:
+	case <-outer.Done():
+		_ = l.signal(syscall.SIGKILL)
+		<-l.process.Over
+	}
+	l.close()
+	stop()
+	done := make(chan struct{})
+	go func() { l.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(restTime):
+	}
+	cancel()
+	<-done
+}
+
+// open connects, and makes sure that the kernel answers and that what it prints comes through: a subscription takes a moment.
+func (l *life) open(ctx context.Context) {
+	if err := l.nudge(ctx); err != nil && ctx.Err() == nil {
+		l.kernel.cfg.Logger.Warn("the kernel does not speak with the agent: ending it", "error", err)
+		_ = l.signal(syscall.SIGKILL)
+	}
+}
+
+func (l *life) nudge(ctx context.Context) error {
+	iopub, err := l.connect(ctx, wire.IOPub, "SUB", nil)
+	if err != nil {
+		return err
+	}
+	l.begin(iopub.readAhead())
+	if err := iopub.send([][]byte{{1}}); err != nil { // subscribe to all
+		return err
+	}
+	printed, answered := make(chan struct{}), make(chan struct{})
+	l.receive(iopub, wire.IOPub, once(printed), l.kernel.printed)
+	identity := []byte(wire.NewID())
+	shell, err := l.connect(ctx, wire.Shell, "DEALER", identity)
+	if err != nil {
+		return err
+	}
+	l.receive(shell, wire.Shell, once(answered), func(wire.Message) {})
+	if l.control, err = l.connect(ctx, wire.Control, "DEALER", identity); err != nil {
+		return err
+	}
+	l.receive(l.control, wire.Control, func() {}, func(wire.Message) {})
+	every := time.NewTicker(nudgeEvery)
+	defer every.Stop()
+	for printed != nil || answered != nil {
+		if err := l.ask(shell, wire.Shell, "kernel_info_request", struct{}{}); err != nil {
+			return err
+		}
+		for again := false; !again && (printed != nil || answered != nil); {
+			select {
+			case <-printed:
+				printed = nil
+			case <-answered:
+				answered = nil
+			case <-every.C:
+				again = true
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	shell.close()
+	l.kernel.answers(l)
+	return nil
+}
+
+func once(c chan struct{}) func() { return sync.OnceFunc(func() { close(c) }) }
+
+// connect opens a socket, which is closed with the life.
+func (l *life) connect(ctx context.Context, c wire.Channel, kind string, identity []byte) (*socket, error) {
+	conn, err := dial(ctx, socketPath(l.kernel.cfg.Dir, port(c)))
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(l.ctx, conn, kind, identity)
+	if err != nil {
+		return nil, err
+	}
+	l.begin(s.write)
+	return s, nil
+}
+
+// receive takes messages from a socket until it ends. Those that are not signed as they must be are left out.
+func (l *life) receive(s *socket, c wire.Channel, any func(), take func(wire.Message)) {
+	l.begin(func() {
+		defer s.close()
+		for {
+			frames, err := s.receive()
+			if err != nil {
+				return
+			}
+			m, err := l.kernel.key.Parse(c, frames)
+			if err != nil {
+				l.kernel.cfg.Logger.Warn("a message from the kernel is left out", "channel", c, "error", err)
+				continue
+			}
+			any()
+			take(m)
+		}
+	})
+}
+
+// ask sends a request of the agent's own.
+func (l *life) ask(s *socket, c wire.Channel, kind string, content any) error {
+	m, err := wire.New(c, kind, nil, content)
+	if err != nil {
+		return err
+	}
+	return s.send(l.kernel.key.Frames(m))
+}
+
+// tell sends a request on the control channel, of a life that has answered.
+func (l *life) tell(kind string, content any) error {
+	if err := l.ask(l.control, wire.Control, kind, content); err != nil {
+		return errs.New(errs.Unavailable, "send the kernel an %s: %w", kind, err)
+	}
+	return nil
+}
+
+// interrupt stops what the process computes, once it has answered.
+func (l *life) interrupt() error {
+	if l.kernel.cfg.Message {
+		return l.tell("interrupt_request", struct{}{})
+	}
+	if err := l.signal(syscall.SIGINT); err != nil {
+		return fmt.Errorf("interrupt the kernel: %w", err)
+	}
+	return nil
+}
+
+// end ends the process: by a message, which it reads once what it computes was interrupted, by a signal, and by force.
+func (l *life) end(ctx context.Context) {
+	k := l.kernel
+	k.mu.Lock()
+	answered := !l.answered.IsZero()
+	k.mu.Unlock()
+	if answered {
+		_ = l.interrupt() // the signal comes all the same
+	}
+	if answered && l.tell("shutdown_request", map[string]bool{"restart": true}) == nil && l.over(ctx, politeTime) {
+		return
+	}
+	_ = l.signal(syscall.SIGTERM)
+	if !l.over(ctx, termTime) {
+		_ = l.signal(syscall.SIGKILL)
+	}
+}
+
+func (l *life) over(ctx context.Context, within time.Duration) bool {
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-l.process.Over:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// answers says that a process has answered.
+func (k *Kernel) answers(l *life) {
+	k.mu.Lock()
+	l.answered, k.acted = time.Now(), time.Now()
+	k.state = control.KernelIdle
+	first := !k.greeted
+	k.greeted = true
+	k.change()
+	k.mu.Unlock()
+	if first {
+		k.cfg.Ready()
+	}
+}
+
+// printed takes what the kernel publishes, for all clients. What comes of the agent's own requests is not for them.
+func (k *Kernel) printed(m wire.Message) {
+	switch m.Type() {
+	case "iopub_welcome":
+		return
+	case "status":
+		if m.ParentSession() == session {
+			return
+		}
+		k.note(m)
+	}
+	k.broadcast(m)
+}
+
+const mostBusy = 1000 // requests at once
+
+// note follows what the kernel works on: it may work on several requests at once, each of which begins and ends.
+func (k *Kernel) note(m wire.Message) {
+	var c struct {
+		State control.KernelState `json:"execution_state"`
+	}
+	if err := json.Unmarshal(m.Content, &c); err != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch id := m.ParentID(); {
+	case c.State == control.KernelBusy && len(k.busy) < mostBusy:
+		k.busy[id] = true
+	case c.State == control.KernelIdle:
+		delete(k.busy, id)
+	}
+	if k.life == nil || k.life.answered.IsZero() || k.life.asked {
+		return
+	}
+	if k.state = control.KernelIdle; len(k.busy) > 0 {
+		k.state = control.KernelBusy
+	}
+}
+
+// pass sends a client's message to the kernel, once it answers.
+func (k *Kernel) pass(ctx context.Context, s *seat, v1 []byte) error {
+	m, err := wire.DecodeV1(v1)
+	if err == nil {
+		err = m.Check()
+	}
+	if err == nil && m.Channel == wire.IOPub {
+		err = fmt.Errorf("the channel %s leads from the kernel alone", m.Channel)
+	}
+	if err != nil {
+		k.cfg.Logger.Warn("a client's message is left out", "error", err)
+		return nil
+	}
+	l, err := k.living(ctx, 0)
+	if err != nil {
+		return err
+	}
+	k.act()
+	return s.send(l, m)
+}
+
+func (k *Kernel) act() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.acted = time.Now()
+}

@@ -1,0 +1,240 @@
+package kernel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"slipway/kernels/wire"
+)
+
+// A socket speaks ZMTP 3.0 with the mechanism NULL, as libzmq does over ipc. It is a page of code because there is nothing to bind, to
+// resolve or to connect again: a kernel that is gone has other sockets when it is back.
+
+const (
+	flagMore    = 1
+	flagLong    = 2
+	flagCommand = 4
+
+	dialEvery     = 5 * time.Millisecond // until the kernel listens
+	handshakeTime = 10 * time.Second
+	mostFrames    = 5000
+	mostQueued    = 4096 // messages that wait for a kernel which takes none
+	soon          = 64 << 10
+)
+
+var errFull = errors.New("the kernel takes no more messages")
+
+// socket is one connection to a kernel.
+type socket struct {
+	conn  net.Conn
+	in    *bufio.Reader
+	ahead *spool // what in reads from; nil: the connection
+
+	mu     sync.Mutex
+	queue  [][]byte
+	queued int // bytes
+	closed bool
+	more   chan struct{}
+	unhook func() bool // from what closes it
+}
+
+// dial connects to a socket of a kernel, which may not listen yet.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	every := time.NewTicker(dialEvery)
+	defer every.Stop()
+	var d net.Dialer
+	for {
+		c, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to the kernel: %w", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends.
+func open(ctx context.Context, c net.Conn, kind string, identity []byte) (*socket, error) {
+	s := &socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1)}
+	_ = c.SetDeadline(time.Now().Add(handshakeTime))
+	if err := s.greet(kind, identity); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the kernel: %w", err), c.Close())
+	}
+	_ = c.SetDeadline(time.Time{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unhook = context.AfterFunc(ctx, s.close)
+	return s, nil
+}
+
+func (s *socket) greet(kind string, identity []byte) error {
+	hello := make([]byte, 64)
+	hello[0], hello[8], hello[9], hello[10] = 0xff, 1, 0x7f, 3
+	copy(hello[12:], "NULL")
+	ready := []byte("\x05READY")
+	ready = property(ready, "Socket-Type", []byte(kind))
+	ready = property(ready, "Identity", identity)
+	if _, err := s.conn.Write(appendFrame(hello, flagCommand, ready)); err != nil {
+		return err
+	}
+	var peer [64]byte
+	if _, err := io.ReadFull(s.in, peer[:]); err != nil {
+		return err
+	}
+	if peer[0] != 0xff || peer[9]&1 == 0 || peer[10] < 3 || !bytes.Equal(bytes.TrimRight(peer[12:32], "\x00"), []byte("NULL")) {
+		return errors.New("it does not speak ZMTP 3 without encryption")
+	}
+	flags, body, err := s.frame(soon)
+	if err == nil && (flags&flagCommand == 0 || !bytes.HasPrefix(body, []byte("\x05READY"))) {
+		err = fmt.Errorf("it answers %.80q", body)
+	}
+	return err
+}
+
+func property(b []byte, name string, value []byte) []byte {
+	b = append(append(b, byte(len(name))), name...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
+}
+
+func appendFrame(b []byte, flags byte, body []byte) []byte {
+	if len(body) < 256 {
+		b = append(b, flags, byte(len(body)))
+	} else {
+		b = binary.BigEndian.AppendUint64(append(b, flags|flagLong), uint64(len(body)))
+	}
+	return append(b, body...)
+}
+
+func appendFrames(b []byte, frames [][]byte) []byte {
+	for i, f := range frames {
+		flags := byte(flagMore)
+		if i == len(frames)-1 {
+			flags = 0
+		}
+		b = appendFrame(b, flags, f)
+	}
+	return b
+}
+
+// readAhead takes what comes as fast as it comes. It is called before anything is received, and fill goes on until the socket is closed.
+func (s *socket) readAhead() (fill func()) {
+	s.ahead = newSpool(s.in)
+	s.in = bufio.NewReaderSize(s.ahead, soon)
+	return s.ahead.fill
+}
+
+// receive gives the next message. One socket has one receiver.
+func (s *socket) receive() ([][]byte, error) {
+	var frames [][]byte
+	for size := 0; ; {
+		flags, body, err := s.frame(wire.Limit - size)
+		if err != nil {
+			return nil, err
+		}
+		if flags&flagCommand != 0 {
+			continue
+		}
+		frames, size = append(frames, body), size+len(body)
+		if flags&flagMore == 0 {
+			return frames, nil
+		}
+		if len(frames) > mostFrames {
+			return nil, fmt.Errorf("the kernel sent a message of more than %d frames", mostFrames)
+		}
+	}
+}
+
+func (s *socket) frame(limit int) (byte, []byte, error) {
+	flags, err := s.in.ReadByte()
+	if err != nil {
+		return 0, nil, err
+	}
+	size := make([]byte, 8)
+	if flags&flagLong != 0 {
+		_, err = io.ReadFull(s.in, size)
+	} else {
+		size[7], err = s.in.ReadByte()
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint64(size)
+	if n > uint64(max(limit, 0)) {
+		return 0, nil, fmt.Errorf("the kernel sent a message of more than %d bytes", wire.Limit)
+	}
+	if n <= soon {
+		body := make([]byte, n)
+		_, err := io.ReadFull(s.in, body)
+		return flags, body, err
+	}
+	var body bytes.Buffer
+	_, err = io.CopyN(&body, s.in, int64(n))
+	return flags, body.Bytes(), err
+}
+
+// send puts a message in line. It does not wait: a kernel that computes takes messages when it has done so.
+func (s *socket) send(frames [][]byte) error {
+	b := appendFrames(nil, frames)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	if len(s.queue) >= mostQueued || len(s.queue) > 0 && s.queued+len(b) > wire.Limit {
+		return errFull
+	}
+	s.queue, s.queued = append(s.queue, b), s.queued+len(b)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// write writes what was put in line, until the socket is closed.
+func (s *socket) write() {
+	for {
+		s.mu.Lock()
+		queue, closed := s.queue, s.closed
+		s.queue, s.queued = nil, 0
+		s.mu.Unlock()
+		if closed {
+			return
+		}
+		for _, b := range queue {
+			if _, err := s.conn.Write(b); err != nil {
+				s.close()
+				return
+			}
+		}
+		if len(queue) == 0 {
+			<-s.more
+		}
+	}
+}
+
+func (s *socket) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed, s.queue = true, nil
+	s.unhook()
+	if s.ahead != nil {
+		s.ahead.end()
+	}
+	close(s.more)
+	_ = s.conn.Close()
+}

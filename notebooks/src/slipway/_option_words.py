@@ -21,7 +21,7 @@ IPython: of the magics, %time is understood.
 
 What comes back: set `result` in the cell and it is set here when the job is done.
 The last expression, display(...) and matplotlib's figures are shown here too. Files that lie in
-the working directory itself are in `_job.files`; directories do not come back: pack them into a file.
+the working directory itself are in `_job.files`; directories do not come back: pack them.
 
 Nothing is lost when the notebook is closed. In any later session slipway.jobs() and slipway.scans()
 list what you have; slipway.job("j-...") and slipway.scan("scan-...") give one back, with its state,

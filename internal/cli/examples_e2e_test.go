@@ -101,7 +101,7 @@ func helloGrid(t testing.TB, shown shownIn) {
 	shown.has(t, "job", `environment [0-9a-f]{12} (frozen now|unchanged)`, `job first j-`, `6\.1 `, `first done, exit code 0`)
 	shown.has(t, "result", `^42$`)
 	shown.has(t, "areas", `\[3\.14159, 12\.56636, 28\.27431\]`)
-	shown.has(t, "shapes", `shapes\.py \(\d+ B\): yours, and goes along`, `(?m)^49$`)
+	shown.has(t, "shapes", `shapes\.py \(\d+ B\): yours, and goes along`, `49\n`)
 	shown.has(t, "later", `done done \[<steps\.txt 1 B>\]`, `step 0\nstep 1\nstep 2`)
 	shown.has(t, "jobs", `first`, `later`)
 }

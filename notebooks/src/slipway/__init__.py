@@ -34,7 +34,8 @@ from ._models import Event, Job, Queue, Session, Stops
 from ._outcome import JobProgress, Outcome, SliceUse
 from ._plans import JobPlan, JobsUsage, KeptFiles
 from ._progress import progress
-from ._scan import Points, ScanHandle
+from ._scan import ScanHandle
+from ._scan_points import Points
 from ._scans import Clause, Explanation, PointEvent, Scan, ScanChange
 from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
 from ._transport import Target

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ._errors import InvalidError
-from ._runner import MODULES
+from ._folder import MODULES
 from ._values import Packer
 from ._wire import amount
 

@@ -6,8 +6,6 @@ import codecs
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Unpack
 
 from ._advice import advice
@@ -16,6 +14,7 @@ from ._board import exit_words, job_card
 from ._client import Client
 from ._ending import GridError, ResultError, ending, load
 from ._errors import NotFoundError
+from ._files import OutputFile
 from ._gallery import Shown, display_shown, shown_by
 from ._live import Live
 from ._models import ENDED, Job
@@ -25,37 +24,12 @@ from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation
 from ._site import JobFile
-from ._wire import amount
 
 __all__ = ["GridError", "JobHandle", "OutputFile", "ResultError"]
 
 
 def _own(name: str) -> bool:
     return name in (OUTCOME, RESULT) or name.startswith("slipway-shown")
-
-
-@dataclass(frozen=True)
-class OutputFile:
-    """A file that a job has left."""
-
-    name: str
-    size: int
-    job: JobHandle
-
-    def read(self) -> bytes:
-        """Fetch the content."""
-        return self.job.client.job_file(self.job.id, self.name)
-
-    def save(self, to: str | Path = ".") -> Path:
-        """Write the file into a directory, or to a path, and give where it is."""
-        path = Path(to)
-        path = path / self.name if path.is_dir() else path
-        path.write_bytes(self.read())
-        return path
-
-    def __repr__(self) -> str:
-        """Name and size."""
-        return f"<{self.name} {amount(self.size)}>"
 
 
 class JobHandle:

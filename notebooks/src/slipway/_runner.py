@@ -22,12 +22,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 if TYPE_CHECKING:
-    from . import _progress, _shown, _values
+    from . import _folder, _progress, _shown, _values
 else:
     try:
-        from . import _progress, _shown, _values
+        from . import _folder, _progress, _shown, _values
     except ImportError:  # in the job, whose directory is the user's
         sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+        import slipway_folder as _folder
         import slipway_progress as _progress
         import slipway_shown as _shown
         import slipway_values as _values
@@ -35,11 +36,6 @@ else:
         sys.dont_write_bytecode = before
 
 CELL, INPUTS, RESULT, OUTCOME = "cell.py", "slipway-inputs.pkl", "slipway-result.pkl", "slipway-outcome.json"
-MODULES = "slipway-modules.zip"
-"""The user's own modules, where there are some that the payload imports."""
-
-_MOST_NAMED, _MOST_COUNTED = 20, 1000
-"""How many directories are named, and files counted in each, that do not come back."""
 
 MOST_RESULT = 1 << 30
 """How many bytes a result has at most: as any file of a job."""
@@ -53,8 +49,8 @@ def main() -> int:
     recorder = _shown.Recorder(home)
     recorder.install({"tqdm.std": _progress.quieten, "tqdm.notebook": _progress.plain_notebook})
     sys.meta_path.append(_progress.Stand())
-    _add_modules(home)
-    before = set(_directories(home))
+    _folder.add_modules(home)
+    before = set(_folder.directories(home))
     code, outcome = _cell(module.__dict__, recorder) if os.path.exists(CELL) else _call(module.__dict__)
     if os.getpid() != process:  # a fork that has fallen out of the cell: what is left is for the first one to say
         _leave(code)
@@ -62,42 +58,12 @@ def main() -> int:
     _progress.progress.flush()
     if code == 0:
         code = _keep_result(os.path.join(home, RESULT), module.__dict__, outcome)
-    if left := {name: files for name, files in _directories(home).items() if name not in before}:
+    if left := {name: files for name, files in _folder.directories(home).items() if name not in before}:
         outcome["directories"] = left
     outcome = {"exit_code": code, "python": "{}.{}.{}".format(*sys.version_info[:3]), **outcome}
     with open(os.path.join(home, OUTCOME), "w", encoding="utf-8") as file:
         json.dump(outcome, file)
     return code
-
-
-def _add_modules(home: str) -> None:
-    """Let the payload, and Python programs that it starts, import the user's own modules."""
-    if not os.path.exists(packed := os.path.join(home, MODULES)):
-        return
-    import zipfile
-
-    directory = packed.removesuffix(".zip")
-    with zipfile.ZipFile(packed) as archive:
-        archive.extractall(directory)
-    sys.path.insert(1, directory)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [directory, os.environ.get("PYTHONPATH")]))
-
-
-def _directories(home: str) -> dict[str, int]:
-    """Count the files below each directory in the working directory: none of them comes back."""
-    found = dict[str, int]()
-    with suppress(OSError), os.scandir(home) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if not entry.is_dir(follow_symlinks=False) or entry.name.startswith((".", "__pycache__")):
-                continue
-            files = 0
-            for _, _, names in os.walk(entry.path):
-                files += len(names)
-                if files >= _MOST_COUNTED:
-                    break
-            if files and len(found) < _MOST_NAMED:
-                found[entry.name] = files
-    return found
 
 
 def _leave(code: int) -> NoReturn:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Unpack, overload
+from typing import Any, Unpack
 
 from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
-from ._board import bar, points_table
+from ._board import bar
 from ._client import Client
-from ._envs import Table
 from ._errors import NotFoundError
 from ._feed import Feed
 from ._job import GridError, JobHandle
@@ -19,74 +16,14 @@ from ._live import Live
 from ._models import ENDED, Job
 from ._option_words import called
 from ._results import Results
+from ._scan_points import Points, fetched
 from ._scans import Explanation, PointEvent, Scan, ScanChange
 from ._show import Screen, shell
-
-_SHOWN = 50
-"""How many points a table shows."""
-_AT_ONCE = 8
-"""How many results are fetched at once."""
-
-
-class Points(Sequence[JobHandle]):
-    """The points of a scan in their order. Shown, it is a table of them as last seen."""
-
-    def __init__(self, client: Client, jobs: Sequence[Job]) -> None:
-        self._client, self._jobs = client, list(jobs)
-
-    def __len__(self) -> int:
-        """Count them."""
-        return len(self._jobs)
-
-    @overload
-    def __getitem__(self, at: int) -> JobHandle: ...
-    @overload
-    def __getitem__(self, at: slice) -> Points: ...
-    def __getitem__(self, at: int | slice) -> JobHandle | Points:
-        """Give a point as a job, or some of them."""
-        if isinstance(at, slice):
-            return Points(self._client, self._jobs[at])
-        return JobHandle(self._client, self._jobs[at])
-
-    def __iter__(self) -> Iterator[JobHandle]:
-        """Go through them."""
-        return (JobHandle(self._client, job) for job in self._jobs)
-
-    def where(self, state: str) -> Points:
-        """Give those in a state: pending, running, done, failed or canceled."""
-        return Points(self._client, [job for job in self._jobs if job.state == state])
-
-    def table(self) -> Table:
-        """Give them as a table, with a column for each parameter and for what they have used."""
-        shown = self._jobs[:_SHOWN]
-        more = len(self._jobs) - len(shown)
-        remarks = [f"and {more:,} more" for _ in [more] if more] + ["no points are left" for _ in [shown] if not shown]
-        return points_table(shown, remarks)
-
-    def __repr__(self) -> str:
-        """Write the table."""
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def _told(scan: str, event: PointEvent) -> Job:
     """Give what an event tells of a point's job."""
     return Job(event.job, kind="job", scan=scan, point=event.point, state=event.state, host=event.host)
-
-
-def _fetched(points: Points) -> Iterator[tuple[JobHandle, bytes | None]]:
-    """Fetch the results of points that are done, in their order, some of them at once and never far ahead."""
-    under_way = deque[tuple[JobHandle, Future[bytes | None]]]()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for job in points:
-            under_way.append((job, pool.submit(job.fetch)))
-            if len(under_way) > 2 * _AT_ONCE:
-                first, data = under_way.popleft()
-                yield first, data.result()
-        for first, data in under_way:
-            yield first, data.result()
 
 
 def _others(scan: Scan) -> str:
@@ -253,7 +190,7 @@ class ScanHandle:
         """
         self.wait(timeout).check()
         values, points = list[Any](), self.points
-        for job, data in _fetched(points):
+        for job, data in fetched(points):
             values.append(job.read(data))
             each(len(values))
         return Results(values, (job.arguments for job in points))

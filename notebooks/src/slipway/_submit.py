@@ -25,7 +25,7 @@ from ._wire import memory_words
 
 _SHIPPED = {
     "runner.py": "_runner.py",
-    **{f"slipway_{name}.py": f"_{name}.py" for name in ("progress", "shown", "values")},
+    **{f"slipway_{name}.py": f"_{name}.py" for name in ("folder", "progress", "shown", "values")},
 }
 
 

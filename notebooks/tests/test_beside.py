@@ -92,7 +92,8 @@ def test_nothing_is_imported_to_find_it(folder: Path) -> None:
     said: list[str] = []
     assert files_beside({"broken"}, said.append) == files_beside({"broken"}, said.append)
     assert said[0] == "broken.py (32 B), helper.py (31 B): yours, and goes along"
-    files_beside({"deep"}, said.append)
+    (folder / "plots").mkdir()
+    files_beside({"deep", "plots"}, said.append)
     assert said[-1] == "deep.py (39 B): yours, and goes along"
 
 

@@ -89,6 +89,8 @@ def _place(name: str) -> Path | None:
     except (ImportError, ValueError):  # one that was made here, and is nowhere else
         return None
     places = list(spec.submodule_search_locations or []) if spec else []
+    if spec and not spec.origin and not any(next(Path(place).glob("*.py"), None) for place in places):
+        return None  # any directory could be that
     file = places[0] if places else spec.origin if spec else None
     return Path(file) if file and os.path.exists(file) and _is_hers(file) else None
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"slipway/internal/errs"
@@ -66,4 +67,18 @@ func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest) (
 		return Workload{}, errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
 	}
 	return m.enterLocked(ctx, c.Hub, r, nil)
+}
+
+// Kernels gives the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.
+func (m *Manager) Kernels(c Caller) []Workload {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []Workload
+	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
+		if e.Kind == Kernel && e.Want != WantGone && c.may(e.Workload) {
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b Workload) int { return a.Created.Compare(b.Created) })
+	return list
 }

@@ -1,0 +1,206 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"slipway/internal/errs"
+	"slipway/kernels/wire"
+	"slipway/spawner"
+)
+
+const (
+	writeTime   = time.Minute // for one message to a client
+	legacyLimit = 10<<20 - 64<<10
+	clientLimit = 256 // bytes of a client's name for itself
+	ahead       = 16  // messages of a client that are read before the kernel takes them
+)
+
+// client is one websocket, with what a kernel's client is told and says by it.
+type client struct {
+	*gateway
+	ws    *websocket.Conn
+	codec wire.Codec
+	whose spawner.Caller
+	name  string // by which the kernel's agent knows it again
+	says  chan wire.Message
+	sent  atomic.Uint64 // the number of the last message that was written to it
+	has   chan uint64   // what it surely has: it answered a ping after that was written
+	warn  bool          // somebody was told of what it says wrongly
+}
+
+// channels is a client's websocket to one kernel. It is held while the kernel starts.
+func (g *gateway) channels(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	k, err := g.find(r, c)
+	if err != nil {
+		return err
+	}
+	name := r.URL.Query().Get("session_id")
+	if len(name) > clientLimit {
+		return errs.Bad("session_id", shorten(name), "at most 256 bytes")
+	}
+	if name == "" {
+		name = newID()
+	}
+	// Pages of others cannot speak for a user: nobody is known by a cookie here.
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return nil // it has answered
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(g.Message)
+	cl := &client{gateway: g, ws: ws, codec: wire.Legacy{}, whose: c, name: name, says: make(chan wire.Message, ahead), has: make(chan uint64, 1)}
+	if ws.Subprotocol() == wire.V1Name {
+		cl.codec = wire.V1{}
+	}
+	g.Engine.Visit(k.ID, false)
+	cl.serve(r.Context(), k)
+	return nil
+}
+
+// serve goes on until the client, the kernel or the way to it is gone. A client whose way is gone comes again, and misses nothing.
+func (c *client) serve(ctx context.Context, k spawner.Workload) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{}, 2)
+	go func() { defer cancel(); c.listen(ctx); done <- struct{}{} }()
+	go func() { defer cancel(); c.probe(ctx); done <- struct{}{} }()
+	code, why := c.follow(ctx, k)
+	_ = c.ws.Close(code, why)
+	cancel()
+	<-done
+	<-done
+}
+
+// follow waits for the kernel and then carries its messages. It gives the words with which the websocket is closed.
+func (c *client) follow(ctx context.Context, k spawner.Workload) (websocket.StatusCode, string) {
+	if k.Phase != spawner.Running && !over(k) {
+		c.tell(ctx, "status", map[string]string{"execution_state": "starting"})
+	}
+	k, err := c.Engine.Await(ctx, c.whose, k.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+	if err == nil && !over(k) {
+		err = c.bridge(ctx, k)
+	}
+	if ctx.Err() != nil {
+		return websocket.StatusGoingAway, "the service is ending, or does not hear from you"
+	}
+	if now, gone := c.Engine.Await(ctx, c.whose, k.ID, func(spawner.Workload) bool { return true }); errs.Is(gone, errs.NotFound) || gone == nil && over(now) {
+		c.bury(ctx, now)
+		return websocket.StatusNormalClosure, "the kernel has ended"
+	}
+	c.Logger.Debug("the way to a kernel is lost", "id", k.ID, "error", err)
+	return websocket.StatusServiceRestart, "the way to the kernel is lost; come again"
+}
+
+// bury tells a client that its kernel has ended, and why.
+func (c *client) bury(ctx context.Context, k spawner.Workload) {
+	c.tell(ctx, "stream", map[string]string{"name": "stderr", "text": "Slipway: " + whyOver(k) + "\n"})
+	c.tell(ctx, "status", map[string]string{"execution_state": "dead"})
+}
+
+// tell sends a client a message of this service's own, as of its kernel.
+func (c *client) tell(ctx context.Context, kind string, content any) {
+	m, err := wire.New(wire.IOPub, kind, nil, content)
+	if err == nil {
+		err = c.send(ctx, m)
+	}
+	if err != nil {
+		c.Logger.Debug("a kernel's client cannot be told", "error", err)
+	}
+}
+
+// send writes a message to the client. One that the old framing's clients cannot take at once is written in pieces.
+func (c *client) send(ctx context.Context, m wire.Message) error {
+	pieces := []wire.Message{m}
+	if _, old := c.codec.(wire.Legacy); old {
+		pieces = wire.Split(m, legacyLimit)
+	}
+	for _, p := range pieces {
+		binary, data, err := c.codec.Encode(p)
+		if err != nil {
+			c.Logger.Debug("a kernel's message cannot be given to a client", "error", err)
+			continue
+		}
+		if err := c.write(ctx, binary, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) write(ctx context.Context, binary bool, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	form := websocket.MessageText
+	if binary {
+		form = websocket.MessageBinary
+	}
+	return c.ws.Write(ctx, form, data)
+}
+
+// listen reads what the client says until it is gone.
+func (c *client) listen(ctx context.Context) {
+	for {
+		form, data, err := c.ws.Read(ctx)
+		if err != nil {
+			_ = c.ws.CloseNow() // a handshake would read on what is too large
+			return
+		}
+		m, err := c.codec.Decode(form == websocket.MessageBinary, data)
+		if err == nil && m.Channel == wire.IOPub {
+			err = wire.ErrChannel // nobody speaks there but the kernel
+		}
+		if err == nil {
+			err = m.Check()
+		}
+		switch {
+		case errors.Is(err, wire.ErrChannel):
+			c.mind(err)
+		case err != nil:
+			_ = c.ws.Close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
+			return
+		default:
+			select {
+			case c.says <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// mind tells the administrator once of a client that speaks on a channel that there is not. Its message is dropped, as Jupyter does it.
+func (c *client) mind(err error) {
+	if !c.warn {
+		c.Logger.Warn("a kernel's client speaks where nobody listens; dropped", "owner", c.whose.User, "error", err)
+	}
+	c.warn = true
+}
+
+// probe looks from time to time whether the client is there. What was written before it answers it surely has.
+func (c *client) probe(ctx context.Context) {
+	for tick := time.NewTicker(c.Ping); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		before := c.sent.Load()
+		wait, cancel := context.WithTimeout(ctx, c.Ping)
+		err := c.ws.Ping(wait)
+		cancel()
+		if err != nil {
+			tick.Stop()
+			return
+		}
+		select {
+		case c.has <- before:
+		default: // the kernel does not listen just now; it is told the next time
+		}
+	}
+}

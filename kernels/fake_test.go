@@ -1,0 +1,309 @@
+package kernels_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/kernels"
+	"slipway/kernels/wire"
+	"slipway/spawner"
+)
+
+// world is an engine with kernels, and their agents.
+type world struct {
+	mu      sync.Mutex
+	work    []spawner.Workload
+	changed chan struct{} // closed and replaced at each change
+	asked   []spawner.KernelRequest
+	slow    bool // a kernel that is asked for waits for its slice
+	agents  map[spawner.ID]*agent
+	visits  int
+}
+
+func newWorld() *world {
+	return &world{changed: make(chan struct{}), agents: map[spawner.ID]*agent{}}
+}
+
+func (f *world) StartKernel(_ context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := spawner.Workload{ID: spawner.ID("s-" + r.Launch), Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
+	if f.slow {
+		w.Phase = spawner.Pending
+	}
+	f.work, f.asked = append(f.work, w), append(f.asked, r)
+	f.agents[w.ID] = newAgent()
+	return w, nil
+}
+
+func (f *world) Kernels(c spawner.Caller) (list []spawner.Workload) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.work {
+		if w.Owner == c.User && w.Hub == c.Hub {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+func (f *world) Remove(_ context.Context, c spawner.Caller, id spawner.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.work = slices.DeleteFunc(f.work, func(w spawner.Workload) bool { return w.ID == id && w.Owner == c.User })
+	f.agents[id].leave()
+	f.tell()
+	return nil
+}
+
+func (f *world) tell() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// become changes the only kernel.
+func (f *world) become(edit func(*spawner.Workload)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	edit(&f.work[0])
+	f.tell()
+}
+
+func (f *world) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error) {
+	for {
+		f.mu.Lock()
+		i := slices.IndexFunc(f.work, func(w spawner.Workload) bool { return w.ID == id && w.Owner == c.User })
+		var w spawner.Workload
+		if i >= 0 {
+			w = f.work[i]
+		}
+		changed := f.changed
+		f.mu.Unlock()
+		if i < 0 {
+			return w, errs.New(errs.NotFound, "no workload")
+		}
+		if done(w) {
+			return w, nil
+		}
+		select {
+		case <-ctx.Done():
+			return w, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (f *world) Visit(spawner.ID, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.visits++
+}
+
+func (f *world) agent(id spawner.ID) *agent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.agents[id]
+}
+
+// agent is a kernel's agent, which keeps what its clients have not acknowledged, and answers each request with what it said.
+type agent struct {
+	mu         sync.Mutex
+	away       bool
+	conns      []net.Conn
+	journals   map[string][][]byte
+	acked      map[string]uint64
+	interrupts int
+	restarts   int
+	heard      chan wire.Message
+}
+
+func newAgent() *agent {
+	return &agent{journals: map[string][][]byte{}, acked: map[string]uint64{}, heard: make(chan wire.Message, 1000)}
+}
+
+func (a *agent) Kernel(context.Context) (control.KernelStatus, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away {
+		return control.KernelStatus{}, errs.New(errs.Unavailable, "it is away")
+	}
+	return control.KernelStatus{State: control.KernelIdle, Quiet: 60, Connections: len(a.conns)}, nil
+}
+
+func (a *agent) InterruptKernel(context.Context) error { a.interrupts++; return nil }
+func (a *agent) RestartKernel(context.Context) error   { a.restarts++; return nil }
+
+func (a *agent) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.away = true
+	for _, c := range a.conns {
+		_ = c.Close()
+	}
+}
+
+func (a *agent) dial(context.Context) (net.Conn, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.away {
+		return nil, errs.New(errs.Unavailable, "it is away")
+	}
+	mine, theirs := net.Pipe()
+	a.conns = append(a.conns, mine)
+	go a.serve(mine)
+	return theirs, nil
+}
+
+func (a *agent) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	h, err := wire.ReadHello(r)
+	if err != nil {
+		return
+	}
+	a.mu.Lock()
+	next := a.acked[h.Client]
+	a.mu.Unlock()
+	if wire.WriteWelcome(c, wire.Welcome{State: "idle", Acked: next}) != nil {
+		return
+	}
+	fresh := make(chan struct{}, 1)
+	fresh <- struct{}{}
+	go a.pour(c, h.Client, next, fresh)
+	for {
+		up, err := wire.ReadUp(r)
+		if err != nil {
+			close(fresh)
+			return
+		}
+		a.mu.Lock()
+		a.acked[h.Client] = max(a.acked[h.Client], up.Ack)
+		if up.Message != nil {
+			m, _ := wire.DecodeV1(up.Message)
+			a.heard <- m
+			m.Parent, m.Channel = m.Header, wire.IOPub
+			a.journals[h.Client] = append(a.journals[h.Client], wire.EncodeV1(m))
+		}
+		a.mu.Unlock()
+		select {
+		case fresh <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// pour writes what a client has not got yet.
+func (a *agent) pour(c net.Conn, client string, next uint64, fresh <-chan struct{}) {
+	for range fresh {
+		for {
+			a.mu.Lock()
+			journal := a.journals[client]
+			a.mu.Unlock()
+			if next >= uint64(len(journal)) {
+				break
+			}
+			if wire.WriteDown(c, next+1, journal[next]) != nil {
+				return
+			}
+			next++
+		}
+	}
+}
+
+// site is a gateway over a world, with alice and bob, whose tokens are their names.
+type site struct {
+	*testing.T
+	*world
+	url string
+}
+
+func newSite(t *testing.T, edit func(*kernels.Config)) *site {
+	f := newWorld()
+	cfg := kernels.Config{
+		Engine: f,
+		Specs: func(c spawner.Caller) []kernels.Spec {
+			if c.User == "bob" {
+				return nil
+			}
+			return []kernels.Spec{{Name: "python", DisplayName: "Python (GPU)", Language: "python", Session: spawner.Spec{
+				Argv: []string{"python", "-f", "{connection_file}"}, Env: map[string]string{"KERNEL_SITE": "here"},
+			}}}
+		},
+		Identify: func(r *http.Request) (spawner.Caller, error) {
+			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			if !strings.EqualFold(scheme, "token") && !strings.EqualFold(scheme, "bearer") || token != "alice" && token != "bob" {
+				return spawner.Caller{}, errs.New(errs.Unauthorized, "nobody is known to be calling")
+			}
+			return spawner.Caller{User: spawner.User(token), Hub: "main"}, nil
+		},
+		Agent:  func(id spawner.ID) kernels.Agent { return f.agent(id) },
+		Dial:   func(ctx context.Context, id spawner.ID) (net.Conn, error) { return f.agent(id).dial(ctx) },
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Patience: 200 * time.Millisecond, Ping: 100 * time.Millisecond,
+	}
+	if edit != nil {
+		edit(&cfg)
+	}
+	s := httptest.NewServer(http.StripPrefix("/kernels", kernels.New(cfg)))
+	t.Cleanup(s.Close)
+	return &site{t, f, s.URL + "/kernels"}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func (a answer) field(name string) string {
+	var body map[string]any
+	_ = json.Unmarshal([]byte(a.text), &body)
+	text, _ := body[name].(string)
+	return text
+}
+
+func (s *site) as(user, method, path, body string) answer {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Authorization", "token "+user)
+	return s.do(r)
+}
+
+func (s *site) do(r *http.Request) answer {
+	s.Helper()
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(text)}
+}
+
+// start starts a kernel of alice's and gives its id.
+func (s *site) start() string {
+	s.Helper()
+	a := s.as("alice", "POST", "/api/kernels", `{"name": "python"}`)
+	if a.status != 201 {
+		s.Fatalf("%+v", a)
+	}
+	return a.field("id")
+}

@@ -1,0 +1,128 @@
+// Package kernels is a gateway to Jupyter kernels: any Jupyter Server that is started with --gateway-url, and any other client of the REST
+// API and the websockets of Jupyter's kernels, has its kernels run as sessions of this service, each with what its kernelspec leases.
+//
+// Promises: each user reaches her own kernels alone, for the engine's methods take the caller; what a client says is bounded and refused
+// with the reason; a clean end of the service ends every websocket.
+// The package must not keep messages: all that a conversation needs lies in the kernel's agent, so that a restart of the service loses
+// nothing. It must not know how a session is started.
+package kernels
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/kernels/wire"
+	"slipway/spawner"
+)
+
+// Engine is what the gateway needs of spawner.Manager, which has the contract of each method.
+type Engine interface {
+	StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error)
+	Kernels(c spawner.Caller) []spawner.Workload
+	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
+	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
+	Visit(id spawner.ID, acted bool)
+}
+
+// Agent is what the gateway asks a kernel's agent. control.Client does.
+type Agent interface {
+	Kernel(ctx context.Context) (control.KernelStatus, error)
+	InterruptKernel(ctx context.Context) error
+	RestartKernel(ctx context.Context) error
+}
+
+// Spec is a kernelspec, and what a kernel of it is started with.
+type Spec struct {
+	Name        string // letters, digits, dots, hyphens and underscores
+	DisplayName string
+	Language    string
+	Session     spawner.Spec
+	Backend     string
+}
+
+// Config is what a gateway needs. All fields without a stated default are required.
+type Config struct {
+	Engine Engine
+	// Specs gives what a user may start; the first is the default.
+	Specs func(c spawner.Caller) []Spec
+	// Identify says who is calling, by the request's header Authorization or by its connection.
+	Identify func(r *http.Request) (spawner.Caller, error)
+	// Agent gives the agent of a kernel, and Dial opens a stream to it for one client's messages, as package kernels/wire has them.
+	Agent  func(id spawner.ID) Agent
+	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
+	Logger *slog.Logger
+
+	Patience time.Duration // how long an answer waits for a kernel's start; clients give up after 40 s. Zero: 35 s
+	Ping     time.Duration // between two looks whether a websocket's client is there. Zero: 30 s
+	Message  int64         // most bytes of one message of a client's. Zero: wire.Limit
+}
+
+type gateway struct{ Config }
+
+// New makes the handler of all paths below the gateway's address.
+func New(cfg Config) http.Handler {
+	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
+	cfg.Message = cmp.Or(cfg.Message, wire.Limit)
+	g := &gateway{cfg}
+	r := chi.NewRouter()
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		g.refuse(w, errs.New(errs.NotFound, "there is no such path below the address of the kernels"))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		writeFault(w, http.StatusMethodNotAllowed, "this path does not know the method "+r.Method)
+	})
+	r.Get("/api", g.version)
+	r.Get("/api/kernelspecs", g.by(g.specs))
+	r.Get("/api/kernelspecs/{name}", g.by(g.spec))
+	r.Get("/api/kernels", g.by(g.list))
+	r.Post("/api/kernels", g.by(g.start))
+	r.Get("/api/kernels/{id}", g.by(g.kernel))
+	r.Delete("/api/kernels/{id}", g.by(g.shutdown))
+	r.Post("/api/kernels/{id}/interrupt", g.by(g.interrupt))
+	r.Post("/api/kernels/{id}/restart", g.by(g.restart))
+	r.Get("/api/kernels/{id}/channels", g.by(g.channels))
+	return r
+}
+
+// by makes a handler of one that needs to know who is calling. It returns an error only if it has answered nothing.
+func (g *gateway) by(do func(w http.ResponseWriter, r *http.Request, c spawner.Caller) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := g.Identify(withToken(r))
+		if err == nil {
+			err = do(w, r, c)
+		}
+		if err != nil {
+			g.refuse(w, err)
+		}
+	}
+}
+
+// withToken puts a token of the query where Identify looks for one: clients in browsers cannot send a header with a websocket.
+func withToken(r *http.Request) *http.Request {
+	token := r.URL.Query().Get("token")
+	if token == "" || r.Header.Get("Authorization") != "" {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "token "+token)
+	return r
+}
+
+// find gives a kernel of the caller's by the id that its clients know.
+func (g *gateway) find(r *http.Request, c spawner.Caller) (spawner.Workload, error) {
+	id := chi.URLParam(r, "id")
+	for _, w := range g.Engine.Kernels(c) {
+		if w.Launch == id {
+			return w, nil
+		}
+	}
+	return spawner.Workload{}, errs.New(errs.NotFound, "there is no kernel %.40q of yours", id).With("start another")
+}

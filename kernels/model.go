@@ -1,0 +1,95 @@
+package kernels
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// stampFormat is how Jupyter writes times. Its Python clients read no other: the fraction and the Z must be there.
+const stampFormat = "2006-01-02T15:04:05.000000Z"
+
+// model is a kernel as clients know it.
+type model struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Activity    string `json:"last_activity"`
+	State       string `json:"execution_state"`
+	Connections int    `json:"connections"`
+	Reason      string `json:"reason,omitempty"` // why it is dead
+}
+
+// specModel is a kernelspec as clients know it.
+type specModel struct {
+	Name      string            `json:"name"`
+	Spec      specFile          `json:"spec"`
+	Resources map[string]string `json:"resources"`
+}
+
+type specFile struct {
+	Argv          []string          `json:"argv"`
+	DisplayName   string            `json:"display_name"`
+	Language      string            `json:"language"`
+	InterruptMode string            `json:"interrupt_mode"`
+	Env           map[string]string `json:"env"`
+	Metadata      map[string]any    `json:"metadata"`
+}
+
+func modelOf(s Spec) specModel {
+	mode := s.Session.Interrupt
+	if mode == "" {
+		mode = "signal"
+	}
+	return specModel{Name: s.Name, Resources: map[string]string{}, Spec: specFile{
+		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: mode, Env: map[string]string{}, Metadata: map[string]any{},
+	}}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(stampFormat) }
+
+// over reports whether a kernel has ended, or is about to.
+func over(w spawner.Workload) bool {
+	return w.Want != spawner.WantRunning || w.Phase == spawner.Stopping && !w.Moving || !w.Phase.Active()
+}
+
+// whyOver says why a kernel has ended.
+func whyOver(w spawner.Workload) string {
+	why := "the kernel was shut down"
+	if o := w.Outcome; o != nil && o.Reason != "" {
+		if why = o.Reason; o.Remedy != "" {
+			why += ": " + o.Remedy
+		}
+	}
+	return why
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the reader has gone: nobody is left to tell
+}
+
+// writeFault answers with an error in the form that Jupyter's clients show.
+func writeFault(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]string{"reason": http.StatusText(status), "message": message})
+}
+
+// refuse answers with an error. What is of no kind is only logged: its words may tell of other users or of the host.
+func (g *gateway) refuse(w http.ResponseWriter, err error) {
+	kind, message := errs.KindOf(err), err.Error()
+	switch kind {
+	case errs.Internal:
+		g.Logger.Error("internal error of the kernel gateway", "error", err)
+		message = "something went wrong inside Slipway: the administrator finds it in the service's log"
+	case errs.Unauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	status := errs.RowOf(kind).Status
+	if kind == errs.Invalid {
+		status = http.StatusBadRequest // as Jupyter has it
+	}
+	writeFault(w, status, message)
+}

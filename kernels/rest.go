@@ -1,0 +1,234 @@
+package kernels
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// What is borne of a client, and of an agent, which is a user's too.
+const (
+	bodyLimit    = 1 << 20
+	bodyTime     = 30 * time.Second
+	askTime      = 3 * time.Second  // for what a kernel does
+	changeTime   = 35 * time.Second // for a restart
+	apiVersion   = "2.14.0"         // of Jupyter Server's API
+	askedAtOnce  = 16
+	unknownState = "unknown"
+)
+
+func (g *gateway) version(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"version": apiVersion})
+}
+
+func (g *gateway) specs(w http.ResponseWriter, _ *http.Request, c spawner.Caller) error {
+	all := g.Specs(c)
+	body := struct {
+		Default string               `json:"default"`
+		Specs   map[string]specModel `json:"kernelspecs"`
+	}{Specs: map[string]specModel{}}
+	for i, s := range all {
+		if i == 0 {
+			body.Default = s.Name
+		}
+		body.Specs[s.Name] = modelOf(s)
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+func (g *gateway) spec(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	s, err := g.specOf(c, chi.URLParam(r, "name"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, modelOf(s))
+	}
+	return err
+}
+
+// specOf finds a kernelspec by its name; none means the default.
+func (g *gateway) specOf(c spawner.Caller, name string) (Spec, error) {
+	var names []string
+	for _, s := range g.Specs(c) {
+		if s.Name == name || name == "" {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	err := errs.New(errs.NotFound, "there is no kernel called %q for you", shorten(name))
+	if len(names) == 0 {
+		return Spec{}, err.With("ask your administrator for one")
+	}
+	return Spec{}, err.With("choose one of " + strings.Join(names, ", "))
+}
+
+// request is what a client says of a kernel that it wants. It may say more, which is for other servers.
+type request struct {
+	Name string            `json:"name"`
+	Env  map[string]string `json:"env"`
+}
+
+func readRequest(w http.ResponseWriter, r *http.Request) (q request, err error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }()
+	if err = json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&q); err != nil {
+		return q, errs.New(errs.Invalid, "the body is not what starts a kernel: %w", err).With(`send {"name": ..., "env": {...}}`)
+	}
+	return q, checkEnv(q.Env)
+}
+
+// start starts a kernel and answers when it is up, or when the client would not wait longer.
+func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	q, err := readRequest(w, r)
+	if err != nil {
+		return err
+	}
+	s, err := g.specOf(c, q.Name)
+	if err != nil {
+		return err
+	}
+	session := s.Session
+	session.Env = map[string]string{}
+	maps.Copy(session.Env, q.Env)
+	maps.Copy(session.Env, s.Session.Env)
+	k, err := g.Engine.StartKernel(r.Context(), c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, Launch: newID()})
+	if err != nil {
+		return err
+	}
+	if k, err = g.settled(r.Context(), c, k); err != nil {
+		return err
+	}
+	w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"/"+k.Launch)
+	writeJSON(w, http.StatusCreated, g.model(r.Context(), k))
+	return nil
+}
+
+// newID makes an id of the form in which clients look for it in paths: a UUID.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// settled waits until a new kernel is up. One of which nobody has heard is not left behind.
+func (g *gateway) settled(ctx context.Context, c spawner.Caller, k spawner.Workload) (spawner.Workload, error) {
+	wait, cancel := context.WithTimeout(ctx, g.Patience)
+	defer cancel()
+	k, err := g.Engine.Await(wait, c, k.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+	switch {
+	case ctx.Err() != nil:
+		return k, errors.Join(ctx.Err(), g.Engine.Remove(context.WithoutCancel(ctx), c, k.ID))
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		return k, err
+	case over(k):
+		return k, errors.Join(errs.New(errs.Unavailable, "the kernel does not start: %s", whyOver(k)), g.Engine.Remove(ctx, c, k.ID))
+	}
+	return k, nil
+}
+
+// list leaves out what has ended: clients take what is not in it for ended.
+func (g *gateway) list(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	body := []*model{}
+	room := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for _, k := range g.Engine.Kernels(c) {
+		if over(k) {
+			continue
+		}
+		m := &model{}
+		body = append(body, m)
+		asking.Go(func() {
+			room <- struct{}{}
+			*m = g.model(r.Context(), k)
+			<-room
+		})
+	}
+	asking.Wait()
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+func (g *gateway) kernel(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	k, err := g.find(r, c)
+	if err == nil {
+		writeJSON(w, http.StatusOK, g.model(r.Context(), k))
+	}
+	return err
+}
+
+// model asks a kernel's agent what the kernel does.
+func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
+	m := model{ID: k.Launch, Name: k.Name, State: "starting", Activity: stamp(k.Since)}
+	switch {
+	case over(k):
+		m.State, m.Reason = "dead", whyOver(k)
+		return m
+	case k.Phase != spawner.Running:
+		return m
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := g.Agent(k.ID).Kernel(ctx)
+	if err != nil {
+		m.State = unknownState
+		return m
+	}
+	m.State, m.Connections = string(s.State), s.Connections
+	m.Activity = stamp(time.Now().Add(-time.Duration(s.Quiet * float64(time.Second))))
+	return m
+}
+
+func (g *gateway) shutdown(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	k, err := g.find(r, c)
+	if err == nil {
+		err = g.Engine.Remove(r.Context(), c, k.ID)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (g *gateway) interrupt(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	_, err := g.change(r, c, Agent.InterruptKernel)
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// restart has the kernel begin anew; what it leases stays its own.
+func (g *gateway) restart(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	k, err := g.change(r, c, Agent.RestartKernel)
+	if err == nil {
+		writeJSON(w, http.StatusOK, g.model(r.Context(), k))
+	}
+	return err
+}
+
+func (g *gateway) change(r *http.Request, c spawner.Caller, do func(Agent, context.Context) error) (spawner.Workload, error) {
+	k, err := g.find(r, c)
+	switch {
+	case err != nil:
+		return k, err
+	case over(k):
+		return k, errs.New(errs.Conflict, "the kernel has ended: %s", whyOver(k))
+	case k.Phase != spawner.Running:
+		return k, errs.New(errs.Conflict, "the kernel is not up yet").With("try again when it is")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), changeTime)
+	defer cancel()
+	return k, do(g.Agent(k.ID), ctx)
+}

@@ -92,6 +92,11 @@ func (c *Client) Points(ctx context.Context, scan string) (Jobs, error) {
 	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "scan", scan), nil)
 }
 
+// PointsAndFiles is Points with what each has left counted.
+func (c *Client) PointsAndFiles(ctx context.Context, scan string) (Jobs, error) {
+	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "scan", scan, "files", "yes"), nil)
+}
+
 // Scan gives a scan.
 func (c *Client) Scan(ctx context.Context, id string) (Scan, error) {
 	return fetch[Scan](ctx, c, http.MethodGet, path("scans", id), nil)

@@ -5,6 +5,7 @@
 package hubapi
 
 import (
+	"strings"
 	"time"
 )
 
@@ -136,6 +137,24 @@ type Job struct {
 	Out      []string   `json:"out"`      // the output files that it has to leave, of which no other comes back; empty: whatever it leaves
 	Origin   string     `json:"origin"`   // the job from which it was submitted anew; empty: none
 	Expires  *time.Time `json:"expires"`  // when its record and its files will be removed; null: it has not ended, or never
+	// Left is what a job that has ended has left, where a list is asked for with files=yes.
+	Left *Left `json:"left,omitempty"`
+}
+
+// Left counts the files of a job but those of OfRunner.
+type Left struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// LeftOf counts files.
+func LeftOf(files []File) (l Left) {
+	for _, f := range files {
+		if !f.OfRunner() {
+			l.Files, l.Bytes = l.Files+1, l.Bytes+f.Size
+		}
+	}
+	return l
 }
 
 // State is a job's phase and outcome in one word.
@@ -194,6 +213,11 @@ type Progress struct {
 type File struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
+}
+
+// OfRunner reports whether it is what the runner of cells and functions notes for the notebook: no work of the user's.
+func (f File) OfRunner() bool {
+	return f.Name == "slipway-outcome.json" || f.Name == "slipway-result.pkl" || strings.HasPrefix(f.Name, "slipway-shown")
 }
 
 // SessionRequest asks for one start of a session. Only a hub's Spawner may ask.

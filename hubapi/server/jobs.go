@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -90,14 +91,20 @@ func (s *Server) removeJob(r *http.Request, _ none) (none, error) {
 }
 
 func (s *Server) jobFiles(r *http.Request, _ none) (hubapi.Files, error) {
-	list := hubapi.Files{Files: []hubapi.File{}}
 	w, err := s.find(r, true)
 	if err != nil {
-		return list, err
+		return hubapi.Files{Files: []hubapi.File{}}, err
 	}
-	files, err := s.cfg.Engine.Files(r.Context(), callerOf(r.Context()), w.ID)
+	files, err := s.filesOf(r.Context(), callerOf(r.Context()), w.ID)
+	return hubapi.Files{Files: files}, err
+}
+
+// filesOf lists the files that a job has left; none are a list too.
+func (s *Server) filesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]hubapi.File, error) {
+	files, err := s.cfg.Engine.Files(ctx, c, id)
+	list := make([]hubapi.File, 0, len(files))
 	for _, f := range files {
-		list.Files = append(list.Files, hubapi.File{Name: f.Name, Size: f.Size})
+		list = append(list, hubapi.File{Name: f.Name, Size: f.Size})
 	}
 	return list, err
 }
@@ -111,7 +118,12 @@ func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, size, err := s.cfg.Engine.File(r.Context(), callerOf(r.Context()), job.ID, name)
+	return s.sendFile(w, r, callerOf(r.Context()), job.ID, name)
+}
+
+// sendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
+func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
+	f, size, err := s.cfg.Engine.File(r.Context(), c, id, name)
 	if err != nil {
 		return err
 	}

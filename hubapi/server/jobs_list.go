@@ -17,15 +17,18 @@ type choice struct {
 	scan          string // whose points; with one is false: everything is meant
 	one           bool
 	noPoints      bool // the scans in place of their points
+	files         bool // with what each job has left
 	states        []hubapi.State
 	offset, limit int
 }
 
 func choiceOf(r *http.Request) (choice, error) {
 	q := r.URL.Query()
-	c := choice{scan: q.Get("scan"), one: q.Has("scan"), noPoints: q.Get("points") == "no"}
-	if p := q.Get("points"); p != "" && p != "yes" && p != "no" {
-		return c, errs.Bad("points", p, "yes or no")
+	c := choice{scan: q.Get("scan"), one: q.Has("scan"), noPoints: q.Get("points") == "no", files: q.Get("files") == "yes"}
+	for _, name := range []string{"points", "files"} {
+		if p := q.Get(name); p != "" && p != "yes" && p != "no" {
+			return c, errs.Bad(name, p, "yes or no")
+		}
 	}
 	var err error
 	if c.states, err = statesOf(q.Get("state")); err != nil {
@@ -61,7 +64,7 @@ func (c choice) has(w *spawner.Workload) bool {
 }
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
-// the jobs, offset and limit among those.
+// the jobs, offset and limit among those. files=yes counts what each that has ended has left.
 func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
 	if err != nil {
@@ -73,7 +76,23 @@ func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 	}
 	list := s.wireJobs(callerOf(r.Context()), jobs)
 	list.Scans = s.wireScans(sums)
+	if c.files {
+		s.countFiles(r, list.Jobs)
+	}
 	return list, nil
+}
+
+// countFiles notes what those of the jobs that have ended have left. One that is removed meanwhile has left nothing.
+func (s *Server) countFiles(r *http.Request, jobs []hubapi.Job) {
+	for i := range jobs {
+		if !jobs[i].State.Ended() {
+			continue
+		}
+		if files, err := s.filesOf(r.Context(), callerOf(r.Context()), spawner.ID(jobs[i].ID)); err == nil {
+			left := hubapi.LeftOf(files)
+			jobs[i].Left = &left
+		}
+	}
 }
 
 // chosen copies no more than is asked for, where the order is known beforehand.

@@ -24,6 +24,7 @@ func (p *pages) jobPages(r chi.Router) {
 	again, meant, _ := p.again(hubapi.RetryRequest{}) // which refuses requests that name something
 	r.Post("/jobs/{id}/retry", p.act(p.reorder(again)))
 	r.Post("/scans/{id}/retry", p.act(p.reorderScan(again, meant)))
+	p.filePages(r)
 	r.Get("/scans/{id}", p.show(p.scanPage))
 	r.Get("/scans/{id}/why", p.show(p.whyOfScan))
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
@@ -114,7 +115,9 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	lent := p.lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
 		if w, err := p.cfg.Engine.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
-			view.Points = append(view.Points, webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)})
+			point := webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)}
+			p.left(r, v, &point.Item)
+			view.Points = append(view.Points, point)
 		}
 	}
 	return webui.ScanPage(w, p.view(v), p.cfg.Catalogue, view)

@@ -30,10 +30,10 @@ func TestScanPages(t *testing.T) {
 	}{
 		"":                                     {200, []string{"train", "2 waiting, 1 running, 201 done, 1 failed", "First failure: out of memory", "j-alone"}, 4},
 		"scans/scan-1":                         {200, []string{"2 waiting, 1 running, 201 done, 1 failed", "1 to 100 of 205", "<td data-label=\"k\">99</td>"}, 101},
-		"jobs/j-3":                             {200, []string{"out of memory", `action="/base/services/slipway/jobs/j-3/retry"`}, 0},
+		"jobs/j-3":                             {200, []string{"out of memory", `action="/base/services/slipway/jobs/j-3/retry"`, `href="/base/services/slipway/jobs/j-3/files/out%20put.bin">out put.bin</a>`, "5 B"}, 2},
 		"scans/scan-1?leaf=3":                  {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?leaf=77":                 {200, []string{"201 to 205 of 205"}, 6},
-		"scans/scan-1?state=failed":            {200, []string{"1 to 1 of 1", "out of memory"}, 2},
+		"scans/scan-1?state=failed":            {200, []string{"1 to 1 of 1", "out of memory", `href="/base/services/slipway/jobs/j-3/files/out%20put.bin" aria-label="out put.bin of point 3, 5 B"`}, 2},
 		"scans/scan-1?state=canceled":          {200, []string{"No points are cancelled now."}, 0},
 		"scans/scan-1?state=odd":               {422, []string{"running, done, failed or canceled"}, 0},
 		"scans/scan-1?leaf=x":                  {422, nil, 0},
@@ -57,6 +57,29 @@ func TestScanPages(t *testing.T) {
 				t.Errorf("%s: no %q in %s", path, words, body)
 			}
 		}
+	}
+}
+
+// TestFilesAreSaved: what a job has left is sent for saving, never as a page, to who may have it.
+func TestFilesAreSaved(t *testing.T) {
+	engine := aScan()
+	engine.log = "<script>hello</script>\n"
+	h := startPages(t, engine, nil)
+	p := h.visitor(t, "alice")
+	for path, want := range map[string]struct{ body, disposition string }{
+		"jobs/j-3/files/out%20put.bin": {"hello", `attachment; filename="out put.bin"`},
+		"jobs/j-3/log":                 {engine.log, "attachment; filename=j-3.log"},
+	} {
+		r := p.get(prefix + path)
+		if r.Code != 200 || r.Body.String() != want.body || r.Header().Get("Content-Disposition") != want.disposition || r.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v %s", path, r.Code, r.Header(), r.Body)
+		}
+		if r := h.visitor(t, "carol").get(prefix + path); r.Code/100 != 4 || strings.Contains(r.Body.String(), want.body) || r.Header().Get("Content-Disposition") != "" {
+			t.Errorf("%s to another: %d %s", path, r.Code, r.Body)
+		}
+	}
+	if r := p.get(prefix + "jobs/j-3/files/other"); r.Code != 404 || r.Header().Get("Content-Disposition") != "" {
+		t.Errorf("a file that is not there: %d %v", r.Code, r.Header())
 	}
 }
 

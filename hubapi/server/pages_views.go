@@ -110,6 +110,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	details := webui.Details{
 		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
 	}
+	p.left(r, v, &details.Item)
 	if report, err := p.reportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}

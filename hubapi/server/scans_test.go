@@ -28,6 +28,23 @@ func aScan() *fakeEngine {
 		point(1, spawner.Running, nil), point(0, spawner.Starting, nil), point(4, spawner.Pending, nil))
 }
 
+// TestFilesOfPointsAreCounted: one request tells what all points have left.
+func TestFilesOfPointsAreCounted(t *testing.T) {
+	c := start(t, aScan(), nil).client(t, "alice-token")
+	list, err := c.PointsAndFiles(t.Context(), "scan-1")
+	if err != nil || len(list.Jobs) != 5 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, j := range list.Jobs {
+		if ended := j.State.Ended(); ended != (j.Left != nil) || ended && *j.Left != (hubapi.Left{Files: 1, Bytes: 5}) {
+			t.Errorf("%s is %s and has left %+v", j.ID, j.State, j.Left)
+		}
+	}
+	if list, err := c.Points(t.Context(), "scan-1"); err != nil || list.Jobs[3].Left != nil {
+		t.Errorf("unasked: %+v, %v", list.Jobs[3].Left, err)
+	}
+}
+
 func TestScanIsSubmitted(t *testing.T) {
 	h := start(t, newFake(), nil)
 	c := h.client(t, "alice-token")

@@ -73,15 +73,24 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	return err
 }
 
-// freeze freezes a session and tells progress on w.
+// freeze freezes a session and tells progress on w, and what has come of it.
 func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
-	start, steps := time.Now(), &steps{w: w, what: "freeze"}
+	start := time.Now()
+	e, err := freezeFor(ctx, w, client, session, r)
+	if err == nil {
+		fmt.Fprintf(w, "freeze: %s, %.1f s\n", frozenWords(e), time.Since(start).Seconds())
+	}
+	return e, err
+}
+
+// freezeFor freezes a session for a command that tells by itself what has come of it.
+func freezeFor(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
+	steps := &steps{w: w, what: "freeze"}
 	e, err := client.Freeze(ctx, session, r, steps.tell)
 	steps.flush()
 	if err != nil {
 		return e, err
 	}
-	fmt.Fprintf(w, "freeze: %s, %.1f s\n", frozenWords(e), time.Since(start).Seconds())
 	for _, path := range e.Secrets {
 		fmt.Fprintf(w, "freeze: in it by your word, though it looks like a secret: %s\n", printable(path))
 	}

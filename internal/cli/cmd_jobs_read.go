@@ -89,7 +89,7 @@ func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
 	if err := client.JobLog(ctx, id, 0, o.follow, env.Stdout); err != nil || !o.follow {
 		return err
 	}
-	return exitAsJob(ctx, env, client, id)
+	return exitAsJob(ctx, env, env.Stderr, client, id)
 }
 
 // pointOf gives the job of a scan's point.
@@ -106,14 +106,21 @@ func pointOf(ctx context.Context, client *hubapi.Client, scan string, point int)
 	return "", errs.New(errs.NotFound, "%s has no point %d", scan, point).With("`slipway jobs results " + scan + "` lists its points")
 }
 
-// exitAsJob waits for a job's end and passes its exit code on.
-func exitAsJob(ctx context.Context, env Env, client *hubapi.Client, id string) error {
+// exitAsJob waits for a job's end, tells of it on notes, and passes its exit code on.
+func exitAsJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, id string) error {
 	if err := client.JobEvents(ctx, id, func(hubapi.Event) error { return nil }); err != nil {
 		return err
 	}
 	j, err := client.Job(ctx, id)
-	if err != nil || j.Outcome == nil || !j.Outcome.Failed {
+	if err != nil {
 		return err
+	}
+	if files, err := client.JobFiles(ctx, id); err == nil { // else it is told without
+		fmt.Fprintln(notes, printable(endWords(j, ofPayload(files))))
+	}
+	fmt.Fprintf(notes, "  -> %s\n", nextWords(id))
+	if j.Outcome == nil || !j.Outcome.Failed {
+		return nil
 	}
 	if j.Outcome.Reason != "" {
 		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, j.Outcome.Reason)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +47,9 @@ func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) err
 		return err
 	}
 	results, err := resultsOf(ctx, client, id)
+	if err == nil && (to != "" || asJSON) {
+		err = listFiles(ctx, client, results, asJSON)
+	}
 	if err != nil {
 		return err
 	}
@@ -63,11 +65,11 @@ func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) err
 	return printResults(env.Stdout, results)
 }
 
-// resultsOf gives a job, or the points of a scan, with the files of those that have ended.
+// resultsOf gives a job, or the points of a scan, with what those that have ended have left.
 func resultsOf(ctx context.Context, client *hubapi.Client, id string) ([]result, error) {
 	var jobs []hubapi.Job
 	if ofScan(id) {
-		list, err := client.Points(ctx, id)
+		list, err := client.PointsAndFiles(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -77,25 +79,40 @@ func resultsOf(ctx context.Context, client *hubapi.Client, id string) ([]result,
 		if err != nil {
 			return nil, err
 		}
+		if j.State.Ended() {
+			files, err := client.JobFiles(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			left := hubapi.LeftOf(files)
+			j.Left = &left
+		}
 		jobs = []hubapi.Job{j}
 	}
 	results := make([]result, len(jobs))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(fetchers)
 	for i, j := range jobs {
 		results[i] = result{Job: j, Files: []hubapi.File{}}
-		if !j.State.Ended() {
+	}
+	return results, nil
+}
+
+// listFiles asks what the files of jobs that have ended are called: of all, with those of the runner, or of those that have any.
+func listFiles(ctx context.Context, client *hubapi.Client, results []result, all bool) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(fetchers)
+	for i, r := range results {
+		if !r.State.Ended() || !all && r.Left != nil && r.Left.Files == 0 {
 			continue
 		}
 		g.Go(func() error {
-			files, err := client.JobFiles(ctx, j.ID)
+			files, err := client.JobFiles(ctx, r.ID)
 			if err == nil && files != nil {
 				results[i].Files = files
 			}
 			return err
 		})
 	}
-	return results, g.Wait()
+	return g.Wait()
 }
 
 func printResults(w io.Writer, results []result) error {
@@ -110,14 +127,9 @@ func printResults(w io.Writer, results []result) error {
 		for _, name := range names {
 			row = append(row, r.Parameters[name])
 		}
-		bytes := int64(0)
-		left := ofPayload(r.Files)
-		for _, f := range left {
-			bytes += f.Size
-		}
 		files := ""
-		if len(left) > 0 {
-			files = fmt.Sprintf("%s, %s", count(int64(len(left)), "file", "files"), byteWords(bytes))
+		if left := r.Left; left != nil && left.Files > 0 {
+			files = fmt.Sprintf("%s, %s", count(int64(left.Files), "file", "files"), byteWords(left.Bytes))
 		}
 		rows = append(rows, append(row, jobState(r.Job), exitOf(r.Job), files, r.ID, remark(r.Workload)))
 	}
@@ -165,10 +177,10 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	return nil
 }
 
-// ofPayload leaves out what the runner of cells and functions notes for the notebook: it is no work of the user's.
+// ofPayload leaves out what is no work of the user's.
 func ofPayload(files []hubapi.File) (left []hubapi.File) {
 	for _, f := range files {
-		if f.Name != "slipway-outcome.json" && f.Name != "slipway-result.pkl" && !strings.HasPrefix(f.Name, "slipway-shown") {
+		if !f.OfRunner() {
 			left = append(left, f)
 		}
 	}

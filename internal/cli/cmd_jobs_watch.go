@@ -68,7 +68,7 @@ func runWatch(ctx context.Context, env Env, id string) error {
 	if err != nil {
 		return err
 	}
-	return exitAsJob(ctx, env, client, id)
+	return exitAsJob(ctx, env, env.Stdout, client, id)
 }
 
 // jobWords say how far a job is.

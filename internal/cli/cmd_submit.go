@@ -179,7 +179,7 @@ func watchJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Clie
 	if err := client.JobLog(ctx, j.ID, 0, true, env.Stdout); err != nil {
 		return watchingEnded(ctx, env, j.ID, err)
 	}
-	return watchingEnded(ctx, env, j.ID, exitAsJob(ctx, env, client, j.ID))
+	return watchingEnded(ctx, env, j.ID, exitAsJob(ctx, env, notes, client, j.ID))
 }
 
 // watchingEnded tells a user who interrupts that the job runs on.
@@ -251,5 +251,5 @@ func environmentFor(ctx context.Context, env Env, notes io.Writer, client *hubap
 	if me.Session == "" {
 		return hubapi.Environment{}, errs.New(errs.Invalid, "there is no session here to take the environment from").With("name one with --env; `slipway envs` lists them")
 	}
-	return freeze(ctx, notes, client, hubapi.Self, hubapi.FreezeRequest{})
+	return freezeFor(ctx, notes, client, hubapi.Self, hubapi.FreezeRequest{})
 }

@@ -85,6 +85,7 @@ func endScan(env Env, w io.Writer, s hubapi.Scan, took time.Duration) error {
 	}
 	fmt.Fprintln(w, words)
 	if s.States[hubapi.JobDone] == s.Points {
+		fmt.Fprintf(w, "  -> %s\n", nextWords(s.ID))
 		return nil
 	}
 	if s.Failure != "" {

@@ -101,6 +101,9 @@ func (f *stubService) list(w http.ResponseWriter, r *http.Request, user string) 
 	case q.Get("scan") != "":
 		failed := f.job
 		failed.Scan, failed.Point, failed.Parameters, failed.Host = scan.ID, 4, map[string]string{"k": "2", "lr": "0.1"}, "wn042.example.org"
+		if q.Get("files") == "yes" {
+			failed.Left = &hubapi.Left{Files: 1, Bytes: 3}
+		}
 		list.Jobs, list.Scans = []hubapi.Job{point, failed}, []hubapi.Scan{scan}
 	case q.Get("points") == "no":
 		list.Jobs, list.Scans = []hubapi.Job{job}, []hubapi.Scan{scan}

@@ -16,11 +16,14 @@ import (
 // planWords say in one line what is about to be submitted, and what it would meet.
 func planWords(e hubapi.Environment, frozen bool, r hubapi.JobRequest, load inputs, p hubapi.JobPlan) string {
 	words := "environment " + shortDigest(e.Digest)
+	if e.Name != "" {
+		words = "environment " + nameAndDigest(e)
+	}
 	switch {
 	case frozen && e.Unchanged:
-		words += " (unchanged)"
+		words += ", unchanged since it was frozen"
 	case frozen:
-		words += " (just frozen)"
+		words += ", just frozen: " + byteWords(e.Size) + ", " + byteWords(e.Own) + " of them its own"
 	}
 	files, bytes := load.size()
 	words += fmt.Sprintf("; ships %s, %s; ", count(int64(files), "file", "files"), byteWords(bytes))

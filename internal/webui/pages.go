@@ -41,6 +41,9 @@ type Item struct {
 	Mine     bool           // it is the visitor's own
 	Progress *hubapi.JobProgress
 	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
+	// Files are what a job has left that has ended, and Log is how many bytes of output.
+	Files []hubapi.File
+	Log   int64
 }
 
 // keepFor is how long the button keeps a session.

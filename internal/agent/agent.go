@@ -42,6 +42,7 @@ type Config struct {
 	OverlayDir string
 	CodeDir    string
 	JupyterDir string
+	KernelDir  string   // for the sockets of an app that is a kernel
 	TokensDir  string   // for the tokens and the proxy of the workload's user
 	UsualProxy string   // where programs look for a proxy that no variable names
 	UplinkFile string   // there on another host than the service's
@@ -61,6 +62,7 @@ func (c *Config) complete() {
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
 		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.Progress, control.ProgressFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
+		{&c.KernelDir, control.KernelDir},
 		{&c.TokensDir, control.CredentialsDir}, {&c.UsualProxy, control.UsualProxy()},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
 	} {
@@ -107,11 +109,13 @@ func Run(ctx context.Context, cfg Config) error {
 	a.afar = newAfar(cfg)
 	a.credentials = newCredentials(cfg)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
+	a.lookout.kernel = a.app.kernelNow
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
 		tunnel.DoorCode:    a.code.doors.put,
+		tunnel.DoorKernel:  a.toKernel,
 		tunnel.DoorSSH:     a.toSSH,
 	}})
 	return a.run(ctx)

@@ -45,7 +45,7 @@ func environ(cfg Config, app control.App, port int, relay string) ([]string, err
 		env["PATH"] = withDir(env["PATH"], control.GPUBinDir)
 		env["LD_LIBRARY_PATH"] = strings.TrimPrefix(env["LD_LIBRARY_PATH"]+":"+control.GPULibDir, ":")
 	}
-	if !app.HTTP {
+	if !app.HTTP && app.Kernel == nil {
 		env[control.ProgressEnv] = cfg.Progress
 	}
 	if app.HTTP {

@@ -85,6 +85,7 @@ func configIn(dir string) Config {
 		LinkSocket: filepath.Join(dir, "service.sock"), APISocket: filepath.Join(dir, "api.sock"),
 		BinDir: filepath.Join(dir, "bin"), WorkDir: filepath.Join(dir, "work"), LogFile: filepath.Join(dir, "app.log"),
 		Progress:  filepath.Join(dir, "progress.json"),
+		KernelDir: filepath.Join(dir, "kernel"),
 		TokensDir: filepath.Join(dir, "credentials"), UsualProxy: filepath.Join(dir, "x509up"),
 		Env:    []string{"PATH=/usr/bin:/bin", control.IDEnv + "=" + workload},
 		Logger: slog.New(slog.DiscardHandler),

@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/agent/gate"
+	"slipway/internal/agent/kernel"
 )
 
 const (
@@ -24,6 +25,7 @@ type lookout struct {
 	cpu func() float64
 	log *slog.Logger
 
+	kernel  func() *kernel.Kernel               // the app, where it is one; nil: it is none
 	editors func() (t gate.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
 	printed func() time.Time                    // when its terminals last showed something; zero: never
 
@@ -62,6 +64,7 @@ func (l *lookout) look(ctx context.Context) {
 		if j := l.app(); j != nil {
 			l.ask(ctx, j)
 		}
+		l.lookAtKernel()
 		channels, last := l.ssh()
 		l.latest.SSH = channels
 		l.note(last, time.Now())
@@ -71,6 +74,23 @@ func (l *lookout) look(ctx context.Context) {
 		}
 		l.at = time.Now()
 	}
+}
+
+// lookAtKernel counts the one kernel that the app may be.
+func (l *lookout) lookAtKernel() {
+	if l.kernel == nil {
+		return
+	}
+	k := l.kernel()
+	if k == nil {
+		return
+	}
+	a := &l.latest
+	a.Asked, a.Kernels = true, 1
+	if k.Status().State == control.KernelBusy {
+		a.Busy = 1
+	}
+	l.note(k.Acted(), time.Now())
 }
 
 // lookAtEditors counts windows of VS Code. Each has two connections.

@@ -37,6 +37,21 @@ func (a *agent) routes() http.Handler {
 		return a.app.launch(app)
 	}))
 	m.HandleFunc("GET /activity", a.serveActivity)
+	m.HandleFunc("GET /kernel", a.serveKernel)
+	m.HandleFunc("POST /kernel/interrupt", answer(func(*http.Request) error {
+		k, err := a.app.needKernel()
+		if err != nil {
+			return err
+		}
+		return k.Interrupt()
+	}))
+	m.HandleFunc("POST /kernel/restart", answer(func(r *http.Request) error {
+		k, err := a.app.needKernel()
+		if err != nil {
+			return err
+		}
+		return k.Restart(r.Context())
+	}))
 	m.HandleFunc("POST /changes", a.packer().serve)
 	m.HandleFunc("POST /notify", answer(a.notify))
 	m.HandleFunc("PUT /credentials", answer(a.credentials.put))

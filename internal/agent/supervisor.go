@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/kernel"
 	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 )
@@ -32,8 +33,9 @@ type supervisor struct {
 	grace   time.Duration
 	pid     int
 	port    int
-	jupyter *jupyter // nil: the app has none of its API
-	others  []string // the environment of the session's other programs
+	jupyter *jupyter       // nil: the app has none of its API
+	kernel  *kernel.Kernel // nil: the app is none
+	others  []string       // the environment of the session's other programs
 	out     *output
 	over    chan struct{} // closed when the app has exited and its output is complete
 	untest  func()        // ends the self-test; nil: there is none
@@ -218,8 +220,14 @@ func (s *supervisor) start(app control.App) (int, string) {
 	if err := s.openOutput(app); err != nil {
 		return fail(err)
 	}
-	progress := &progressFile{path: a.cfg.Progress}
 	before := readMemory(cgroupRoot)
+	if app.Kernel != nil {
+		if err := s.startKernel(app, program, dir, env, before); err != nil {
+			return fail(err)
+		}
+		return 0, ""
+	}
+	progress := &progressFile{path: a.cfg.Progress}
 	pid, done, pipe, err := s.fork(program, app.Argv, dir, env)
 	if err != nil {
 		return cannotRun(app.Argv[0], true, err)
@@ -236,11 +244,11 @@ func (s *supervisor) openOutput(app control.App) error {
 	if s.out != nil {
 		return nil
 	}
-	limit := s.agent.cfg.KeepLog
-	if app.HTTP {
+	limit, session := s.agent.cfg.KeepLog, app.HTTP || app.Kernel != nil
+	if session {
 		limit = s.agent.cfg.RecentLog
 	}
-	out, err := newOutput(s.agent.cfg.LogFile, limit, app.HTTP)
+	out, err := newOutput(s.agent.cfg.LogFile, limit, session)
 	if err == nil {
 		s.out = out
 	}
@@ -295,14 +303,28 @@ func (s *supervisor) fork(program string, argv []string, dir string, env []strin
 
 // watch keeps the app's output until it exits, and then says how it ended.
 func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before memory, progress *progressFile) {
+	e := keepOutput(out, pipe, func() ended { return s.await(done, progress) })
+	s.exited(e, out, before, "")
+}
+
+// keepOutput keeps what a process prints until it has ended.
+func keepOutput(out *output, pipe *os.File, await func() ended) ended {
 	var reading sync.WaitGroup
 	reading.Go(func() { drain(out, pipe) })
-	e := s.await(done, progress)
+	e := await()
 	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
 	reading.Wait()
 	_ = pipe.Close()
+	return e
+}
+
+// exited says how the app ended, with a reason unless the end tells one.
+func (s *supervisor) exited(e ended, out *output, before memory, why string) {
 	out.close()
 	code, reason := howEnded(e.status)
+	if reason == "" {
+		reason = why
+	}
 	if memory := readMemory(cgroupRoot).exceeded(before); memory != "" && code != 0 {
 		reason = memory
 	}
@@ -336,6 +358,9 @@ func (s *supervisor) end() int {
 	s.ending = true
 	if s.untest != nil {
 		s.untest()
+	}
+	if s.kernel != nil {
+		s.kernel.Stop()
 	}
 	pid, grace, launched := s.pid, s.grace, s.status.Launch != ""
 	s.mu.Unlock()

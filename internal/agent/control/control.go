@@ -37,6 +37,7 @@ const (
 	WorkDir    = RunDir + "/work"          // a job's files and working directory
 	LogFile    = RunDir + "/app.log"       // the app's output
 	RescueDir  = RunDir + "/rescue"        // what programs keep in the home otherwise, where that may be full
+	KernelDir  = RunDir + "/kernel"        // its user's alone: a kernel's connection file and sockets
 	CodeDir    = RunDir + "/code"          // its user's alone: VS Code's socket, and what it keeps for as long as the session runs
 	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
 	IDEnv      = "SLIPWAY_ID"              // the workload's id

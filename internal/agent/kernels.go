@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/agent/kernel"
+	"slipway/internal/errs"
+)
+
+// startKernel has an app that is a kernel kept running. It is ready when it answers, and has exited when it is dead.
+//
+// A kernel's environment has no JPY_PARENT_PID: ipykernel would look whether its parent is the first process, which the agent is in a
+// container, and take that for its parent's death. The agent ends it instead.
+func (s *supervisor) startKernel(app control.App, program, dir string, env []string, before memory) error {
+	a, out := s.agent, s.out
+	a.rounds.know(app.Doctor)
+	env = withoutApps(env)
+	var last ended // under the lock
+	k, err := kernel.New(kernel.Config{
+		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Logger: a.log,
+		Ready: func() {
+			s.set(func(st *control.Status) { st.State = control.Ready })
+			a.rounds.begin()
+		},
+		Start: func(file string) (kernel.Process, error) {
+			return s.forkKernel(program, connected(app.Argv, file), dir, env, &last)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s.kernel = k
+	a.work.Go(func() {
+		why := ""
+		if err := k.Run(a.ctx); err != nil {
+			why = errs.Brief(err)
+		}
+		s.mu.Lock()
+		e := last
+		s.mu.Unlock()
+		s.exited(e, out, before, why)
+	})
+	return nil
+}
+
+// connected puts the path of the connection file where the kernelspec wants it.
+func connected(argv []string, file string) []string {
+	var list []string
+	for _, arg := range argv {
+		list = append(list, strings.ReplaceAll(arg, control.ConnectionFile, file))
+	}
+	return list
+}
+
+// forkKernel starts a process of the kernel's. Its end is left in last.
+func (s *supervisor) forkKernel(program string, argv []string, dir string, env []string, last *ended) (kernel.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		return kernel.Process{}, errs.New(errs.Conflict, "the agent is ending")
+	}
+	pid, done, pipe, err := s.fork(program, argv, dir, env)
+	if err != nil {
+		code, reason := cannotRun(argv[0], true, err)
+		*last = ended{status: syscall.WaitStatus(code << 8)}
+		return kernel.Process{}, errs.New(errs.Invalid, "%s", reason)
+	}
+	s.agent.log.Info("kernel started", "program", program, "pid", pid)
+	s.pid = pid
+	over := make(chan struct{})
+	s.agent.work.Go(func() {
+		defer close(over)
+		e := keepOutput(s.out, pipe, func() ended { return <-done })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		*last, s.pid = e, 0
+	})
+	return kernel.Process{PID: pid, Over: over}, nil
+}
+
+// kernelNow gives the kernel that the app is, dead or alive; nil: it is none.
+func (s *supervisor) kernelNow() *kernel.Kernel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kernel
+}
+
+func (s *supervisor) needKernel() (*kernel.Kernel, error) {
+	if k := s.kernelNow(); k != nil {
+		return k, nil
+	}
+	return nil, errs.New(errs.NotFound, "this workload has no kernel")
+}
+
+func (a *agent) serveKernel(w http.ResponseWriter, _ *http.Request) {
+	k, err := a.app.needKernel()
+	if err != nil {
+		control.WriteError(w, err)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(k.Status())
+}
+
+// toKernel serves a stream of one of the kernel's clients.
+func (a *agent) toKernel(ctx context.Context, c net.Conn) {
+	k, err := a.app.needKernel()
+	if err != nil {
+		kernel.Refuse(c, errs.Brief(err))
+		return
+	}
+	k.Serve(ctx, c)
+}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from traitlets.config import Config
 
 import slipway
 from fake import FakeService, Fault
@@ -55,7 +56,9 @@ class Notebook:
 def notebook(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     monkeypatch.setenv("SLIPWAY_SOCKET", service.socket)
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="nocolor")
+    config = Config()
+    config.HistoryManager.enabled = False  # a database on disk
+    shell = InteractiveShell.instance(colors="nocolor", config=config)
     shell.run_line_magic("load_ext", "slipway")
     yield Notebook(shell)
     service.wait_jobs()

@@ -132,11 +132,12 @@ class Transport:
         self._outage = Outage(notice)
         headers = {"Accept-Encoding": "identity"}
         if target.socket:
-            transport = httpx.HTTPTransport(uds=target.socket)
+            transport = httpx.HTTPTransport(uds=target.socket, verify=False)
             self._http = httpx.Client(transport=transport, base_url="http://slipway", headers=headers, timeout=_TIMEOUT)
         else:
             headers["Authorization"] = f"Bearer {target.token}"
-            self._http = httpx.Client(base_url=target.url, headers=headers, timeout=_TIMEOUT)
+            tls = target.url.lower().startswith("https:")  # without, there is nothing to load certificates for
+            self._http = httpx.Client(base_url=target.url, headers=headers, timeout=_TIMEOUT, verify=tls)
         weakref.finalize(self, self._http.close)  # a job that a notebook forgets leaves no socket open
 
     def close(self) -> None:

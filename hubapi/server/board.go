@@ -197,7 +197,10 @@ func (b *board) writeScan(sum *tally) {
 	b.sum = b.frame(hubapi.EventScan, b.seq, scan)
 }
 
-// pointEvent says how a point stands. Of what waits in line it does not say why: its place changes without it, and the scan's sum says it.
+// inLine is all that a point says which waits in line: its place changes without it, and the scan's sum says that of the first.
+const inLine = "Waiting for room"
+
+// pointEvent says how a point stands.
 func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
 	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: jobState(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: s.progress(w.ID)}
 	if w.Slice != nil {
@@ -213,6 +216,8 @@ func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
 		out.Up = moment(w.Up)
 	case s.cfg.Engine.Queue(*w).Place == 0:
 		out.Reason = s.cfg.Engine.Detail(*w)
+	default:
+		out.Reason = inLine
 	}
 	return out
 }

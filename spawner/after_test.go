@@ -203,7 +203,7 @@ func TestScanAfterScan(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.quiet()
 		s.crew.Boot(runsFor(time.Second, 0))
-		const n = 1000
+		const n = 300
 		first, err := s.SubmitScan(t.Context(), alice, poolJob(), points(n))
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 func TestJobsExpire(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.KeepJobs, s.config.Interval = 30*24*time.Hour, 10*time.Minute
+		s.config.KeepJobs, s.config.Interval = 30*24*time.Hour, time.Hour
 		s.start()
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
 		old := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)

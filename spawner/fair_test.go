@@ -49,14 +49,14 @@ func (s *service) ended(c spawner.Caller) int {
 func TestUsersShareFairly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serves(t, 4, time.Minute)
-		s.scan(alice, 1000)
+		s.scan(alice, 300)
 		time.Sleep(10 * time.Minute)
 		few := s.scan(carol, 10)
-		late := s.scan(bob, 1000)
+		late := s.scan(bob, 300)
 		if q := s.Queue(few[9]); q.Place < 10 || q.Place > 30 {
 			t.Errorf("her tenth is number %d in line", q.Place)
 		}
-		if q := s.Queue(late[999]); q.Place < 1900 || q.Place > 2010 {
+		if q := s.Queue(late[299]); q.Place < 500 || q.Place > 610 {
 			t.Errorf("the last of all is number %d in line", q.Place)
 		}
 		time.Sleep(2 * time.Minute)

@@ -104,11 +104,16 @@ func TestScanTooLargeTogether(t *testing.T) {
 		return all
 	}
 	half := strings.Repeat("x", 512<<10)
+	large := poolJob()
+	large.Argv, large.Points = []string{"x", half}, points(100)
 	own := points(130)
 	for i := range own {
 		own[i].Argv = []string{half}
 	}
 	inPool(func(t *testing.T, s *distant) {
+		if _, err := s.Plan(t.Context(), alice, large); err != nil {
+			t.Errorf("50 MiB for 100 points: %v", err)
+		}
 		for name, tt := range map[string]struct {
 			edit   func(*spawner.JobRequest)
 			points []spawner.Point
@@ -119,7 +124,7 @@ func TestScanTooLargeTogether(t *testing.T) {
 			"command of each":  {func(*spawner.JobRequest) {}, own, []string{"argv", "64 MiB"}},
 			"files":            {func(r *spawner.JobRequest) { r.Files = files(101, 1) }, points(1000), []string{"files", "101 files for each of 1000", "100000"}},
 			"files to carry":   {func(r *spawner.JobRequest) { r.Files = files(1, 7<<20) }, points(10_000), []string{"files", "7 MiB for each of 10000", "64 GiB"}},
-			"an ordinary one":  {func(r *spawner.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(100), nil},
+			"an ordinary one":  {func(r *spawner.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(20), nil},
 			"nothing to carry": {func(r *spawner.JobRequest) { r.Files, r.Backend = files(1, 33<<20), "local" }, points(2000), nil},
 			"patterns":         {func(r *spawner.JobRequest) { r.Out = slices.Repeat([]string{strings.Repeat("x", 60)}, 90) }, points(2), []string{"out", "5490 bytes", "4 KiB"}},
 			"patterns of all": {func(r *spawner.JobRequest) {

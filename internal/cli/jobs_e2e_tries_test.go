@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/internal/store"
 )
 
 // TestJobsTriedAndAwaited is about jobs of which others hang, and which are tried more than once: each try runs once, whatever becomes
@@ -31,6 +35,7 @@ func TestJobsTriedAndAwaited(t *testing.T) {
 	t.Run("a chain", c.chain)
 	t.Run("cancelled", c.cancelled)
 	t.Run("a watcher who comes back", c.watched)
+	t.Run("removed when its time is over", c.removedInTime)
 	t.Run("another user's job", c.fair)
 }
 
@@ -211,4 +216,56 @@ func (c counted) fair(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.dir, "homes", "bob")); err != nil {
 		t.Error(err)
 	}
+}
+
+// removedInTime: whose job has had its time hears so at each door, and others hear nothing of it. The service would wait for an hour before it
+// believes a clock in what is long ago, so its records are made to say that it has removed the job.
+func (c counted) removedInTime(t *testing.T) {
+	id := c.again(t, "old", "echo 42 > answer", nil)
+	job := c.ended("alice", id)
+	ends, err := time.Parse(time.RFC3339, fmt.Sprint(job["expires"]))
+	if left := time.Until(ends); err != nil || left < 29*24*time.Hour || left > 30*24*time.Hour {
+		t.Errorf("it is kept until %v: %v", job["expires"], err)
+	}
+	if shown := c.in("alice", "slipway jobs show "+id); !strings.Contains(shown, ends.Format("2006-01-02")) {
+		t.Errorf("it does not say until when it is kept: %s", shown)
+	}
+	removed := time.Now().UTC().Add(-24 * time.Hour)
+	c.kill()
+	c.records(func(db *store.Store) {
+		grave := map[string]any{"hub": "main", "owner": "alice", "ended": removed.Add(-30 * 24 * time.Hour), "removed": removed}
+		if err := errors.Join(db.Put(t.Context(), "expired", id, grave), db.Delete(t.Context(), "workloads", id), os.RemoveAll(filepath.Join(c.dir, "data", "workloads", id))); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c.serve()
+	words := fmt.Sprintf("job %s ended on %s and was removed on %s, 30 days after its end, as this site does", id,
+		removed.Add(-30*24*time.Hour).Format("2 January 2006"), removed.Format("2 January 2006"))
+	for _, path := range []string{"", "/log", "/files", "/files/answer", "/why"} {
+		if r := c.call("alice", http.MethodGet, "/api/v1/jobs/"+id+path, nil); r.status != http.StatusNotFound || !strings.Contains(string(r.body), words) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	if r := c.call("alice", http.MethodPost, "/api/v1/jobs/"+id+"/retry", map[string]any{}); r.status != http.StatusNotFound || !strings.Contains(string(r.body), words) {
+		t.Errorf("retry: %d %s", r.status, r.body)
+	}
+	if r := c.call("bob", http.MethodGet, "/api/v1/jobs/"+id, nil); r.status != http.StatusNotFound || strings.Contains(string(r.body), "removed") {
+		t.Errorf("bob hears: %d %s", r.status, r.body)
+	}
+	for _, command := range []string{"show", "logs", "results", "retry", "rm"} {
+		if said := c.in("alice", "slipway jobs "+command+" "+id+" 2>&1 || echo exit $?"); !strings.Contains(said, words) || !strings.Contains(said, "exit ") {
+			t.Errorf("slipway jobs %s: %s", command, said)
+		}
+	}
+}
+
+// records opens those of a service that does not run.
+func (s *site) records(use func(*store.Store)) {
+	s.t.Helper()
+	db, err := store.Open(s.t.Context(), filepath.Join(s.dir, "data", "records", "slipway.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	use(db)
 }

@@ -148,6 +148,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		{"root", false, isRoot},
 		{"Docker Engine", false, engine.Check},
 		{"Apptainer", false, jobs.Check},
+		{"images mounted once for all of a user's jobs", true, jobs.Shares},
 		{"mksquashfs", false, hasMksquashfs},
 		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
 	}

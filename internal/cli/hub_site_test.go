@@ -253,7 +253,7 @@ func (s *hubSite) clear() {
 		}
 		return len(all) == 0
 	})
-	s.kill()
+	s.end()
 	out, err := exec.Command("docker", "ps", "-aq", "--filter", "label=slipway.instance="+s.instance).Output()
 	if err != nil || len(out) > 0 {
 		s.t.Errorf("containers are left: %v %s", err, out)

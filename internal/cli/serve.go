@@ -220,7 +220,7 @@ func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend
 func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
 		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
-		Instance: cfg.Docker.Instance, Logger: log,
+		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Logger: log,
 	}
 	seen.forJobs(&c)
 	trustForJobs(cfg, &c)
@@ -326,6 +326,9 @@ func (s *service) close() error {
 	}
 	if s.docker != nil {
 		all = append(all, s.docker.Close())
+	}
+	if s.local != nil {
+		all = append(all, s.local.Tidy(context.Background()))
 	}
 	if s.library != nil {
 		all = append(all, s.library.Close())

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,11 +138,26 @@ func (s *site) kill() {
 	s.log.Close()
 }
 
+// end has the service end by itself, which unmounts the images that its jobs have shared.
+func (s *site) end() {
+	s.t.Helper()
+	if s.process == nil || s.process.ProcessState != nil {
+		return
+	}
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	late := time.AfterFunc(60*time.Second, func() { _ = s.process.Process.Kill() })
+	defer late.Stop()
+	_ = s.process.Wait() // how a service ends is another test's
+	s.log.Close()
+}
+
 // clear discards everything and fails the test when something is left.
 func (s *site) clear() {
 	testenv.ShowLog(s.t, "the service's log", filepath.Join(s.dir, "serve.log"))
 	s.discard()
-	s.kill()
+	s.end()
 	if left := s.mounts(); len(left) > 0 {
 		s.t.Errorf("mounts are left: %s", left)
 	}

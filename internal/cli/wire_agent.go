@@ -26,7 +26,7 @@ func agentCommand(env Env) *cobra.Command {
 	}
 }
 
-// localShimCommand and localEnterCommand are how the backend `local` starts a job.
+// localShimCommand, localEnterCommand and localImageCommand are how the backend `local` starts a job.
 func localShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-shim DIR", Short: "Supervise one job (started by the service)", Hidden: true, Args: exactly(1, "a directory"),
@@ -38,5 +38,12 @@ func localEnterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-enter DIR", Short: "Become one job's Apptainer (started by local-shim)", Hidden: true, Args: exactly(1, "a directory"),
 		RunE: func(_ *cobra.Command, args []string) error { return local.Enter(args[0]) },
+	}
+}
+
+func localImageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "local-image DIR", Short: "Serve an image to several jobs (started by the service)", Hidden: true, Args: exactly(1, "a directory"),
+		RunE: func(_ *cobra.Command, args []string) error { return local.Image(args[0]) },
 	}
 }

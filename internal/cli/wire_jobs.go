@@ -3,9 +3,11 @@
 package cli
 
 import (
+	"os"
 	"slices"
 	"time"
 
+	"slipway/images/sif"
 	"slipway/internal/config"
 	"slipway/spawner"
 )
@@ -53,4 +55,22 @@ func weightOf(j config.Jobs) int {
 		return jobsWeight
 	}
 	return 0
+}
+
+// squashfsOf says where in an environment's file its squashfs begins.
+func squashfsOf(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	image, err := sif.Open(f, info.Size())
+	if err != nil {
+		return 0, err
+	}
+	return image.Partition.Offset, nil
 }

@@ -1,5 +1,5 @@
 // Program slipway-job is the part of slipway that is started anew for each job of the backend `local`: the keeper of the job, what becomes
-// its Apptainer, and its agent. It takes the arguments that slipway itself takes for these, and does the same. It exists because a
+// its Apptainer or serves its image, and its agent. It takes the arguments that slipway itself takes for these, and does the same. It exists because a
 // program of Go begins by setting up all that is linked into it: slipway takes 20 ms of a processor for that, and this a
 // quarter, three times a job. It must not import what only the service or its commands need.
 package main
@@ -38,7 +38,20 @@ func run(ctx context.Context, args []string) error {
 		return local.Shim(ctx, args[1])
 	case len(args) == 2 && args[0] == "local-enter":
 		return local.Enter(args[1])
+	case len(args) == 2 && args[0] == "local-image":
+		return local.Image(args[1])
+	case len(args) == 1 && args[0] == "version":
+		return version()
 	default:
 		return errors.New("it is started by slipway, for a job")
 	}
+}
+
+// version prints what the service compares with its own.
+func version() error {
+	identity, err := local.Identity()
+	if err == nil {
+		_, err = fmt.Println(identity)
+	}
+	return err
 }

@@ -142,12 +142,15 @@ func (d dir) forget() error {
 
 // lock takes the lock of the directory; ok is false when another holds it. The lock lasts until every copy of the file is
 // closed, those that programs have inherited too.
-func (d dir) lock() (f *os.File, ok bool, err error) {
-	f, err = os.OpenFile(d.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+func (d dir) lock() (f *os.File, ok bool, err error) { return d.lockFile(lockFile, unix.F_WRLCK) }
+
+// lockFile takes a lock of a kind of a file of the directory.
+func (d dir) lockFile(name string, kind int16) (f *os.File, ok bool, err error) {
+	f, err = os.OpenFile(d.path(name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
 	if err == nil {
 		return f, true, nil
 	}

@@ -53,6 +53,9 @@ func enter(d dir) error {
 	if err := drop(p.Account); err != nil {
 		return fmt.Errorf("give up root's rights: %w", err)
 	}
+	if err := p.served(); err != nil {
+		return err
+	}
 	return fmt.Errorf("run %s: %w", p.Apptainer, syscall.Exec(p.Apptainer, p.argv(), p.environ()))
 }
 
@@ -64,11 +67,20 @@ type binding struct {
 	tree     bool // with what is mounted below it, now and later
 	plain    bool // no part of from may be a link, also where somebody has put one there since it was looked at
 	owner    int  // whose it must be; 0: anybody's
+	mounted  bool // from is the directory of a shared mount, and that is what is bound
+}
+
+// image is the image itself, or what is mounted of it already.
+func (p plan) image() binding {
+	if p.Mounted != "" {
+		return binding{from: p.Mounted, to: stageImage, readOnly: true, mounted: true}
+	}
+	return binding{from: p.Image, to: stageImage, readOnly: true}
 }
 
 func (p plan) bindings() []binding {
 	all := []binding{
-		{from: p.Image, to: stageImage, readOnly: true},
+		p.image(),
 		{from: p.Account.HomeDir, to: stageHome, plain: !p.isTrial(), owner: p.Account.UID},
 		{from: p.Scratch, to: stageScratch},
 	}
@@ -124,6 +136,9 @@ func (p plan) furnish() error {
 // open opens what is to be bound: from then on nobody can exchange it.
 func (b binding) open() (int, error) {
 	const how = unix.O_PATH | unix.O_CLOEXEC
+	if b.mounted {
+		return openImage(dir(b.from))
+	}
 	if !b.plain {
 		return unix.Open(b.from, how, 0)
 	}
@@ -143,14 +158,7 @@ func (b binding) open() (int, error) {
 
 // bind binds what fd is open on.
 func (b binding) bind(fd int) error {
-	if err := b.point(fd); err != nil {
-		return err
-	}
-	how := uintptr(unix.MS_BIND)
-	if b.tree {
-		how |= unix.MS_REC
-	}
-	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", how, ""); err != nil {
+	if err := b.attach(fd); err != nil {
 		return err
 	}
 	flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID)
@@ -161,6 +169,24 @@ func (b binding) bind(fd int) error {
 		flags |= unix.MS_RDONLY
 	}
 	return unix.Mount("", b.to, "", flags, "")
+}
+
+// attach puts what fd is open on in its place.
+func (b binding) attach(fd int) error {
+	if b.mounted { // what root may not even look at
+		if err := os.MkdirAll(b.to, 0o755); err != nil {
+			return err
+		}
+		return unix.MoveMount(fd, "", unix.AT_FDCWD, b.to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	if err := b.point(fd); err != nil {
+		return err
+	}
+	how := uintptr(unix.MS_BIND)
+	if b.tree {
+		how |= unix.MS_REC
+	}
+	return unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), b.to, "", how, "")
 }
 
 // point makes the place to bind on: a file or a directory, as what fd is open on.

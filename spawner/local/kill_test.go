@@ -21,6 +21,7 @@ type order struct {
 	Launch spawner.Launch
 	After  time.Duration // negative: before the shim is started
 	Trial  *local.Trial  // instead of a job; the service dies when it runs
+	Share  bool          // jobs share mounts of their images
 }
 
 // service plays a service that starts a job and is killed meanwhile.
@@ -30,6 +31,9 @@ func service(text string) error {
 		return err
 	}
 	o.Config.Logger = slog.New(slog.DiscardHandler)
+	if o.Share {
+		o.Config.Squashfs = func(string) (int64, error) { return 0, nil }
+	}
 	o.Launch.Report = func(string, int) {
 		die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 		if o.After < 0 {
@@ -72,7 +76,7 @@ func (o order) MarshalJSON() ([]byte, error) {
 	}
 	l := o.Launch
 	return json.Marshal(map[string]any{
-		"Config": o.Config, "After": o.After, "Trial": o.Trial, "Launch": launch{l.Workload, l.Account, l.Dir, l.AgentDir, l.SIF},
+		"Config": o.Config, "After": o.After, "Trial": o.Trial, "Share": o.Share, "Launch": launch{l.Workload, l.Account, l.Dir, l.AgentDir, l.SIF},
 	})
 }
 
@@ -83,7 +87,7 @@ func TestKilledService(t *testing.T) {
 		w := newWorld(t)
 		w.script(t, "echo run >> /var/tmp/runs\ntouch /var/tmp/up\nexec sleep 60\n")
 		l := w.launch(t)
-		text, err := json.Marshal(order{w.cfg, l, after * time.Millisecond, nil})
+		text, err := json.Marshal(order{w.cfg, l, after * time.Millisecond, nil, false})
 		must(t, err)
 		out, err := exec.Command(w.cfg.Self, "test-service", string(text)).CombinedOutput()
 		if err == nil || len(out) > 0 {

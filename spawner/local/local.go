@@ -39,6 +39,8 @@ type Config struct {
 	Agent        string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
 	Mounts       []Mount       // what jobs see of this host beside their own
+	// Squashfs says where in an image file its squashfs begins. Nil: each job mounts its image by itself.
+	Squashfs func(image string) (offset int64, err error) `json:"-"`
 	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
 	Outlook func(context.Context) (notes []string, err error) `json:"-"`
 	Logger  *slog.Logger                                      // required
@@ -59,6 +61,7 @@ type Backend struct {
 	groups tree
 	host   host
 	trying sync.Mutex // held by the one trial at a time
+	sharing
 }
 
 var _ spawner.Backend = (*Backend)(nil)
@@ -91,7 +94,9 @@ func New(cfg Config) (*Backend, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of local jobs: %w", err)
 	}
-	return &Backend{cfg: cfg, groups: newTree(cgroupRoot, group), host: host{root: "/"}}, nil
+	b := &Backend{cfg: cfg, groups: newTree(cgroupRoot, group), host: host{root: "/"}, sharing: sharing{states: map[string]*imageState{}}}
+	b.mounter = sync.OnceValues(b.findMounter)
+	return b, nil
 }
 
 // Name is "local".
@@ -150,7 +155,7 @@ func (b *Backend) settle(ctx context.Context, d dir, id spawner.ID) (spawner.Obs
 	group := b.groups.group(string(id))
 	if group.exists() {
 		b.cfg.Logger.Warn("ending what a job has left without its shim", "id", id)
-		if err := group.kill(ctx); err != nil {
+		if err := b.end(ctx, d, group); err != nil {
 			return spawner.Observation{}, err
 		}
 		if err := group.remove(); err != nil {
@@ -201,12 +206,21 @@ func (b *Backend) stop(ctx context.Context, d dir, id spawner.ID, grace time.Dur
 	return b.kill(ctx, d, id)
 }
 
+// end kills every process of a job.
+func (b *Backend) end(ctx context.Context, d dir, g group) error {
+	p, err := d.plan()
+	if err != nil { // then nobody knows of a shared image
+		return g.kill(ctx)
+	}
+	return p.end(ctx, g)
+}
+
 // shimGrace is how long a shim may take, once its job was killed, to write down how the job ended.
 const shimGrace = 5 * time.Second
 
 // kill kills the job, and then the shim if that does not end by itself.
 func (b *Backend) kill(ctx context.Context, d dir, id spawner.ID) error {
-	if err := b.groups.group(string(id)).kill(ctx); err != nil {
+	if err := b.end(ctx, d, b.groups.group(string(id))); err != nil {
 		return err
 	}
 	ended, err := d.awaitFree(ctx, shimGrace)
@@ -247,8 +261,11 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 	return nil
 }
 
-// List gives every job that has a control directory or a control group.
+// List gives every job that has a control directory or a control group. It also unmounts the images that no job has used for a while.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
+	if err := b.sweepImages(ctx, linger); err != nil {
+		b.cfg.Logger.Warn("an image that no job uses stays mounted for now", "err", err)
+	}
 	names, err := b.groups.names()
 	if err != nil {
 		return nil, fmt.Errorf("list local jobs: %w", err)

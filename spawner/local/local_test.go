@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 			end(local.Shim(context.Background(), os.Args[2]))
 		case "local-enter":
 			end(local.Enter(os.Args[2]))
+		case "local-image":
+			end(local.Image(os.Args[2]))
 		case "test-service":
 			end(service(os.Args[2]))
 		}

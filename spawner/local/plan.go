@@ -39,6 +39,7 @@ type plan struct {
 	Grace     time.Duration     `json:"grace"`
 	Cgroups   string            `json:"cgroups"` // the group above the job's
 	Mounts    []Mount           `json:"mounts,omitempty"`
+	Mounted   string            `json:"mounted,omitempty"` // directory of the image's shared mount; empty: Apptainer mounts the image
 }
 
 // namespaces are those of the kernel that the container's program begins in; a trial's has no network.

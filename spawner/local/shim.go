@@ -19,6 +19,7 @@ const (
 	lockFD   = 3 // both: the lock of the control directory. The enter program has it so long as it could get lost
 	wordFD   = 4 // the shim's: where it tells the service how the start went
 	statusFD = 4 // the enter program's: where it tells the shim what went wrong
+	usersFD  = 5 // the shim's: the lock that keeps the job's image mounted, if that is shared
 )
 
 // Shim keeps one job: it starts it, enforces its time limit, passes on the request to end (SIGTERM, or ctx), waits, kills what
@@ -30,6 +31,7 @@ func Shim(ctx context.Context, name string) error {
 	d := dir(name)
 	syscall.CloseOnExec(lockFD)
 	syscall.CloseOnExec(wordFD)
+	syscall.CloseOnExec(usersFD) // nothing else is open yet: without a shared image this is nothing
 	word := os.NewFile(wordFD, "word")
 	defer word.Close()
 	k, err := d.keep()
@@ -123,6 +125,9 @@ func (k *keeper) start() error {
 
 // entered waits until the enter program has become Apptainer, or has said why it has not.
 func (k *keeper) entered(status io.Reader) error {
+	if k.plan.Mounted != "" {
+		defer time.AfterFunc(answerWithin, func() { _ = k.plan.killImage(context.Background()) }).Stop()
+	}
 	said, err := io.ReadAll(io.LimitReader(status, 64<<10))
 	if err == nil && len(said) == 0 {
 		return nil
@@ -143,7 +148,7 @@ func (k *keeper) wait(ctx context.Context) error {
 	helpers.Go(func() { reap(k.pid, ended) })
 	helpers.Go(func() { words = keepFirst(k.output, k.plan.words()) })
 	status, late := k.attend(ctx, asked, ended, begun)
-	err := k.group.kill(context.WithoutCancel(ctx))
+	err := k.plan.end(context.WithoutCancel(ctx), k.group)
 	used := k.group.usage()
 	helpers.Wait()
 	e := k.account(status, words, late, used)
@@ -172,7 +177,7 @@ func (k *keeper) attend(ctx context.Context, asked <-chan os.Signal, ended <-cha
 			late, patience = true, time.After(k.plan.Grace)
 			_ = syscall.Kill(k.pid, terminate)
 		case <-patience:
-			_ = k.group.kill(context.WithoutCancel(ctx))
+			_ = k.plan.end(context.WithoutCancel(ctx), k.group)
 		}
 	}
 }

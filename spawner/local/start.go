@@ -42,6 +42,10 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
+	users := b.shareImage(ctx, &p) // before the lock, of which the program that this may start is not to have a copy
+	if users != nil {
+		defer users.Close()
+	}
 	lock, free, err := d.lock()
 	if err != nil || !free {
 		return err
@@ -54,16 +58,35 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 	if err := b.survey(ctx, l); err != nil {
 		return err
 	}
-	if err := d.prepare(p); err != nil {
-		return err
-	}
 	if b.cfg.Weight > 0 {
 		if err := b.groups.weigh(b.cfg.CgroupParent, b.cfg.Weight); err != nil {
 			b.cfg.Logger.Warn("jobs do not weigh less than sessions on the processors", "err", err)
 		}
 	}
 	l.Report("Starting Apptainer", -1)
-	return b.launch(ctx, d, l.ID, lock)
+	if err = errors.Join(d.prepare(p), ctx.Err()); err == nil {
+		err = b.launch(ctx, d, l.ID, lock, users)
+	}
+	if err == nil || p.Mounted == "" || !strings.Contains(err.Error(), notServed) {
+		return err
+	}
+	b.cfg.Logger.Warn("a job mounts its image by itself", "id", l.ID, "err", err)
+	return b.startAlone(ctx, d, l.ID, p)
+}
+
+// startAlone starts a job once more, on a mount of its own.
+func (b *Backend) startAlone(ctx context.Context, d dir, id spawner.ID, p plan) error {
+	b.spurn(dir(p.Mounted))
+	p.Mounted = ""
+	lock, free, err := d.lock()
+	if err != nil || !free {
+		return err
+	}
+	defer lock.Close()
+	if err := d.prepare(p); err != nil {
+		return err
+	}
+	return b.launch(ctx, d, id, lock, nil)
 }
 
 // survey tells the owner what is amiss with the mounts, or forbids a start that would wait for one that does not answer.
@@ -157,20 +180,14 @@ func owned(name string, a spawner.Account) error {
 	return os.Lchown(name, a.UID, a.GID)
 }
 
-// launch starts the shim, which inherits the lock, and waits for its word. The shim is nobody's child: `setsid --fork` leaves
-// it behind, so it needs no reaping and no signal to the service's group reaches it.
-func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock *os.File) error {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	cmd := exec.Command("setsid", "--fork", b.cfg.Self, "local-shim", string(d))
-	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	cmd.ExtraFiles = []*os.File{lock, w}
-	err = errors.Join(cmd.Run(), w.Close(), lock.Close())
-	if err == nil {
+// launch starts the shim, which inherits the lock and that of the shared mount of the job's image, if there is one, and waits for its word.
+func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock, users *os.File) error {
+	r, err := b.detach("local-shim", d, lock, users)
+	if err = errors.Join(err, lock.Close()); err == nil {
 		err = word(ctx, r)
+	}
+	if r != nil {
+		_ = r.Close()
 	}
 	if err == nil {
 		return nil
@@ -178,25 +195,47 @@ func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock *os.Fil
 	return errors.Join(err, b.abandon(ctx, d, id))
 }
 
+// detach starts a program of this package, which inherits some files, and gives what it says. It is nobody's child: `setsid --fork` leaves
+// it behind, so it needs no reaping and no signal to the service's group reaches it.
+func (b *Backend) detach(program string, d dir, lock, users *os.File) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("setsid", "--fork", b.cfg.Self, program, string(d))
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.ExtraFiles = []*os.File{lock, w}
+	if users != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, users)
+	}
+	return r, errors.Join(cmd.Run(), w.Close())
+}
+
 // wordOK is what the shim says when the job runs. Anything else is why it does not.
 const wordOK = "ok"
 
 // word waits for the shim's.
 func word(ctx context.Context, r *os.File) error {
-	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })()
-	data, err := io.ReadAll(io.LimitReader(r, 64<<10))
-	switch said := strings.TrimSpace(string(data)); {
-	case said == wordOK:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
+	switch said, err := hear(ctx, r); {
 	case err != nil:
 		return fmt.Errorf("wait for the job's shim: %w", err)
+	case said == wordOK:
+		return nil
 	case said == "":
 		return errors.New("the job's shim ended without a word")
 	default:
 		return errors.New(said)
 	}
+}
+
+// hear reads all that a detached program says.
+func hear(ctx context.Context, r *os.File) (string, error) {
+	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })()
+	data, err := io.ReadAll(io.LimitReader(r, 64<<10))
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return strings.TrimSpace(string(data)), err
 }
 
 // abandon ends a start that went wrong, at whatever point, and leaves nothing that looks like a job that ran. A shim that has

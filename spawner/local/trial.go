@@ -81,7 +81,7 @@ func (b *Backend) try(ctx context.Context, d dir, p plan) ([]byte, error) {
 	if err := d.prepareTrial(p); err != nil {
 		return nil, err
 	}
-	if err := b.launch(ctx, d, trialName, lock); err != nil {
+	if err := b.launch(ctx, d, trialName, lock, nil); err != nil {
 		return nil, err
 	}
 	ended, err := d.awaitFreeEvery(ctx, p.TimeLimit+p.Grace+shimGrace, pauses{trialEvery, trialEvery})

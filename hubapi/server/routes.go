@@ -33,6 +33,7 @@ func (s *Server) Public() http.Handler {
 		r.Handle("/v2/*", s.cfg.Registry)
 		r.Handle("/sif/*", s.cfg.Registry)
 	}
+	s.kernelRoutes(r, s.byToken)
 	r.NotFound(s.proxy.ServeHTTP)
 	r.MethodNotAllowed(s.notAllowed)
 	return r
@@ -46,6 +47,7 @@ func (s *Server) AgentAPI() http.Handler {
 		r.Use(s.identify(s.byAgent))
 		s.api(r)
 	})
+	s.kernelRoutes(r, s.byAgent)
 	r.NotFound(s.noRoute)
 	r.MethodNotAllowed(s.notAllowed)
 	return r

@@ -176,11 +176,13 @@ type Config struct {
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
 	Wallet    Wallet
 	Principal func(hub string, user spawner.User) string
-	People    People           // who users are on this host; nil: nothing is known
-	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	Checks    []Check          // for /readyz; nil: the engine alone
-	Metrics   *metrics.Metrics // nil: no /metrics
-	Logger    *slog.Logger
+	People    People       // who users are on this host; nil: nothing is known
+	Registry  http.Handler // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
+	// Kernels makes the gateway of /kernels/, where requests are of whom identify says. Nil: there is none.
+	Kernels func(identify func(*http.Request) (spawner.Caller, error)) http.Handler
+	Checks  []Check          // for /readyz; nil: the engine alone
+	Metrics *metrics.Metrics // nil: no /metrics
+	Logger  *slog.Logger
 }
 
 // Listeners are where a Server serves. Nil ones are not served.

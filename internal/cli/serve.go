@@ -274,7 +274,7 @@ func (s *service) makeServer(context.Context) error {
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
-		Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
+		Kernels: s.kernelGateway(), Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},

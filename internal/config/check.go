@@ -52,6 +52,7 @@ func (c Config) Check() error {
 	c.checkGPU(&p)
 	c.checkHTCondor(&p)
 	c.checkJobs(&p)
+	c.checkKernels(&p)
 	c.checkEnvironments(&p)
 	c.checkPlaces(&p)
 	c.checkSSH(&p)

@@ -30,6 +30,7 @@ type Config struct {
 	Images       []Image      `yaml:"images"`
 	Profiles     []Profile    `yaml:"profiles"`
 	Jobs         Jobs         `yaml:"jobs"`
+	Kernels      Kernels      `yaml:"kernels"`
 	Host         Host         `yaml:"host"`
 	Docker       Docker       `yaml:"docker"`
 	Local        Local        `yaml:"local"`
@@ -93,7 +94,7 @@ func Default() Config {
 		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
-		Credentials: defaultCredentials(), Identities: defaultIdentities(),
+		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),
 	}
 }
 

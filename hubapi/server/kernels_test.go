@@ -1,0 +1,45 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"slipway/spawner"
+)
+
+func TestKernelsKnowTheirCaller(t *testing.T) {
+	h := start(t, newFake(), func(c *Config) {
+		c.Kernels = func(identify func(*http.Request) (spawner.Caller, error)) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				who, err := identify(r)
+				fmt.Fprintf(w, "%s %s as %q: %v", r.Method, r.URL.Path, who.User, err)
+			})
+		}
+	})
+	for _, tc := range []struct{ token, want string }{
+		{"alice-token", `GET /kernels/api/kernels/x as "alice": <nil>`}, {"guessed", `as "": unknown token`}, {"", `as "": nobody is known`},
+	} {
+		r, err := http.NewRequest(http.MethodGet, h.front.URL+"/kernels/api/kernels/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.token != "" {
+			r.Header.Set("Authorization", "token "+tc.token)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if !strings.Contains(string(body), tc.want) {
+			t.Errorf("%q: %s", tc.token, body)
+		}
+	}
+	if logged := h.logged.String(); strings.Contains(logged, "alice-token") || strings.Contains(logged, "guessed") {
+		t.Error("a token is in the log")
+	}
+}

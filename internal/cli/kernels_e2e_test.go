@@ -1,0 +1,175 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"slipway/internal/hubtest"
+	"slipway/internal/testenv"
+)
+
+const kernelSite = `
+kernels:
+  per_user: 2
+  specs:
+    - {name: python, display_name: Python here, profile: small}
+`
+
+// jupyter is a real Jupyter Server somewhere, whose kernels run on a site.
+type jupyter struct {
+	*testing.T
+	url string
+}
+
+func newJupyter(t *testing.T, s *site, user string) *jupyter {
+	testenv.Need(t, testenv.IPyKernel)
+	python := filepath.Join(testenv.Cache(), "dev/bin/python")
+	dir, port := t.TempDir(), hubtest.FreePorts(t, 1)[0]
+	c := exec.Command(python, "-m", "jupyter_server", "--allow-root", "--no-browser", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+		"--gateway-url="+s.url+"/kernels", "--ServerApp.root_dir="+dir)
+	c.Env = append(os.Environ(), "HOME="+dir, "JUPYTER_GATEWAY_AUTH_TOKEN=token-of-"+user)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	j := &jupyter{t, fmt.Sprintf("http://127.0.0.1:%d", port)}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("Jupyter Server: %s", text)
+		}
+	})
+	testenv.Until(t, "Jupyter Server answers", 60*time.Second, func() bool {
+		res, err := http.Get(j.url + "/api")
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		return err == nil && res.StatusCode == http.StatusOK
+	})
+	return j
+}
+
+func (j *jupyter) do(method, path, body string, want int) map[string]any {
+	j.Helper()
+	r, err := http.NewRequestWithContext(j.Context(), method, j.url+path, strings.NewReader(body))
+	if err != nil {
+		j.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		j.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer map[string]any
+	_ = json.NewDecoder(res.Body).Decode(&answer)
+	if res.StatusCode != want {
+		j.Fatalf("%s %s: %d %v", method, path, res.StatusCode, answer)
+	}
+	return answer
+}
+
+// openKernel is a browser's websocket to one kernel.
+type openKernel struct {
+	*jupyter
+	ws *websocket.Conn
+	n  int
+}
+
+func (j *jupyter) open(id string) *openKernel {
+	j.Helper()
+	ws, _, err := websocket.Dial(j.Context(), "ws"+strings.TrimPrefix(j.url, "http")+"/api/kernels/"+id+"/channels?session_id=e2e", nil)
+	if err != nil {
+		j.Fatal(err)
+	}
+	ws.SetReadLimit(-1)
+	j.Cleanup(func() { _ = ws.CloseNow() })
+	return &openKernel{jupyter: j, ws: ws}
+}
+
+// run starts a cell and gives the number of its request.
+func (n *openKernel) run(code string) string {
+	n.Helper()
+	n.n++
+	id := fmt.Sprintf("m%d", n.n)
+	text, _ := json.Marshal(map[string]any{
+		"channel": "shell", "header": map[string]any{"msg_id": id, "msg_type": "execute_request", "session": "e2e", "username": "", "version": "5.3", "date": "2026-01-01T00:00:00Z"},
+		"parent_header": map[string]any{}, "metadata": map[string]any{}, "buffers": []any{},
+		"content": map[string]any{"code": code, "silent": false, "store_history": true, "user_expressions": map[string]any{}, "allow_stdin": false, "stop_on_error": true},
+	})
+	if err := n.ws.Write(n.Context(), websocket.MessageText, text); err != nil {
+		n.Fatal(err)
+	}
+	return id
+}
+
+// until reads until a message of a kind about a request, and gives its content as text.
+func (n *openKernel) until(kind, request string) string {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(n.Context(), 60*time.Second)
+	defer cancel()
+	for {
+		_, data, err := n.ws.Read(ctx)
+		if err != nil {
+			n.Fatalf("before %s: %v", kind, err)
+		}
+		var m struct {
+			Type   string `json:"msg_type"`
+			Parent struct {
+				ID string `json:"msg_id"`
+			} `json:"parent_header"`
+			Content json.RawMessage `json:"content"`
+		}
+		if json.Unmarshal(data, &m) == nil && m.Type == kind && m.Parent.ID == request {
+			return string(m.Content)
+		}
+	}
+}
+
+// A Jupyter Server that knows nothing of Slipway but the address of its kernels and a token.
+func TestKernelsOfAJupyterServer(t *testing.T) {
+	s := newSite(t, kernelSite)
+	j := newJupyter(t, s, "alice")
+	if specs := fmt.Sprint(j.do("GET", "/api/kernelspecs", "", 200)); !strings.Contains(specs, "Python here") {
+		t.Errorf("kernelspecs: %s", specs)
+	}
+	id := j.do("POST", "/api/kernels", `{"name": "python"}`, 201)["id"].(string)
+	n := j.open(id)
+	if got := n.until("execute_result", n.run("6*7")); !strings.Contains(got, `"42"`) {
+		t.Errorf("6*7: %s", got)
+	}
+	if got := n.until("stream", n.run("import os; print(os.getuid(), os.getcwd()); x = 1")); !strings.Contains(got, "20000 /home/alice") {
+		t.Errorf("it runs as %s", got)
+	}
+	busy := n.run("import time\nprint('busy', flush=True)\nwhile True: time.sleep(0.1)")
+	n.until("stream", busy)
+	j.do("POST", "/api/kernels/"+id+"/interrupt", "{}", 204)
+	if got := n.until("error", busy); !strings.Contains(got, "KeyboardInterrupt") {
+		t.Errorf("interrupted: %s", got)
+	}
+	j.do("POST", "/api/kernels/"+id+"/restart", "{}", 200)
+	if got := n.until("error", n.run("x")); !strings.Contains(got, "NameError") {
+		t.Errorf("after a restart: %s", got)
+	}
+	if got := s.call("bob", "GET", "/kernels/api/kernels/"+id, nil).status; got != http.StatusNotFound {
+		t.Errorf("bob finds it: %d", got)
+	}
+	j.do("DELETE", "/api/kernels/"+id, "", 204)
+	s.eventually("nothing of it is left", 60*time.Second, func() bool {
+		return len(s.list("alice", "sessions")) == 0
+	})
+}

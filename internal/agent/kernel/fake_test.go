@@ -297,3 +297,20 @@ func TestRefusedStream(t *testing.T) {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
+
+// That the kernel is idle is said on a channel that may drop it; the answer to the request says so too.
+func TestAnswerEndsItsRequest(t *testing.T) {
+	r, f := withFake(t)
+	c := r.join("one")
+	f.say(f.key, "status", json.RawMessage(`{"msg_id":"1"}`), map[string]string{"execution_state": "busy"})
+	c.receive()
+	if s := r.Status(); s.State != control.KernelBusy {
+		t.Errorf("it computes: %+v", s)
+	}
+	for _, id := range []string{"2", "1"} {
+		r.replied(id)
+	}
+	if s := r.Status(); s.State != control.KernelIdle {
+		t.Errorf("it has answered: %+v", s)
+	}
+}

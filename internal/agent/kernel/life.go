@@ -280,6 +280,22 @@ func (k *Kernel) note(m wire.Message) {
 	case c.State == control.KernelIdle:
 		delete(k.busy, id)
 	}
+	k.workOrRest()
+}
+
+// replied takes an answer for the end of its request: that the kernel is idle may be among what libzmq has dropped, and a kernel that looked
+// busy for ever would never be culled.
+func (k *Kernel) replied(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.busy[id] {
+		delete(k.busy, id)
+		k.workOrRest()
+	}
+}
+
+// workOrRest sets the state of a kernel that answers. The lock is held.
+func (k *Kernel) workOrRest() {
 	if k.life == nil || k.life.answered.IsZero() || k.life.asked {
 		return
 	}

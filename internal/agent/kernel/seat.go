@@ -189,7 +189,12 @@ func (s *seat) connect(l *life) error {
 			}
 			return err
 		}
-		l.receive(one, c, s.kernel.act, func(m wire.Message) { s.add(wire.EncodeV1(m), true) })
+		l.receive(one, c, s.kernel.act, func(m wire.Message) {
+			if c == wire.Shell {
+				s.kernel.replied(m.ParentID())
+			}
+			s.add(wire.EncodeV1(m), true)
+		})
 		context.AfterFunc(s.gone, one.close)
 		sockets[c] = one
 	}

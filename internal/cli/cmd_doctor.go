@@ -157,6 +157,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		return nil, err
 	}
 	checks = append(checks, below...)
+	checks = append(checks, programChecks()...)
 	checks = append(checks, freezeChecks(engine, cfg.DataDir)...)
 	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, env)...)

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"errors"
@@ -10,10 +11,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/spawner/local"
 )
 
 // installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so that running
@@ -29,11 +34,15 @@ func installAgent(self, dir string) error {
 const jobProgram = "slipway-job"
 
 // installJobProgram finds what is started for each job, and puts a copy of it where jobs find it: the given name below control.BinDir. Without
-// a program for that alone it is this one.
+// a program for that alone, of the same build, it is this one.
 func installJobProgram(self, dir string, log *slog.Logger) (program, name string, err error) {
 	lean := filepath.Join(filepath.Dir(self), jobProgram)
 	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
 		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+jobProgram+" beside slipway: deploy/lib/go.sh builds it")
+		return self, filepath.Base(control.Program), nil
+	}
+	if err := sameBuild(lean); err != nil {
+		log.Warn("jobs of this host start more slowly than they could", "error", err)
 		return self, filepath.Base(control.Program), nil
 	}
 	if err := checkStatic(lean); err != nil {
@@ -41,6 +50,25 @@ func installJobProgram(self, dir string, log *slog.Logger) (program, name string
 	}
 	return lean, jobProgram, installProgram(lean, dir, jobProgram)
 }
+
+// sameBuild refuses a program beside this one that was built from other sources: it may not understand what the service tells it.
+func sameBuild(beside string) error {
+	want, err := local.Identity()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), versionPatience)
+	defer stop()
+	said, err := exec.CommandContext(ctx, beside, "version").Output() // one of before versions fails
+	if err != nil || strings.TrimSpace(string(said)) != want {
+		return errs.New(errs.Missing, "%s is of another build than slipway, which is started for each job in its place", beside).
+			With("build both from the same sources, as deploy/lib/go.sh does, and restart the service")
+	}
+	return nil
+}
+
+// versionPatience is how long a program may take to say what it was built from.
+const versionPatience = 30 * time.Second
 
 // gpuInside is the build of the GPU helper for sessions and jobs. It lies beside the host's.
 const gpuInside = "slipway-gpu-inside"

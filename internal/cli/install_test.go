@@ -6,7 +6,37 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway/spawner/local"
 )
+
+// A program for jobs of other sources is not started: this one is, and the log says what to do.
+func TestInstallJobProgram(t *testing.T) {
+	identity, err := local.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := filepath.Join(t.TempDir(), "slipway")
+	lean := filepath.Join(filepath.Dir(self), jobProgram)
+	for name, test := range map[string]struct {
+		script string
+		same   bool
+	}{
+		"the same": {"echo " + identity, true}, "another": {"echo 0123456789abcdef", false}, "of before versions": {"echo it is started by slipway >&2; exit 1", false},
+	} {
+		if err := os.WriteFile(lean, []byte("#!/bin/sh\n"+test.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := sameBuild(lean); (err == nil) != test.same {
+			t.Errorf("%s: %v", name, err)
+		}
+		var log strings.Builder
+		program, _, err := installJobProgram(self, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
+		if !test.same && (err != nil || program != self || !strings.Contains(log.String(), "build both from the same sources")) {
+			t.Errorf("%s: %s, %v, log %s", name, program, err, &log)
+		}
+	}
+}
 
 // Agents run the build for workloads. Where it is missing they have the host's, and the log says what that means.
 func TestInstallSelfTest(t *testing.T) {

@@ -40,7 +40,18 @@ func run(ctx context.Context, args []string) error {
 		return local.Enter(args[1])
 	case len(args) == 2 && args[0] == "local-image":
 		return local.Image(args[1])
+	case len(args) == 1 && args[0] == "version":
+		return version()
 	default:
 		return errors.New("it is started by slipway, for a job")
 	}
+}
+
+// version prints what the service compares with its own.
+func version() error {
+	identity, err := local.Identity()
+	if err == nil {
+		_, err = fmt.Println(identity)
+	}
+	return err
 }

@@ -1,0 +1,37 @@
+package local
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"strings"
+
+	"slipway/internal/agent/control"
+)
+
+//go:embed *.go
+var sources embed.FS
+
+// Identity names the sources by which the service and the program that it starts for a job understand each other. It is the same in all
+// programs that were built from the same ones, however they were built, and needs nobody to count it up.
+func Identity() (string, error) {
+	h := sha256.New()
+	for _, dir := range []embed.FS{sources, control.Sources()} {
+		names, err := fs.Glob(dir, "*.go") // in their order
+		if err != nil {
+			return "", err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := dir.ReadFile(name)
+			if err != nil {
+				return "", err
+			}
+			_, _ = h.Write(text) // a hash takes all
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}

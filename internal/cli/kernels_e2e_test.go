@@ -28,7 +28,7 @@ kernels:
 // jupyter is a real Jupyter Server somewhere, whose kernels run on a site.
 type jupyter struct {
 	*testing.T
-	url string
+	url, token string
 }
 
 func newJupyter(t *testing.T, s *site, user string) *jupyter {
@@ -46,7 +46,7 @@ func newJupyter(t *testing.T, s *site, user string) *jupyter {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	j := &jupyter{t, fmt.Sprintf("http://127.0.0.1:%d", port)}
+	j := &jupyter{T: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
 		_ = c.Wait()
@@ -92,13 +92,18 @@ type openKernel struct {
 
 func (j *jupyter) open(id string) *openKernel {
 	j.Helper()
-	ws, _, err := websocket.Dial(j.Context(), "ws"+strings.TrimPrefix(j.url, "http")+"/api/kernels/"+id+"/channels?session_id=e2e", nil)
+	return &openKernel{jupyter: j, ws: j.dial(id)}
+}
+
+func (j *jupyter) dial(id string) *websocket.Conn {
+	j.Helper()
+	ws, _, err := websocket.Dial(j.Context(), "ws"+strings.TrimPrefix(j.url, "http")+"/api/kernels/"+id+"/channels?session_id=e2e&token="+j.token, nil)
 	if err != nil {
 		j.Fatal(err)
 	}
 	ws.SetReadLimit(-1)
 	j.Cleanup(func() { _ = ws.CloseNow() })
-	return &openKernel{jupyter: j, ws: ws}
+	return ws
 }
 
 // run starts a cell and gives the number of its request.
@@ -172,4 +177,32 @@ func TestKernelsOfAJupyterServer(t *testing.T) {
 	s.eventually("nothing of it is left", 60*time.Second, func() bool {
 		return len(s.list("alice", "sessions")) == 0
 	})
+}
+
+// What a kernel says while nobody is there, not even the service, is there for who comes again.
+func TestKernelOutlivesTheService(t *testing.T) {
+	s := newSite(t, kernelSite)
+	j := &jupyter{t, s.url + "/kernels", "token-of-alice"}
+	id := s.call("alice", http.MethodPost, "/kernels/api/kernels", `{"name": "python"}`).object(t)["id"].(string)
+	n := j.open(id)
+	request := n.run("import time, os\nprint('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.1)\nprint('missed')\n6*7")
+	if got := n.until("stream", request); !strings.Contains(got, "begun") {
+		t.Errorf("before: %s", got)
+	}
+	s.kill()
+	if err := os.WriteFile(filepath.Join(s.dir, "homes/alice/go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.serve()
+	n.ws = j.dial(id)
+	for got := ""; !strings.Contains(got, "missed"); {
+		got = n.until("stream", request) // what it had not said that it has comes again
+	}
+	if got := n.until("execute_result", request); !strings.Contains(got, `"42"`) {
+		t.Errorf("afterwards: %s", got)
+	}
+	if got := n.until("execute_result", n.run("2*21")); !strings.Contains(got, `"42"`) {
+		t.Errorf("and then: %s", got)
+	}
+	s.call("alice", http.MethodDelete, "/kernels/api/kernels/"+id, nil)
 }

@@ -15,6 +15,7 @@ import (
 
 const (
 	nudgeEvery = 500 * time.Millisecond // until the kernel answers and what it prints comes through
+	looseTime  = time.Second            // for a kernel to drop nothing
 	politeTime = 2 * time.Second        // for an end that was asked for by a message
 	termTime   = 2 * time.Second        // and by a signal
 	restTime   = time.Second            // for what a process that has ended left in its sockets
@@ -111,7 +112,13 @@ func (l *life) nudge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.receive(shell, wire.Shell, once(answered), func(wire.Message) {})
+	replies := make(chan wire.Message, 1)
+	l.receive(shell, wire.Shell, once(answered), func(m wire.Message) {
+		select {
+		case replies <- m:
+		default:
+		}
+	})
 	if l.control, err = l.connect(ctx, wire.Control, "DEALER", identity); err != nil {
 		return err
 	}
@@ -135,9 +142,42 @@ func (l *life) nudge(ctx context.Context) error {
 			}
 		}
 	}
+	l.loosen(ctx, shell, replies)
 	shell.close()
 	l.kernel.answers(l)
 	return nil
+}
+
+// looseCode lifts the limit of 1000 messages from which on libzmq drops what is printed, in the thread that has the socket.
+const looseCode = `(lambda t: t.schedule(lambda: setattr(t.socket, "sndhwm", 0)))(get_ipython().kernel.iopub_socket.io_thread)`
+
+// loosen has IPython drop nothing of what is printed. It leaves no trace in the user's history, and other kernels alone; where it does not
+// work the kernel is as it was.
+func (l *life) loosen(ctx context.Context, shell *socket, replies <-chan wire.Message) {
+	var info struct {
+		Implementation string `json:"implementation"`
+	}
+	if m := <-replies; json.Unmarshal(m.Content, &info) != nil || info.Implementation != "ipython" {
+		return
+	}
+	request := map[string]any{"code": looseCode, "silent": true, "store_history": false, "allow_stdin": false, "user_expressions": struct{}{}}
+	if l.ask(shell, wire.Shell, "execute_request", request) != nil {
+		return
+	}
+	t := time.NewTimer(looseTime)
+	defer t.Stop()
+	for {
+		select {
+		case m := <-replies:
+			if m.Type() == "execute_reply" {
+				return
+			}
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func once(c chan struct{}) func() { return sync.OnceFunc(func() { close(c) }) }

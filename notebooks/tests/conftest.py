@@ -16,8 +16,9 @@ from slipway import Client, Target
 ROOT = Path(__file__).parents[2]
 
 
-def pytest_collection_finish() -> None:
-    """Let what the tests have imported be: the end of each of IPython's shells looks at all memory there is."""
+@pytest.fixture(scope="module", autouse=True)
+def settled() -> None:
+    """Let be what there is by now: the end of each of IPython's shells looks at all memory there is."""
     gc.collect()
     gc.freeze()
 

@@ -34,6 +34,7 @@ async function ownSession(page, hub, user) {
   say(`  terminal: ${said.trim().replaceAll("\n", ", ")}`);
   await shoot(page, "code-terminal");
   await counted(page);
+  await launched(page);
   const seen = await debugged(page, "sum.py", 3, () => shoot(page, "code-debugger"));
   require(seen.includes("a = 6") && seen.includes("b = 7"), `the debugger shows: ${seen.join(" | ")}`);
   say(`  debugger: ${seen.join(", ")}`);
@@ -49,6 +50,14 @@ async function counted(page) {
   const words = said.map((text) => text.trim()).join(", ");
   require(words === "42 /opt/env, 44 /opt/env, 42 /opt/env", `below the cell stood: ${words}`);
   say(`  notebook, its kernel restarted: ${words}`);
+}
+
+// A scan is launched from a notebook, and its display ends as it does in JupyterLab.
+async function launched(page) {
+  const said = await notebook(page, "grid.ipynb", "%%grid --name edited --cpus 0.5 --mem 256M --scan k=6,7\nprint(k * 7)\nresult = k * 7");
+  await shoot(page, "code-grid");
+  require(/2 done/.test(said), `the scan's display says ${said}`);
+  say(`  a scan from a notebook: ${said.trim().replace(/\s+/g, " ").slice(0, 100)}`);
 }
 
 // An extension is found in the site's gallery, and installed from it; nobody else is asked.

@@ -25,6 +25,7 @@ func (s *site) verified(user, ref string) hubapi.TreeCheck {
 // TestEnvironmentCompared proves a real session's environment, then one whose session went on, as another user, and
 // after the session is gone.
 func TestEnvironmentCompared(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	s.in("alice", `cd /opt/env && printf 'a\nb' > "$(printf 'new\nline')" && echo 1 > own && ln own hard && ln bin/pip3 hard3 && ln -s nowhere dangling && mkfifo fifo && truncate -s 30M sparse && rm -r bin/pip && umask 077 && mkdir -p deep/er && echo x > deep/er/x`)

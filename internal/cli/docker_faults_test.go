@@ -13,6 +13,7 @@ import (
 // TestContainerFaults does to containers what Slipway did not order. The user sees what happened and what to do, and with her next
 // start she goes on from her changes, unless they are gone with the container.
 func TestContainerFaults(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for _, test := range []struct {
 		name   string
@@ -78,6 +79,7 @@ func (s *site) fell(id string) map[string]any {
 // TestAgentNeverComesUp: the agent's program is broken, or dies at once. What it said is shown, and when it is well again the same
 // session starts.
 func TestAgentNeverComesUp(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	agent := filepath.Join(s.dir, "data", "bin", "slipway")
 	well, err := os.ReadFile(agent)

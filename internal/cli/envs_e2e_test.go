@@ -36,6 +36,7 @@ func (s *site) says(user string, args []string, words ...string) string {
 // TestEnvironmentsByCommand walks what people do with environments, by the commands alone: in a session, outside, as another user, as
 // the administrator.
 func TestEnvironmentsByCommand(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.session("alice", "one")
 	first := s.in("alice", "echo one > /opt/env/answer && slipway freeze --name ana --tag v1 2>/tmp/steps && cat /tmp/steps")

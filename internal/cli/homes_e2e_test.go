@@ -56,6 +56,7 @@ func (s *site) lab(user, launch, profile string) reply {
 // TestHomesAndAreas: homes by the site's rule, areas in sessions and jobs; a home that fills up is told of, one that is full is cleared up in
 // a rescue session, and what is another's or a link is refused.
 func TestHomesAndAreas(t *testing.T) {
+	t.Parallel()
 	homes := filepath.Join(t.TempDir(), "disk") // unmounted after the site has been cleared
 	littleDisk(t, homes)
 	s := newSite(t, fmt.Sprintf("data:\n  areas:\n    - {name: scratch, path: '%[1]s/scratch/{login}', inside: /scratch, write: true, create: true}\n"+

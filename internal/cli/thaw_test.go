@@ -9,6 +9,7 @@ import (
 
 // TestStartFromAnEnvironment freezes a session, and starts others from what came of it: its owner's, and another user's once it is shared.
 func TestStartFromAnEnvironment(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "first")
 	s.in("alice", "echo frozen > /opt/env/word && rm /opt/env/bin/pip3")

@@ -236,7 +236,7 @@ func rules() map[string]rule {
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 
 		// What is started anew with each job of this host: a program of its own.
-		"internal/runner": {own: []string{"internal/agent", "spawner/local"}},
+		"internal/runner": {own: []string{"internal/agent", "internal/homes", "spawner/local"}},
 
 		// The wiring: the one package that knows every backend.
 		"internal/scan": {own: []string{"hubapi", "internal/errs"}},

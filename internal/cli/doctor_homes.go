@@ -4,6 +4,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"os"
 
 	"slipway/hubapi"
 	"slipway/internal/config"
@@ -13,7 +15,11 @@ import (
 
 // homesChecks look at where homes and areas are: whether it answers, whether users could exchange what lies there, and how full it is.
 func homesChecks(cfg config.Config) ([]check, error) {
-	h, err := newHousing(cfg)
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	h, err := newHousing(cfg, self)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/homes"
 	"slipway/spawner/local"
 )
 
@@ -30,30 +31,39 @@ func installAgent(self, dir string) error {
 	return installProgram(self, dir, "slipway")
 }
 
-// jobProgram does what slipway itself does for each job of this host anew, and starts sooner. It lies beside it.
+// jobProgram does what slipway itself does for each start anew, and begins sooner. It lies beside it.
 const jobProgram = "slipway-job"
 
-// installJobProgram finds what is started for each job, and puts a copy of it where jobs find it: the given name below control.BinDir. Without
-// a program for that alone, of the same build, it is this one.
-func installJobProgram(self, dir string, log *slog.Logger) (program, name string, err error) {
+// findJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that alone, of the same
+// build, it is this one.
+func findJobProgram(self string, log *slog.Logger) string {
 	lean := filepath.Join(filepath.Dir(self), jobProgram)
 	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
 		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+jobProgram+" beside slipway: deploy/lib/go.sh builds it")
-		return self, filepath.Base(control.Program), nil
+		return self
 	}
 	if err := sameBuild(lean); err != nil {
 		log.Warn("jobs of this host start more slowly than they could", "error", err)
-		return self, filepath.Base(control.Program), nil
+		return self
 	}
-	if err := checkStatic(lean); err != nil {
-		return "", "", err
+	return lean
+}
+
+// installJobProgram puts a copy of what is started for each job where jobs find it: the given name below control.BinDir. The copy of slipway
+// itself is there.
+func installJobProgram(program, dir string) (name string, err error) {
+	if filepath.Base(program) != jobProgram {
+		return filepath.Base(control.Program), nil
 	}
-	return lean, jobProgram, installProgram(lean, dir, jobProgram)
+	if err := checkStatic(program); err != nil {
+		return "", err
+	}
+	return jobProgram, installProgram(program, dir, jobProgram)
 }
 
 // sameBuild refuses a program beside this one that was built from other sources: it may not understand what the service tells it.
 func sameBuild(beside string) error {
-	want, err := local.Identity()
+	want, err := local.Identity(homes.Sources())
 	if err != nil {
 		return err
 	}

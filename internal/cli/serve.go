@@ -75,6 +75,7 @@ type service struct {
 	htcondor *htcondor.Backend // nil: the site has no pool
 	pool     *htcondor.Pool    // nil likewise
 	cvmfs    cvmfs
+	lean     string // the program that is started for each job, and to look at homes
 	housing  *housing
 	links    *tunnel.Links
 	engine   *spawner.Manager
@@ -191,11 +192,11 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keeper, agent, err := installJobProgram(self, s.path("bin"), s.log)
+	agent, err := installJobProgram(s.lean, s.path("bin"))
 	if err != nil {
 		return err
 	}
-	if s.local, err = newLocal(s.cfg, keeper, agent, s.cvmfs, s.log); err != nil {
+	if s.local, err = newLocal(s.cfg, s.lean, agent, s.cvmfs, s.log); err != nil {
 		return err
 	}
 	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {

@@ -46,13 +46,9 @@ type occupancy struct {
 
 const lookCommand = "look-home"
 
-// newHousing reads the templates, which were checked.
-func newHousing(cfg config.Config) (*housing, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	h := &housing{homes: homes.New(homes.Config{Program: []string{self, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
+// newHousing reads the templates, which were checked. Directories are looked at by a program that has the command for it.
+func newHousing(cfg config.Config, program string) (h *housing, err error) {
+	h = &housing{homes: homes.New(homes.Config{Program: []string{program, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
 	if path := cfg.Users.Home.Path; path != "" {
 		if h.home, err = homes.Parse("users.home.path", path); err != nil {
 			return nil, err
@@ -70,8 +66,12 @@ func newHousing(cfg config.Config) (*housing, error) {
 
 // makeHousing refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at each start.
 func (s *service) makeHousing(ctx context.Context) error {
-	var err error
-	if s.housing, err = newHousing(s.cfg); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	s.lean = findJobProgram(self, s.log)
+	if s.housing, err = newHousing(s.cfg, s.lean); err != nil {
 		return err
 	}
 	if s.housing.alarm, err = s.recallAlarm(ctx); err != nil || s.housing.home.Personal() {

@@ -1,7 +1,7 @@
 // Program slipway-job is the part of slipway that is started anew for each job of the backend `local`: the keeper of the job, what becomes
-// its Apptainer or serves its image, and its agent. It takes the arguments that slipway itself takes for these, and does the same. It exists because a
+// its Apptainer or serves its image, its agent, and what looks at its owner's home. It takes the arguments that slipway itself takes for these, and does the same. It exists because a
 // program of Go begins by setting up all that is linked into it: slipway takes 20 ms of a processor for that, and this a
-// quarter, three times a job. It must not import what only the service or its commands need.
+// quarter, four times a job. It must not import what only the service or its commands need.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"slipway/internal/agent"
+	"slipway/internal/homes"
 	"slipway/spawner/local"
 )
 
@@ -40,16 +41,18 @@ func run(ctx context.Context, args []string) error {
 		return local.Enter(args[1])
 	case len(args) == 2 && args[0] == "local-image":
 		return local.Image(args[1])
+	case len(args) == 2 && args[0] == "look-home":
+		return homes.Look(os.Stdout, args[1])
 	case len(args) == 1 && args[0] == "version":
 		return version()
 	default:
-		return errors.New("it is started by slipway, for a job")
+		return errors.New("it is started by slipway")
 	}
 }
 
 // version prints what the service compares with its own.
 func version() error {
-	identity, err := local.Identity()
+	identity, err := local.Identity(homes.Sources())
 	if err == nil {
 		_, err = fmt.Println(identity)
 	}

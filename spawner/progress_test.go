@@ -26,7 +26,7 @@ func TestFetching(t *testing.T) {
 			return out
 		}
 		<-time.After(time.Second)
-		revision := s.store.text()
+		revision := s.store.rev(t, w.ID)
 		for _, percent := range []int64{0, 1, 7, 20, 44, 45} {
 			fetch("one", percent)
 			fetch("two", percent) // another run's
@@ -45,7 +45,7 @@ func TestFetching(t *testing.T) {
 		if got := told(); !slices.Equal(got, want) {
 			t.Errorf("told\n%q, want\n%q", got, want)
 		}
-		if s.store.text() != revision {
+		if s.store.rev(t, w.ID) != revision {
 			t.Error("it was saved")
 		}
 		for n := range int64(100_000) { // who asks for parts here and there is heard no more often

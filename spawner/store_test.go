@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -91,6 +92,18 @@ func (s *memory) All(_ context.Context, bucket string) iter.Seq2[spawner.Record,
 			}
 		}
 	}
+}
+
+// rev gives how often a workload was saved.
+func (s *memory) rev(t *testing.T, id spawner.ID) int64 {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var saved struct{ Rev int64 }
+	if err := json.Unmarshal(s.records["workloads/"+string(id)], &saved); err != nil {
+		t.Fatal(err)
+	}
+	return saved.Rev
 }
 
 func (s *memory) text() string {

@@ -254,7 +254,7 @@ func TestBadInput(t *testing.T) {
 		{"neither yes nor no", options(map[string]any{"fresh": "perhaps"}), []string{"fresh", "perhaps", "yes or no"}},
 		{"unknown option", options(map[string]any{"gpus": 4}), []string{"gpus"}},
 		{"CPUs beyond policy", options(map[string]any{"cpus": "64"}), []string{"cpus", "64", "2"}},
-		{"memory beyond policy", options(map[string]any{"memory": "1T"}), []string{"memory", "1T"}},
+		{"memory beyond policy", options(map[string]any{"memory": "1T"}), []string{"memory", "1 TiB"}},
 		{"not JSON", "{", []string{"JSON"}},
 		{"an unknown field", map[string]any{"nonsense": 1}, []string{"nonsense"}},
 		{"a wrong type", map[string]any{"user": 7}, []string{"user"}},

@@ -71,7 +71,7 @@ func (s *site) onSmallDisk() {
 	s.serve()
 	s.t.Cleanup(func() { // clear looks for mounts that are left, and finds a service without workloads
 		s.discard()
-		s.kill()
+		s.end()
 		if out, err := exec.Command("umount", "--recursive", data).CombinedOutput(); err != nil {
 			s.t.Errorf("%v: %s", err, out)
 		}

@@ -56,7 +56,7 @@ func (c counted) triedByItself(t *testing.T) {
 func (c counted) triedByItsOwner(t *testing.T) {
 	for _, step := range []string{"", "to=pending", "to=leased", "to=starting", "to=running", "to=stopping"} {
 		name := "again-" + strings.TrimPrefix(step, "to=")
-		id := c.again(t, name, "test -e ~/"+name+" && echo 42 > answer", nil)
+		id := c.again(t, name, "test -e ~/"+name+" && sleep 0.5 && echo 42 > answer", nil) // runs for long enough to be seen running
 		if job := c.ended("alice", id); job["state"] != "failed" {
 			t.Fatalf("%s: %v", name, job)
 		}

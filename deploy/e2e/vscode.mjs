@@ -89,6 +89,14 @@ export async function runByKeys(page, keys, count) {
   return ran(page, count);
 }
 
+// Puts other code into the cell, and runs that.
+export async function runOther(page, code, count) {
+  await page.click(".notebookOverlay .code-cell-row .monaco-editor .view-lines");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.insertText(code);
+  return runCell(page, count);
+}
+
 async function ran(page, count) {
   const cell = page.locator(".notebookOverlay .code-cell-row");
   await cell.locator(".execution-count-label", { hasText: `[${count}]` }).waitFor();

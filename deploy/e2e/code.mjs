@@ -54,7 +54,8 @@ async function counted(page) {
 
 // A scan is launched from the same notebook, and its display ends as it does in JupyterLab.
 async function launched(page) {
-  const said = await runOther(page, "%%grid --name edited --cpus 0.5 --mem 256M --scan k=6,7\nprint(k * 7)\nresult = k * 7", 2);
+  await runOther(page, "%load_ext slipway\n'loaded'", 2);
+  const said = await runOther(page, "%%grid --name edited --cpus 0.5 --mem 256M --scan k=6,7\nprint(k * 7)\nresult = k * 7", 3);
   await shoot(page, "code-grid");
   require(/2 done/.test(said), `the scan's display says ${said}`);
   say(`  a scan from a notebook: ${said.trim().replace(/\s+/g, " ").slice(0, 100)}`);

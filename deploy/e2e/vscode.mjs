@@ -15,12 +15,17 @@ export async function openFile(page, name) {
   await page.waitForSelector(tab(name));
 }
 
+// The explorer takes the field for the name away when it learns of a change in the folder just then.
 async function emptyFile(page, name) {
+  await named(page, name).catch(() => named(page, name));
+  await page.waitForSelector(tab(name));
+}
+
+async function named(page, name) {
   await page.hover(".explorer-viewlet");
   await page.getByRole("button", { name: "New File...", exact: true }).click();
-  await page.fill(".explorer-viewlet .explorer-item-edited input", name);
+  await page.fill(".explorer-viewlet .explorer-item-edited input", name, { timeout: 10_000 });
   await page.keyboard.press("Enter");
-  await page.waitForSelector(tab(name));
 }
 
 // Makes a file in the explorer, fills it and saves it.
@@ -105,7 +110,11 @@ async function ran(page, count) {
 }
 
 // What stands below cells is in frames of its own.
-const below = (page) => page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output").first().innerText();
+async function below(page) {
+  const outputs = page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator(".output");
+  await outputs.first().waitFor();
+  return (await outputs.allInnerTexts()).join("\n");
+}
 
 // Does not wait for it.
 export const restartKernel = (page) => page.getByRole("button", { name: "Restart Kernel" }).click();

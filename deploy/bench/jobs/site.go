@@ -51,11 +51,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", urllib.parse.urlsplit(os.environ["
 `
 
 // newSite starts a service and freezes a session of its.
-func newSite(ctx context.Context, o options) (s *site, err error) {
+func newSite(ctx context.Context, o options) (_ *site, err error) {
 	if o.slipway == "" || os.Geteuid() != 0 {
 		return nil, errors.New("it needs root, and -slipway with the path of the program, built with CGO_ENABLED=0")
 	}
-	s = &site{hub: httptest.NewServer(http.HandlerFunc(answer))}
+	s := &site{hub: httptest.NewServer(http.HandlerFunc(answer))}
 	if s.dir, err = os.MkdirTemp("/var/tmp", "slipway-bench-jobs."); err != nil {
 		return nil, err
 	}

@@ -3,14 +3,10 @@ package kernels
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
-
-// stampFormat is how Jupyter writes times. Its Python clients read no other: the fraction and the Z must be there.
-const stampFormat = "2006-01-02T15:04:05.000000Z"
 
 // model is a kernel as clients know it.
 type model struct {
@@ -47,8 +43,6 @@ func modelOf(s Spec) specModel {
 		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: mode, Env: map[string]string{}, Metadata: map[string]any{},
 	}}
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(stampFormat) }
 
 // over reports whether a kernel has ended, or is about to.
 func over(w spawner.Workload) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/internal/errs"
+	"slipway/kernels/wire"
 	"slipway/spawner"
 )
 
@@ -170,7 +171,7 @@ func (g *gateway) kernel(w http.ResponseWriter, r *http.Request, c spawner.Calle
 
 // model asks a kernel's agent what the kernel does.
 func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
-	m := model{ID: k.Launch, Name: k.Name, State: "starting", Activity: stamp(k.Since)}
+	m := model{ID: k.Launch, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
 	switch {
 	case over(k):
 		m.State, m.Reason = "dead", whyOver(k)
@@ -186,7 +187,7 @@ func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
 		return m
 	}
 	m.State, m.Connections = string(s.State), s.Connections
-	m.Activity = stamp(time.Now().Add(-time.Duration(s.Quiet * float64(time.Second))))
+	m.Activity = wire.Stamp(time.Now().Add(-time.Duration(s.Quiet * float64(time.Second))))
 	return m
 }
 

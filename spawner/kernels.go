@@ -1,9 +1,7 @@
 package spawner
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -30,19 +28,8 @@ func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (W
 	if !c.maySubmit() {
 		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
 	}
-	s := SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: cmp.Or(r.Backend, m.cfg.Sessions), Launch: r.Launch}
-	if err := errors.Join(m.checkSession(s), m.admits(c.Hub, c.User, r.Spec.Profile), m.remembers()); err != nil {
-		return Workload{}, err
-	}
-	digest, err := m.startsFrom(ctx, c.Hub, s)
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch})
 	if err != nil {
-		return Workload{}, err
-	}
-	s.Spec.Environment = digest
-	if _, err := m.cfg.Account(ctx, c.Hub, c.User); err != nil { // said where the start is asked for
-		return Workload{}, err
-	}
-	if err := m.judge(ctx, m.sessionOf(c.Hub, s)); err != nil {
 		return Workload{}, err
 	}
 	w, err := m.enterKernel(ctx, c, s)

@@ -37,21 +37,10 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	if !r.Kind.ofHub() {
 		return Workload{}, errs.Bad("kind", r.Kind, "a kind of server, such as lab")
 	}
-	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
-	if err := errors.Join(m.checkSession(r), m.admits(c.Hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
-		return Workload{}, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	digest, err := m.startsFrom(ctx, c.Hub, r)
+	r, err := m.examined(ctx, c.Hub, r)
 	if err != nil {
-		return Workload{}, err
-	}
-	r.Spec.Environment = digest
-	if _, err := m.cfg.Account(ctx, c.Hub, r.User); err != nil { // said where the start is asked for
-		return Workload{}, err
-	}
-	if err := m.judge(ctx, m.sessionOf(c.Hub, r)); err != nil {
 		return Workload{}, err
 	}
 	var mine *ask
@@ -66,6 +55,24 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 			return Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
 		}
 	}
+}
+
+// examined gives a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
+// said where the start is asked for.
+func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (SessionRequest, error) {
+	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
+	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
+		return r, err
+	}
+	digest, err := m.startsFrom(ctx, hub, r)
+	if err != nil {
+		return r, err
+	}
+	r.Spec.Environment = digest
+	if _, err := m.cfg.Account(ctx, hub, r.User); err != nil {
+		return r, err
+	}
+	return r, m.judge(ctx, m.sessionOf(hub, r))
 }
 
 // startsFrom gives the digest of the environment that a session is to start from, empty for none. A session that was started from

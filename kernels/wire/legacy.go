@@ -159,6 +159,6 @@ func dated(header json.RawMessage) (json.RawMessage, error) {
 	if string(h["date"]) == "null" || json.Unmarshal(h["date"], &seconds) != nil || math.Abs(seconds) > 1e11 {
 		return header, nil
 	}
-	h["date"] = quote(stamp(time.UnixMicro(int64(seconds * 1e6))))
+	h["date"] = quote(Stamp(time.UnixMicro(int64(seconds * 1e6))))
 	return json.Marshal(h)
 }

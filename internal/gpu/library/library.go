@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -29,6 +30,9 @@ func Open(dir, name string) (*Library, error) {
 	if dir != "" {
 		path = filepath.Join(dir, name)
 	}
+	// The loader keeps the reason of a failure for the thread that failed.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err == nil {
 		return &Library{name: name, handle: handle}, nil

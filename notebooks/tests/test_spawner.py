@@ -664,7 +664,8 @@ async def test_a_storm_of_polls(hub: Hub, service: FakeService) -> None:
     service.fail("GET /api/v1/sessions/s-1", *[0.02] * 60)
     assert await asyncio.gather(*(spawner.poll() for _ in range(200))) == [None] * 200
     assert 1 < service.peak <= BRISK + 1  # bob's wait is beside the line, not in it
-    asked = {path for _, path in service.asked if "/s-2" not in path}  # on a slow machine bob's start is given up meanwhile
+    # On a slow machine the start of bob is given up meanwhile.
+    asked = {path for _, path in service.asked if "/s-2" not in path}
     assert asked == {"/api/v1/sessions/s-1"}
 
 

@@ -91,7 +91,7 @@ func rules() map[string]rule {
 			own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
 		"internal/agent/stack":  {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
-		"internal/agent/kernel": {own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire"}},
+		"internal/agent/kernel": {own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"}},
 		"internal/agent/gate":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/kernel", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/secret", "internal/tunnel"},
@@ -103,6 +103,7 @@ func rules() map[string]rule {
 
 		// Kernels of Jupyter's.
 		"kernels/wire": {},
+		"kernels/zmtp": {own: []string{"kernels/wire"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi"},
 		},

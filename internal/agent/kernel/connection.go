@@ -1,11 +1,15 @@
 package kernel
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"slipway/kernels/wire"
 )
@@ -57,6 +61,26 @@ func writeConnection(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return []byte(secret), nil
+}
+
+const dialEvery = 5 * time.Millisecond // until the kernel listens
+
+// dial connects to a socket of a kernel, which may not listen yet.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	every := time.NewTicker(dialEvery)
+	defer every.Stop()
+	var d net.Dialer
+	for {
+		c, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to the kernel: %w", errors.Join(ctx.Err(), err))
+		}
+	}
 }
 
 // clearSockets removes what a process before has left, so that nobody takes it for the next one's.

@@ -18,6 +18,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 	"slipway/kernels/wire"
+	"slipway/kernels/zmtp"
 )
 
 // fake is a kernel that answers kernel_info and says on iopub what it is told to. It lives in this process, on sockets of its own.
@@ -25,7 +26,7 @@ type fake struct {
 	key *wire.Key
 
 	mu    sync.Mutex
-	iopub []*socket
+	iopub []*zmtp.Socket
 }
 
 // newFake starts one for a connection file. It ends with the test.
@@ -62,17 +63,17 @@ func newFake(t *testing.T, file string) *fake {
 }
 
 func (f *fake) serve(ctx context.Context, c net.Conn, kind string) {
-	s, err := open(ctx, c, kind, nil)
+	s, err := zmtp.Open(ctx, c, kind, nil)
 	if err != nil {
 		return
 	}
-	defer s.close()
+	defer s.Close()
 	var writing sync.WaitGroup
 	defer writing.Wait()
-	defer s.close()
-	writing.Go(s.write)
+	defer s.Close()
+	writing.Go(s.Write)
 	for {
-		frames, err := s.receive()
+		frames, err := s.Receive()
 		if err != nil {
 			return
 		}
@@ -85,7 +86,7 @@ func (f *fake) serve(ctx context.Context, c net.Conn, kind string) {
 		m, err := f.key.Parse(wire.Shell, frames)
 		if err == nil && m.Type() == "kernel_info_request" {
 			reply, _ := wire.New(wire.Shell, "kernel_info_reply", m.Header, struct{}{})
-			_ = s.send(f.key.Frames(reply))
+			_ = s.Send(f.key.Frames(reply))
 			f.say(f.key, "status", m.Header, map[string]string{"execution_state": "idle"})
 		}
 	}
@@ -103,7 +104,7 @@ func (f *fake) send(frames [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.iopub {
-		_ = s.send(frames)
+		_ = s.Send(frames)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
+	"slipway/kernels/zmtp"
 )
 
 const (
@@ -30,7 +31,7 @@ type life struct {
 	asked    bool      // its end was asked for
 
 	ctx     context.Context // of its sockets
-	control *socket         // there once it has answered
+	control *zmtp.Socket    // there once it has answered
 
 	mu     sync.Mutex
 	ending bool // nothing more is begun
@@ -101,8 +102,8 @@ func (l *life) nudge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.begin(iopub.readAhead())
-	if err := iopub.send([][]byte{{1}}); err != nil { // subscribe to all
+	l.begin(iopub.ReadAhead())
+	if err := iopub.Send([][]byte{{1}}); err != nil { // subscribe to all
 		return err
 	}
 	printed, answered := make(chan struct{}), make(chan struct{})
@@ -143,7 +144,7 @@ func (l *life) nudge(ctx context.Context) error {
 		}
 	}
 	l.loosen(ctx, shell, replies)
-	shell.close()
+	shell.Close()
 	l.kernel.answers(l)
 	return nil
 }
@@ -153,7 +154,7 @@ const looseCode = `(lambda t: t.schedule(lambda: setattr(t.socket, "sndhwm", 0))
 
 // loosen has IPython drop nothing of what is printed. It leaves no trace in the user's history, and other kernels alone; where it does not
 // work the kernel is as it was.
-func (l *life) loosen(ctx context.Context, shell *socket, replies <-chan wire.Message) {
+func (l *life) loosen(ctx context.Context, shell *zmtp.Socket, replies <-chan wire.Message) {
 	var info struct {
 		Implementation string `json:"implementation"`
 	}
@@ -183,25 +184,25 @@ func (l *life) loosen(ctx context.Context, shell *socket, replies <-chan wire.Me
 func once(c chan struct{}) func() { return sync.OnceFunc(func() { close(c) }) }
 
 // connect opens a socket, which is closed with the life.
-func (l *life) connect(ctx context.Context, c wire.Channel, kind string, identity []byte) (*socket, error) {
+func (l *life) connect(ctx context.Context, c wire.Channel, kind string, identity []byte) (*zmtp.Socket, error) {
 	conn, err := dial(ctx, socketPath(l.kernel.cfg.Dir, port(c)))
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(l.ctx, conn, kind, identity)
+	s, err := zmtp.Open(l.ctx, conn, kind, identity)
 	if err != nil {
 		return nil, err
 	}
-	l.begin(s.write)
+	l.begin(s.Write)
 	return s, nil
 }
 
 // receive takes messages from a socket until it ends. Those that are not signed as they must be are left out.
-func (l *life) receive(s *socket, c wire.Channel, any func(), take func(wire.Message)) {
+func (l *life) receive(s *zmtp.Socket, c wire.Channel, any func(), take func(wire.Message)) {
 	l.begin(func() {
-		defer s.close()
+		defer s.Close()
 		for {
-			frames, err := s.receive()
+			frames, err := s.Receive()
 			if err != nil {
 				return
 			}
@@ -217,12 +218,12 @@ func (l *life) receive(s *socket, c wire.Channel, any func(), take func(wire.Mes
 }
 
 // ask sends a request of the agent's own.
-func (l *life) ask(s *socket, c wire.Channel, kind string, content any) error {
+func (l *life) ask(s *zmtp.Socket, c wire.Channel, kind string, content any) error {
 	m, err := wire.New(c, kind, nil, content)
 	if err != nil {
 		return err
 	}
-	return s.send(l.kernel.key.Frames(m))
+	return s.Send(l.kernel.key.Frames(m))
 }
 
 // tell sends a request on the control channel, of a life that has answered.

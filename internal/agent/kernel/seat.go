@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
+	"slipway/kernels/zmtp"
 )
 
 const (
@@ -31,7 +32,7 @@ type seat struct {
 
 	sending sync.Mutex
 	life    *life // that the sockets belong to
-	sockets map[wire.Channel]*socket
+	sockets map[wire.Channel]*zmtp.Socket
 	gone    context.Context // over when the seat is no more
 	remove  func()
 }
@@ -176,16 +177,16 @@ func (s *seat) send(l *life, m wire.Message) error {
 			return err
 		}
 	}
-	return s.sockets[m.Channel].send(s.kernel.key.Frames(m))
+	return s.sockets[m.Channel].Send(s.kernel.key.Frames(m))
 }
 
 func (s *seat) connect(l *life) error {
-	sockets := map[wire.Channel]*socket{}
+	sockets := map[wire.Channel]*zmtp.Socket{}
 	for _, c := range []wire.Channel{wire.Stdin, wire.Shell, wire.Control} {
 		one, err := l.connect(l.ctx, c, "DEALER", s.identity)
 		if err != nil {
 			for _, c := range sockets {
-				c.close()
+				c.Close()
 			}
 			return err
 		}
@@ -195,7 +196,7 @@ func (s *seat) connect(l *life) error {
 			}
 			s.add(wire.EncodeV1(m), true)
 		})
-		context.AfterFunc(s.gone, one.close)
+		context.AfterFunc(s.gone, one.Close)
 		sockets[c] = one
 	}
 	s.sockets = sockets

@@ -11,7 +11,10 @@ import (
 	"slipway/kernels/wire"
 )
 
-const helloTime = 30 * time.Second
+const (
+	helloTime = 30 * time.Second
+	soon      = 64 << 10 // bytes of a stream that are read or written at once
+)
 
 // Refuse answers a stream where there is no kernel.
 func Refuse(c net.Conn, why string) {

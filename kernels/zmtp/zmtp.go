@@ -1,4 +1,9 @@
-package kernel
+// Package zmtp speaks ZMTP 3.0 with the mechanism NULL, as libzmq does: one connection, from either side.
+//
+// Promises: what a peer sends is bounded, and a peer that takes nothing holds up nobody.
+// It does not bind, resolve or connect again: whoever has the connections does that where it is needed, and knows which kinds of sockets
+// go with each other.
+package zmtp
 
 import (
 	"bufio"
@@ -15,25 +20,21 @@ import (
 	"slipway/kernels/wire"
 )
 
-// A socket speaks ZMTP 3.0 with the mechanism NULL, as libzmq does over ipc. It is a page of code because there is nothing to bind, to
-// resolve or to connect again: a kernel that is gone has other sockets when it is back.
-
 const (
 	flagMore    = 1
 	flagLong    = 2
 	flagCommand = 4
 
-	dialEvery     = 5 * time.Millisecond // until the kernel listens
 	handshakeTime = 10 * time.Second
 	mostFrames    = 5000
-	mostQueued    = 4096 // messages that wait for a kernel which takes none
+	mostQueued    = 4096 // messages that wait for a peer which takes none
 	soon          = 64 << 10
 )
 
-var errFull = errors.New("the kernel takes no more messages")
+var errFull = errors.New("the other side takes no more messages")
 
-// socket is one connection to a kernel.
-type socket struct {
+// Socket is one connection.
+type Socket struct {
 	conn  net.Conn
 	in    *bufio.Reader
 	ahead *spool // what in reads from; nil: the connection
@@ -46,39 +47,22 @@ type socket struct {
 	unhook func() bool // from what closes it
 }
 
-// dial connects to a socket of a kernel, which may not listen yet.
-func dial(ctx context.Context, path string) (net.Conn, error) {
-	every := time.NewTicker(dialEvery)
-	defer every.Stop()
-	var d net.Dialer
-	for {
-		c, err := d.DialContext(ctx, "unix", path)
-		if err == nil {
-			return c, nil
-		}
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to the kernel: %w", errors.Join(ctx.Err(), err))
-		}
-	}
-}
-
-// open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends.
-func open(ctx context.Context, c net.Conn, kind string, identity []byte) (*socket, error) {
-	s := &socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1)}
+// Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
+// is open.
+func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socket, error) {
+	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1)}
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if err := s.greet(kind, identity); err != nil {
-		return nil, errors.Join(fmt.Errorf("greet the kernel: %w", err), c.Close())
+		return nil, errors.Join(fmt.Errorf("greet the other side: %w", err), c.Close())
 	}
 	_ = c.SetDeadline(time.Time{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unhook = context.AfterFunc(ctx, s.close)
+	s.unhook = context.AfterFunc(ctx, s.Close)
 	return s, nil
 }
 
-func (s *socket) greet(kind string, identity []byte) error {
+func (s *Socket) greet(kind string, identity []byte) error {
 	hello := make([]byte, 64)
 	hello[0], hello[8], hello[9], hello[10] = 0xff, 1, 0x7f, 3
 	copy(hello[12:], "NULL")
@@ -127,15 +111,15 @@ func appendFrames(b []byte, frames [][]byte) []byte {
 	return b
 }
 
-// readAhead takes what comes as fast as it comes. It is called before anything is received, and fill goes on until the socket is closed.
-func (s *socket) readAhead() (fill func()) {
+// ReadAhead takes what comes as fast as it comes. It is called before anything is received, and fill goes on until the socket is closed.
+func (s *Socket) ReadAhead() (fill func()) {
 	s.ahead = newSpool(s.in)
 	s.in = bufio.NewReaderSize(s.ahead, soon)
 	return s.ahead.fill
 }
 
-// receive gives the next message. One socket has one receiver.
-func (s *socket) receive() ([][]byte, error) {
+// Receive gives the next message. One socket has one receiver.
+func (s *Socket) Receive() ([][]byte, error) {
 	var frames [][]byte
 	for size := 0; ; {
 		flags, body, err := s.frame(wire.Limit - size)
@@ -150,12 +134,12 @@ func (s *socket) receive() ([][]byte, error) {
 			return frames, nil
 		}
 		if len(frames) > mostFrames {
-			return nil, fmt.Errorf("the kernel sent a message of more than %d frames", mostFrames)
+			return nil, fmt.Errorf("the other side sent a message of more than %d frames", mostFrames)
 		}
 	}
 }
 
-func (s *socket) frame(limit int) (byte, []byte, error) {
+func (s *Socket) frame(limit int) (byte, []byte, error) {
 	flags, err := s.in.ReadByte()
 	if err != nil {
 		return 0, nil, err
@@ -171,7 +155,7 @@ func (s *socket) frame(limit int) (byte, []byte, error) {
 	}
 	n := binary.BigEndian.Uint64(size)
 	if n > uint64(max(limit, 0)) {
-		return 0, nil, fmt.Errorf("the kernel sent a message of more than %d bytes", wire.Limit)
+		return 0, nil, fmt.Errorf("the other side sent a message of more than %d bytes", wire.Limit)
 	}
 	if n <= soon {
 		body := make([]byte, n)
@@ -183,8 +167,8 @@ func (s *socket) frame(limit int) (byte, []byte, error) {
 	return flags, body.Bytes(), err
 }
 
-// send puts a message in line. It does not wait: a kernel that computes takes messages when it has done so.
-func (s *socket) send(frames [][]byte) error {
+// Send puts a message in line. It does not wait: a kernel that computes takes messages when it has done so.
+func (s *Socket) Send(frames [][]byte) error {
 	b := appendFrames(nil, frames)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +186,8 @@ func (s *socket) send(frames [][]byte) error {
 	return nil
 }
 
-// write writes what was put in line, until the socket is closed.
-func (s *socket) write() {
+// Write writes what was put in line, until the socket is closed.
+func (s *Socket) Write() {
 	for {
 		s.mu.Lock()
 		queue, closed := s.queue, s.closed
@@ -214,7 +198,7 @@ func (s *socket) write() {
 		}
 		for _, b := range queue {
 			if _, err := s.conn.Write(b); err != nil {
-				s.close()
+				s.Close()
 				return
 			}
 		}
@@ -224,7 +208,7 @@ func (s *socket) write() {
 	}
 }
 
-func (s *socket) close() {
+func (s *Socket) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,13 +45,24 @@ type Socket struct {
 	queued int // bytes
 	closed bool
 	more   chan struct{}
-	unhook func() bool // from what closes it
+	room   chan struct{} // holds one thing after something has been taken
+	unhook func() bool   // from what closes it
+	peer   Peer
 }
+
+// Peer is what the other side says of itself.
+type Peer struct {
+	Kind     string // of its socket, such as DEALER
+	Identity string // by which answers find it; empty: it leaves that to this side
+}
+
+// Peer gives what the other side said of itself when the connection was opened.
+func (s *Socket) Peer() Peer { return s.peer }
 
 // Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
 // is open.
 func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socket, error) {
-	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1)}
+	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if err := s.greet(kind, identity); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the other side: %w", err), c.Close())
@@ -62,14 +74,17 @@ func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socke
 	return s, nil
 }
 
+// hello is what this side says of itself.
+func hello(kind string, identity []byte) []byte {
+	b := make([]byte, 64)
+	b[0], b[8], b[9], b[10] = 0xff, 1, 0x7f, 3
+	copy(b[12:], "NULL")
+	ready := property([]byte("\x05READY"), "Socket-Type", []byte(kind))
+	return appendFrame(b, flagCommand, property(ready, "Identity", identity))
+}
+
 func (s *Socket) greet(kind string, identity []byte) error {
-	hello := make([]byte, 64)
-	hello[0], hello[8], hello[9], hello[10] = 0xff, 1, 0x7f, 3
-	copy(hello[12:], "NULL")
-	ready := []byte("\x05READY")
-	ready = property(ready, "Socket-Type", []byte(kind))
-	ready = property(ready, "Identity", identity)
-	if _, err := s.conn.Write(appendFrame(hello, flagCommand, ready)); err != nil {
+	if _, err := s.conn.Write(hello(kind, identity)); err != nil {
 		return err
 	}
 	var peer [64]byte
@@ -80,10 +95,41 @@ func (s *Socket) greet(kind string, identity []byte) error {
 		return errors.New("it does not speak ZMTP 3 without encryption")
 	}
 	flags, body, err := s.frame(soon)
-	if err == nil && (flags&flagCommand == 0 || !bytes.HasPrefix(body, []byte("\x05READY"))) {
+	properties, is := bytes.CutPrefix(body, []byte("\x05READY"))
+	if err == nil && (flags&flagCommand == 0 || !is) {
 		err = fmt.Errorf("it answers %.80q", body)
 	}
+	if err == nil {
+		s.peer, err = readPeer(properties)
+	}
 	return err
+}
+
+const longestIdentity = 255
+
+// readPeer reads the properties of a READY: a name, its length in one byte before it, and a value, its length in four.
+func readPeer(b []byte) (p Peer, err error) {
+	for len(b) > 0 {
+		n := int(b[0])
+		if len(b) < 1+n+4 {
+			return p, errors.New("a property of its READY is cut off")
+		}
+		name, size := string(b[1:1+n]), int64(binary.BigEndian.Uint32(b[1+n:]))
+		if b = b[1+n+4:]; int64(len(b)) < size {
+			return p, errors.New("a property of its READY is cut off")
+		}
+		switch strings.ToLower(name) {
+		case "socket-type":
+			p.Kind = string(b[:size])
+		case "identity":
+			p.Identity = string(b[:size])
+		}
+		b = b[size:]
+	}
+	if len(p.Identity) > longestIdentity {
+		err = errors.New("its identity is too long")
+	}
+	return p, err
 }
 
 func property(b []byte, name string, value []byte) []byte {
@@ -186,6 +232,24 @@ func (s *Socket) Send(frames [][]byte) error {
 	return nil
 }
 
+// SendSoon puts a message in line once there is room for it. A peer that takes nothing for longer than patience is an error.
+func (s *Socket) SendSoon(ctx context.Context, frames [][]byte, patience time.Duration) error {
+	for {
+		err := s.Send(frames)
+		if !errors.Is(err, errFull) {
+			return err
+		}
+		wait, cancel := context.WithTimeout(ctx, patience)
+		select {
+		case <-s.room:
+		case <-wait.Done():
+			cancel()
+			return errors.Join(err, ctx.Err())
+		}
+		cancel()
+	}
+}
+
 // Write writes what was put in line, until the socket is closed.
 func (s *Socket) Write() {
 	for {
@@ -201,6 +265,7 @@ func (s *Socket) Write() {
 				s.Close()
 				return
 			}
+			s.took()
 		}
 		if len(queue) == 0 {
 			<-s.more
@@ -208,6 +273,15 @@ func (s *Socket) Write() {
 	}
 }
 
+// took says that there may be room now.
+func (s *Socket) took() {
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the connection. What waits to be written is lost.
 func (s *Socket) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,5 +294,6 @@ func (s *Socket) Close() {
 		s.ahead.end()
 	}
 	close(s.more)
+	s.took()
 	_ = s.conn.Close()
 }

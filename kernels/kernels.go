@@ -46,6 +46,9 @@ type Spec struct {
 	Language    string
 	Session     spawner.Spec
 	Backend     string
+	Metadata    map[string]any // what clients are told beside
+	Logos       []Logo
+	Refused     error // why it cannot be started just now, though it is shown; nil: it can be asked for
 }
 
 // Config is what a gateway needs. All fields without a stated default are required.

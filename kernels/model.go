@@ -1,8 +1,11 @@
 package kernels
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"strings"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -34,15 +37,21 @@ type specFile struct {
 	Metadata      map[string]any    `json:"metadata"`
 }
 
-func modelOf(s Spec) specModel {
-	mode := s.Session.Interrupt
-	if mode == "" {
-		mode = "signal"
-	}
-	return specModel{Name: s.Name, Resources: map[string]string{}, Spec: specFile{
-		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: mode, Env: map[string]string{}, Metadata: map[string]any{},
+// modelOf makes it, for clients that know the gateway by the path root.
+func modelOf(root string, s Spec) specModel {
+	m := specModel{Name: s.Name, Resources: map[string]string{}, Spec: specFile{
+		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: cmp.Or(s.Session.Interrupt, "signal"),
+		Env: map[string]string{}, Metadata: map[string]any{},
 	}}
+	maps.Copy(m.Spec.Metadata, s.Metadata)
+	for _, l := range s.Logos {
+		m.Resources[l.Key] = root + "/kernelspecs/" + s.Name + "/" + l.File
+	}
+	return m
 }
+
+// rootOf gives the path of the gateway itself, from one of a kernelspec.
+func rootOf(path string) string { return path[:max(0, strings.LastIndex(path, "/api/kernelspecs"))] }
 
 // over reports whether a kernel has ended, or is about to.
 func over(w spawner.Workload) bool {

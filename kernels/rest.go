@@ -34,7 +34,7 @@ func (g *gateway) version(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"version": apiVersion})
 }
 
-func (g *gateway) specs(w http.ResponseWriter, _ *http.Request, c spawner.Caller) error {
+func (g *gateway) specs(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
 	all := g.Specs(c)
 	body := struct {
 		Default string               `json:"default"`
@@ -44,7 +44,7 @@ func (g *gateway) specs(w http.ResponseWriter, _ *http.Request, c spawner.Caller
 		if i == 0 {
 			body.Default = s.Name
 		}
-		body.Specs[s.Name] = modelOf(s)
+		body.Specs[s.Name] = modelOf(rootOf(r.URL.Path), s)
 	}
 	writeJSON(w, http.StatusOK, body)
 	return nil
@@ -53,7 +53,7 @@ func (g *gateway) specs(w http.ResponseWriter, _ *http.Request, c spawner.Caller
 func (g *gateway) spec(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
 	s, err := g.specOf(c, chi.URLParam(r, "name"))
 	if err == nil {
-		writeJSON(w, http.StatusOK, modelOf(s))
+		writeJSON(w, http.StatusOK, modelOf(rootOf(r.URL.Path), s))
 	}
 	return err
 }
@@ -96,6 +96,9 @@ func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller
 		return err
 	}
 	s, err := g.specOf(c, q.Name)
+	if err == nil {
+		err = s.Refused
+	}
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func newWorld() *world {
 func (f *world) StartKernel(_ context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := spawner.Workload{ID: spawner.ID("s-" + r.Launch), Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
+	w := spawner.Workload{ID: spawner.ID("s-" + r.ID), Kernel: r.ID, Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
 	if f.slow {
 		w.Phase = spawner.Pending
 	}

@@ -123,7 +123,7 @@ func withToken(r *http.Request) *http.Request {
 func (g *gateway) find(r *http.Request, c spawner.Caller) (spawner.Workload, error) {
 	id := chi.URLParam(r, "id")
 	for _, w := range g.Engine.Kernels(c) {
-		if w.Launch == id {
+		if w.Kernel == id && id != "" {
 			return w, nil
 		}
 	}

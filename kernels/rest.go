@@ -3,6 +3,8 @@ package kernels
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,14 +108,15 @@ func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller
 	session.Env = map[string]string{}
 	maps.Copy(session.Env, q.Env)
 	maps.Copy(session.Env, s.Session.Env)
-	k, err := g.Engine.StartKernel(r.Context(), c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, Launch: newID()})
+	id := newID()
+	k, err := g.Engine.StartKernel(r.Context(), c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id)})
 	if err != nil {
 		return err
 	}
 	if k, err = g.settled(r.Context(), c, k); err != nil {
 		return err
 	}
-	w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"/"+k.Launch)
+	w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"/"+k.Kernel)
 	writeJSON(w, http.StatusCreated, g.model(r.Context(), k))
 	return nil
 }
@@ -124,6 +127,12 @@ func newID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// launchOf names the start of a kernel. Launches are to be seen where an id is not: in the queue of a batch system, for one.
+func launchOf(id string) string {
+	sum := sha256.Sum256([]byte("kernel " + id))
+	return "kernel-" + hex.EncodeToString(sum[:16])
 }
 
 // settled waits until a new kernel is up. One of which nobody has heard is not left behind.
@@ -174,7 +183,7 @@ func (g *gateway) kernel(w http.ResponseWriter, r *http.Request, c spawner.Calle
 
 // model asks a kernel's agent what the kernel does.
 func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
-	m := model{ID: k.Launch, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
+	m := model{ID: k.Kernel, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
 	switch {
 	case over(k):
 		m.State, m.Reason = "dead", whyOver(k)

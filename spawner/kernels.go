@@ -14,6 +14,7 @@ type KernelRequest struct {
 	Spec    Spec   // Argv has {connection_file} where the agent puts its own
 	Backend string // where it is to run. Empty: Config.Sessions
 	Launch  string // names this start; repeating the request with the same one is harmless
+	ID      string // as Workload.Kernel
 }
 
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.
@@ -28,7 +29,7 @@ func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (W
 	if !c.maySubmit() {
 		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
 	}
-	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch})
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, kernel: r.ID})
 	if err != nil {
 		return Workload{}, err
 	}

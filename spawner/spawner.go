@@ -152,6 +152,10 @@ type Workload struct {
 	Unkept    string    `json:"unkept,omitempty"`    // sessions: why what it had changed could not be kept. It lies with its backend until it is
 	Evictions int       `json:"evictions,omitempty"` // how often its place was taken away since its start was asked for
 
+	// Of kernels.
+	Kernel    string     `json:"kernel,omitempty"`    // by which its clients know it: not to be told to anybody else, for in its first minute it opens the kernel
+	Notebooks []Notebook `json:"notebooks,omitempty"` // that have it
+
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
 	// Of the current start of a session; zero: never. Active is saved from time to time only.
 	Active    time.Time `json:"active,omitzero"`     // when something last went on in it

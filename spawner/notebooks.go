@@ -1,0 +1,82 @@
+package spawner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"slipway/internal/errs"
+)
+
+// Notebook is what a kernel is used for, in the words of its clients: what Jupyter calls a session. It means nothing to the engine, which keeps
+// it with its kernel so that there is no second store that could know otherwise.
+type Notebook struct {
+	ID   string `json:"id"`
+	Path string `json:"path"` // of the client's, wherever that is
+	Name string `json:"name,omitempty"`
+	Type string `json:"type"`
+}
+
+const (
+	mostNotebooks = 16 // of one kernel
+	notebookPath  = 1024
+	notebookWord  = 64
+)
+
+// Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
+func (m *Manager) Bind(ctx context.Context, c Caller, id ID, n Notebook) (Workload, error) {
+	for _, f := range []struct {
+		field, value string
+		most         int
+	}{{"id", n.ID, notebookWord}, {"path", n.Path, notebookPath}, {"name", n.Name, nameLimit}, {"type", n.Type, notebookWord}} {
+		if len(f.value) > f.most || !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
+			return Workload{}, errs.Bad(f.field, fmt.Sprintf("%d bytes", len(f.value)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most))
+		}
+	}
+	return m.changeNotebooks(ctx, c, id, func(list []Notebook) ([]Notebook, error) {
+		if i := slices.IndexFunc(list, func(o Notebook) bool { return o.ID == n.ID }); i >= 0 {
+			list[i] = n
+			return list, nil
+		}
+		if len(list) == mostNotebooks {
+			return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).With("start another kernel")
+		}
+		return append(list, n), nil
+	})
+}
+
+// Unbind forgets a notebook of a kernel of the caller's.
+func (m *Manager) Unbind(ctx context.Context, c Caller, id ID, notebook string) (Workload, error) {
+	return m.changeNotebooks(ctx, c, id, func(list []Notebook) ([]Notebook, error) {
+		return slices.DeleteFunc(list, func(n Notebook) bool { return n.ID == notebook }), nil
+	})
+}
+
+// changeNotebooks edits a copy of a kernel's notebooks and saves it.
+func (m *Manager) changeNotebooks(ctx context.Context, c Caller, id ID, edit func([]Notebook) ([]Notebook, error)) (Workload, error) {
+	m.mu.Lock()
+	w, err := m.changeNotebooksLocked(ctx, c, id, edit)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+func (m *Manager) changeNotebooksLocked(ctx context.Context, c Caller, id ID, edit func([]Notebook) ([]Notebook, error)) (Workload, error) {
+	e, err := m.entryLocked(c, id)
+	switch {
+	case err != nil:
+		return Workload{}, err
+	case e.Kind != Kernel:
+		return Workload{}, errs.New(errs.Invalid, "%s is no kernel", id)
+	case e.Want == WantGone || !e.Phase.Active():
+		return Workload{}, errs.New(errs.Conflict, "the kernel has ended").With("start another")
+	}
+	list, err := edit(slices.Clone(e.Notebooks))
+	if err != nil || slices.Equal(list, e.Notebooks) {
+		return e.Workload, err
+	}
+	err = m.changeLocked(ctx, e, func(e *entry) { e.Notebooks = list })
+	return e.Workload, err
+}

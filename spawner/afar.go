@@ -157,16 +157,19 @@ func evictedFrom(host string, o Observation, e entry) string {
 	if o.Reason != "" {
 		text += " (" + o.Reason + ")"
 	}
-	if e.Kind == Job {
+	switch e.Kind {
+	case Job:
 		return text + ": it begins anew"
+	case Kernel:
+		return text + ": it begins anew; what it had in memory is lost"
 	}
 	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
 }
 
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
-// false when there is nothing to wait for any more, or nothing that anybody wants.
+// false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
 func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
-	if !e.Remote || e.Want == WantGone || e.Phase != Stopping || e.Saved || e.Moving && e.Kind == Job || e.seen.Existence != Up {
+	if !e.Remote || e.Kind == Kernel || e.Want == WantGone || e.Phase != Stopping || e.Saved || e.Moving && e.Kind == Job || e.seen.Existence != Up {
 		return false
 	}
 	if e.seen.Returning { // for as long as the batch system brings it

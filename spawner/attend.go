@@ -237,6 +237,9 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.
 	out.Tail, _ = m.tailOf(ctx, e, from)
+	if e.Kind == Kernel && e.Phase != Running && out.Failed {
+		out = unbegun(out)
+	}
 	return m.end(ctx, e, m.ailment(e, out))
 }
 
@@ -285,7 +288,7 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 	}
 	if out.Reason == "" && out.Failed {
 		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), out.ExitCode)
-		if e.Kind != Job && e.Phase != Running {
+		if e.Kind.ofHub() && e.Phase != Running {
 			out.Remedy = afresh
 		}
 	}

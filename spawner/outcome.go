@@ -81,7 +81,9 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
 	default:
 		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
-		out.Remedy = afresh
+		if out.Remedy = afresh; e.Kind == Kernel {
+			out.Remedy = noOther
+		}
 	}
 	return out
 }

@@ -124,7 +124,7 @@ func (a *agent) leave(outer context.Context) {
 	}
 	st, _ := a.app.now()
 	err := os.MkdirAll(a.cfg.LastDir, 0o700)
-	if err == nil && outer.Err() == nil {
+	if err == nil && outer.Err() == nil && a.app.kernelNow() == nil { // a kernel's changes go with it
 		err = a.leaveChanges(outer)
 	}
 	if err != nil {

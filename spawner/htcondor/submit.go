@@ -148,7 +148,7 @@ const (
 
 // diskFor is what a workload asks of a worker's disk, beside its image and its inputs.
 func (b *Backend) diskFor(w spawner.Workload) int64 {
-	if w.Kind == spawner.Job {
+	if w.Kind == spawner.Job || w.Kind == spawner.Kernel { // whose changes go with it
 		return b.cfg.Disk
 	}
 	return b.cfg.Disk * packedTwice

@@ -1,0 +1,54 @@
+package spawner_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+	"slipway/spawner/spawnertest"
+)
+
+// TestKernelAfar: nothing that a kernel has changed on another host is fetched, however it ends, and its agent is not asked for it.
+func TestKernelAfar(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		start := func(launch string) spawner.Workload {
+			r := kernelRequest(launch)
+			r.Backend, r.Spec.Life.Idle = "pool", time.Hour
+			w, err := s.StartKernel(t.Context(), alice, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.reach(w.ID, spawner.Running)
+		}
+		s.crew.Parting(func(_ context.Context, h *spawnertest.Hand) error {
+			t.Error("an agent is asked to end")
+			h.Part()
+			return nil
+		})
+		shut, idle, evicted := start("one"), start("two"), start("three")
+		for _, w := range []spawner.Workload{shut, idle, evicted} {
+			s.crew.Hand(w.ID).Change("much")
+			s.crew.Hand(w.ID).Act(control.Activity{Asked: true, Kernels: 1, Quiet: -1})
+		}
+		if _, err := s.Stop(t.Context(), alice, shut.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(shut.ID)
+		s.pool.Evict(evicted.ID, "a job of higher priority", true)
+		s.again(evicted.ID, 1)
+		told := messages(s.events(evicted.ID, "three"))
+		if all := strings.Join(told, "\n"); !strings.Contains(all, "(a job of higher priority): it begins anew; what it had in memory is lost") {
+			t.Errorf("of the eviction is told: %s", all)
+		}
+		<-time.After(2 * time.Hour)
+		if w := s.reach(idle.ID, spawner.Stopped); w.Outcome == nil || !w.Outcome.Expired {
+			t.Errorf("idle for an hour it is %+v", w.Outcome)
+		}
+		if len(s.kept) > 0 {
+			t.Errorf("kept are %v", s.kept)
+		}
+	})(t)
+}

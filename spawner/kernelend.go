@@ -1,0 +1,37 @@
+package spawner
+
+import "strings"
+
+// noOther is what a user can do whose kernel does not come up.
+const noOther = "choose another kernel, or tell your administrator"
+
+const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
+
+// unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of one that is gone. It has
+// no clock and does no I/O.
+func unbegun(o Outcome) Outcome {
+	lines := endWords(strings.Split(o.Tail, "\n"))
+	switch {
+	case o.ExitCode == notThere:
+		o.Remedy = "choose another kernel, or have your administrator look at this one: its program must be in its image"
+	case lacksIPython(lines):
+		o.Cause, o.Reason = CauseModule, "its environment has no ipykernel, by which Jupyter runs Python"
+		o.Remedy = "choose another kernel, or have ipykernel installed in this one's image or environment: python3 -m pip install ipykernel"
+	case o.Remedy == "":
+		o.Remedy = noOther
+	}
+	if n := len(lines); n > 0 && o.Cause != CauseModule && !strings.Contains(o.Reason, lines[n-1]) {
+		o.Reason += "; it said last: " + strings.ToValidUTF8(lines[n-1][:min(len(lines[n-1]), lastWords)], "")
+	}
+	return o
+}
+
+// lacksIPython reports whether Python has said that there is no ipykernel.
+func lacksIPython(lines []string) bool {
+	for _, line := range lines {
+		if _, name, found := strings.Cut(line, "No module named "); found && strings.HasPrefix(strings.Trim(name, `'"`), "ipykernel") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,30 @@
+package spawner
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestKernelThatNeverAnswered(t *testing.T) {
+	const ended = "the kernel ended before it answered"
+	for _, c := range []struct {
+		name   string
+		is     Outcome
+		reason string
+		remedy string
+	}{
+		{"python without ipykernel", Outcome{ExitCode: 1, Reason: ended, Tail: "/opt/env/bin/python3: No module named ipykernel_launcher\n"}, "its environment has no ipykernel", "pip install ipykernel"},
+		{"an import of it", Outcome{ExitCode: 1, Reason: ended, Tail: "Traceback (most recent call last):\n  File \"k.py\", line 1, in <module>\n    import ipykernel\nModuleNotFoundError: No module named 'ipykernel'\n"}, "its environment has no ipykernel", "pip install ipykernel"},
+		{"another module", Outcome{ExitCode: 1, Reason: ended, Tail: "begun\nModuleNotFoundError: No module named 'zmq'\n"}, ended + "; it said last: ModuleNotFoundError: No module named 'zmq'", noOther},
+		{"a long line", Outcome{ExitCode: 1, Reason: ended, Tail: strings.Repeat("é", 500)}, ended + "; it said last: " + strings.Repeat("é", 150), noOther},
+		{"nothing said", Outcome{ExitCode: 1, Reason: ended}, ended, noOther},
+		{"no program", Outcome{ExitCode: 127, Reason: "there is no program ir"}, "there is no program ir", "must be in its image"},
+		{"out of memory", Outcome{ExitCode: 137, Reason: "out of memory", Remedy: "ask for more"}, "out of memory", "ask for more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := unbegun(c.is); !strings.HasPrefix(got.Reason, c.reason) || len(got.Reason) > len(c.reason)+50 || !strings.Contains(got.Remedy, c.remedy) {
+				t.Errorf("%q, %q", got.Reason, got.Remedy)
+			}
+		})
+	}
+}

@@ -33,6 +33,7 @@ func (m *Manager) takePulse(ctx context.Context, id ID) {
 			continue
 		}
 		m.feel(ctx, id, a)
+		m.mindDeserted(ctx, id, a.Left)
 	}
 }
 

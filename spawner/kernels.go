@@ -24,12 +24,12 @@ const kernelMemory = 10 * time.Minute
 func (k Kind) ofHub() bool { return k != Job && k != Kernel }
 
 // StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
-// stopping it is removing it.
+// stopping it is removing it. One that is started from a session ends with that.
 func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (Workload, error) {
 	if !c.maySubmit() {
 		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
 	}
-	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, kernel: r.ID})
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, kernel: r.ID, from: c.Workload})
 	if err != nil {
 		return Workload{}, err
 	}
@@ -45,6 +45,8 @@ func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest) (
 	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
 		switch {
 		case e.Kind != Kernel:
+		case e.Launch == r.Launch && e.Want == WantGone:
+			return Workload{}, errs.New(errs.Conflict, "this kernel is still ending").With("try again in a moment")
 		case e.Launch == r.Launch:
 			return e.Workload, nil
 		case e.Phase.Active():

@@ -12,6 +12,7 @@ type Life struct {
 	Idle         time.Duration `json:"idle,omitempty"`          // after nothing went on in it for so long
 	MaxAge       time.Duration `json:"max_age,omitempty"`       // after it has run so long, busy or not
 	FirstConnect time.Duration `json:"first_connect,omitempty"` // after so long without anybody having opened it
+	Away         time.Duration `json:"away,omitempty"`          // kernels: after so long without a client, busy or not
 	Warning      time.Duration `json:"warning,omitempty"`       // how long before a stop its user is told
 	MaxKeep      time.Duration `json:"max_keep,omitempty"`      // most that its user may ask it to be kept while idle; zero: not at all
 	BusyCPU      float64       `json:"busy_cpu,omitempty"`      // processors; one that uses more is active. Zero: their use says nothing
@@ -92,6 +93,7 @@ type pulse struct {
 	looked time.Time // when its agent last told; zero: not yet
 	mute   time.Time // since when it has not answered, though it is connected; zero: it does
 	cpu    float64   // seconds, at that time
+	left   time.Time // since when a kernel was seen without a client; zero: it has one
 	saved  time.Time // the Active that is in the store
 	warned time.Time // when its user was told of the coming stop; zero: not
 	stop   time.Time // the time of that stop

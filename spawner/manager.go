@@ -113,8 +113,10 @@ type Config struct {
 	Image func(ctx context.Context, digest string) (path string, err error)
 	// Thaw gives what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
 	Thaw func(ctx context.Context, digest string) (Thaw, error)
-	// Stacks gives the kernels that a JupyterLab session offers beside its image's. It does not wait. Nil: there are none.
+	// Stacks gives the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It does not wait. Nil: there are none.
 	Stacks func(w Workload) []control.Stack
+	// Gateway says that there are kernels on slices, which sessions are to offer beside their own.
+	Gateway bool
 	// Uplink gives what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
 	// Launch. Required where a backend is a Remote.
 	Uplink func(ctx context.Context, w Workload) (*control.Uplink, error)

@@ -18,6 +18,7 @@ func (m *Manager) patrol(ctx context.Context) {
 		if !m.forgetful(found) {
 			strangers = m.reap(ctx, found, strangers)
 			m.tidy(ctx, keeper)
+			m.tidyKernels(ctx)
 		}
 		m.mu.Lock()
 		m.ready = true

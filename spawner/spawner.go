@@ -103,7 +103,7 @@ type Workload struct {
 	Owner   User      `json:"owner"`
 	Hub     string    `json:"hub"`               // the hub that vouches for Owner
 	Name    string    `json:"name"`              // sessions: the Hub's server name, may be empty; jobs: the user's word
-	Session ID        `json:"session,omitempty"` // jobs: the session it was submitted from, if any
+	Session ID        `json:"session,omitempty"` // jobs and kernels: the session it was submitted from, if any
 	Backend string    `json:"backend"`
 	Spec    Spec      `json:"spec"`
 	Want    Want      `json:"want"`

@@ -237,6 +237,7 @@ func (m *Manager) app(e entry, account Account) control.App {
 	if e.Kind == Lab && m.cfg.Stacks != nil {
 		app.Stacks = m.cfg.Stacks(e.Workload)
 	}
+	app.Slices = m.cfg.Gateway && (e.Kind == Lab || e.Kind == Code)
 	if e.Kind == Kernel {
 		app.Kernel = &control.KernelApp{InterruptMode: e.Spec.Interrupt}
 	}

@@ -87,9 +87,11 @@ func (l *lookout) lookAtKernel() {
 	}
 	a := &l.latest
 	a.Asked, a.Kernels = true, 1
-	if k.Status().State == control.KernelBusy {
+	status := k.Status()
+	if status.State == control.KernelBusy {
 		a.Busy = 1
 	}
+	a.Left = status.Connections == 0
 	l.note(k.Acted(), time.Now())
 }
 

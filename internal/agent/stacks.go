@@ -1,11 +1,17 @@
 package agent
 
 import (
+	"context"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/specs"
 	"slipway/internal/agent/stack"
+	"slipway/internal/tunnel"
 )
 
 // withStacks writes the kernels of software stacks, and has the app's environment name them after what it names already.
@@ -13,8 +19,27 @@ func withStacks(env []string, dir string, stacks []control.Stack) ([]string, err
 	if err := stack.Write(dir, stacks); err != nil {
 		return nil, err
 	}
+	return withKernelsIn(env, dir), nil
+}
+
+// withKernelsIn has an environment name a directory to Jupyter after what it names already.
+func withKernelsIn(env []string, dir string) []string {
 	const name = "JUPYTER_PATH"
 	paths := variable(env, name)
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-	return append(env, name+"="+strings.TrimPrefix(paths+":"+dir, ":")), nil
+	return append(env, name+"="+strings.TrimPrefix(paths+":"+dir, ":"))
+}
+
+const slicesEvery = time.Minute // between two looks at the kernels that the service has
+
+// keepSlices keeps the kernels on slices where Jupyter looks for them, and gives the directory.
+func (a *agent) keepSlices() string {
+	dir := filepath.Join(a.cfg.JupyterDir, "slices")
+	a.work.Go(func() {
+		specs.Keep(a.ctx, specs.Config{
+			Dir: dir, Program: filepath.Join(a.cfg.BinDir, filepath.Base(control.Program)), Every: slicesEvery, Logger: a.log,
+			Dial: func(ctx context.Context) (net.Conn, error) { return a.uplink.Open(ctx, tunnel.DoorAPI) },
+		})
+	})
+	return dir
 }

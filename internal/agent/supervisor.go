@@ -196,11 +196,15 @@ func (s *supervisor) start(app control.App) (int, string) {
 		return fail(err)
 	}
 	env, err := environ(a.cfg, app, s.port, relay)
-	if err == nil && app.Jupyter && len(app.Stacks) > 0 {
+	if err == nil && (app.Jupyter || app.Kernel != nil) && len(app.Stacks) > 0 {
 		env, err = withStacks(env, a.cfg.JupyterDir, app.Stacks)
 	}
 	if err != nil {
 		return fail(err)
+	}
+	if app.HTTP && app.Slices {
+		dir := a.keepSlices()
+		env, s.others = withKernelsIn(env, dir), withKernelsIn(s.others, dir)
 	}
 	if app.HTTP {
 		if err := a.code.prepare(app, env); err != nil {

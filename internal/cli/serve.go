@@ -236,7 +236,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
-		Stacks: s.stacks(), Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
+		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
 	}
 	c.Storage = s.engineStorage()
 	s.judgeJobs(&c)

@@ -76,6 +76,8 @@ type App struct {
 	Jupyter bool `json:"jupyter,omitempty"`
 	// Stacks are kernels that a Jupyter app finds by JUPYTER_PATH, beside its own.
 	Stacks []Stack `json:"stacks,omitempty"`
+	// Slices says that the service has kernels on slices: the app finds them by JUPYTER_PATH, beside those of its own.
+	Slices bool `json:"slices,omitempty"`
 	// Code says that an HTTP app is code-server, which knows nothing of the Hub and takes no port: the agent adds to Argv where it listens
 	// and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside an app that is another, the agent starts
 	// code-server when somebody asks for it.
@@ -164,6 +166,7 @@ type Activity struct {
 	Terminals int     `json:"terminals"`         //
 	SSH       int     `json:"ssh,omitempty"`     // open channels of ssh connections
 	Editors   int     `json:"editors,omitempty"` // open windows of VS Code
+	Left      bool    `json:"left,omitempty"`    // the app is a kernel that no client is connected to
 	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
 	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
 }

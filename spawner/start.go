@@ -239,7 +239,7 @@ func (m *Manager) app(e entry, account Account) control.App {
 	}
 	app.Slices = m.cfg.Gateway && (e.Kind == Lab || e.Kind == Code)
 	if e.Kind == Kernel {
-		app.Kernel = &control.KernelApp{InterruptMode: e.Spec.Interrupt}
+		app.Kernel = e.kernelApp()
 	}
 	if e.Kind == Code { // what the Hub would run is a Jupyter server
 		app.Code, app.Argv = true, []string{codeServer, account.Home}

@@ -21,9 +21,10 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 	a, out := s.agent, s.out
 	a.rounds.know(app.Doctor)
 	env = withoutApps(env)
-	var last ended // under the lock
+	var last fate // under the lock
+	last.before = before
 	k, err := kernel.New(kernel.Config{
-		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Logger: a.log,
+		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Anew: plain(app.Kernel.Anew), Logger: a.log,
 		Ready: func() {
 			s.set(func(st *control.Status) { st.State = control.Ready })
 			a.rounds.begin()
@@ -44,7 +45,7 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 		s.mu.Lock()
 		e := last
 		s.mu.Unlock()
-		s.exited(e, out, before, why)
+		s.exited(e.ended, out, e.before, why)
 	})
 	return nil
 }
@@ -59,29 +60,31 @@ func connected(argv []string, file string) []string {
 }
 
 // forkKernel starts a process of the kernel's. Its end is left in last.
-func (s *supervisor) forkKernel(program string, argv []string, dir string, env []string, last *ended) (kernel.Process, error) {
+func (s *supervisor) forkKernel(program string, argv []string, dir string, env []string, last *fate) (kernel.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		return kernel.Process{}, errs.New(errs.Conflict, "the agent is ending")
 	}
+	before := readMemory(cgroupRoot)
 	pid, done, pipe, err := s.fork(program, argv, dir, env)
 	if err != nil {
 		code, reason := cannotRun(argv[0], true, err)
-		*last = ended{status: syscall.WaitStatus(code << 8)}
+		*last = fate{ended: ended{status: syscall.WaitStatus(code << 8)}, before: before}
 		return kernel.Process{}, errs.New(errs.Invalid, "%s", reason)
 	}
 	s.agent.log.Info("kernel started", "program", program, "pid", pid)
 	s.pid = pid
-	over := make(chan struct{})
+	over, end := make(chan struct{}), fate{before: before}
 	s.agent.work.Go(func() {
 		defer close(over)
-		e := keepOutput(s.out, pipe, func() ended { return <-done })
+		end.ended = keepOutput(s.out, pipe, func() ended { return <-done })
+		end.after = readMemory(cgroupRoot)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		*last, s.pid = e, 0
+		*last, s.pid = end, 0
 	})
-	return kernel.Process{PID: pid, Over: over}, nil
+	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.words() }}, nil
 }
 
 // kernelNow gives the kernel that the app is, dead or alive; nil: it is none.

@@ -22,27 +22,32 @@ const (
 	maxNotice    = 64 << 10 // bytes of a notice on the wire
 )
 
-// notify shows a notice on every terminal of the user's.
+// notify shows a notice on every terminal of the user's, and in the notebooks of a kernel.
 func (a *agent) notify(r *http.Request) error {
 	var n control.Notice
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxNotice)).Decode(&n); err != nil {
 		return errs.New(errs.Invalid, "read the notice: %w", err)
 	}
-	line := noticeLine(n.Text)
-	if line == "" {
+	text := plain(n.Text)
+	if text == "" {
 		return errs.Bad("text", n.Text, "a text that can be shown")
+	}
+	if k := a.app.kernelNow(); k != nil {
+		k.Tell(text, false)
 	}
 	a.lookout.speak(a.ctx, func() {
 		for _, path := range terminals(terminalDir, os.Getuid()) {
-			show(path, line)
+			show(path, noticeLine(text))
 		}
 	})
 	return nil
 }
 
-// noticeLine makes text one line that is safe on any terminal and stands apart from what is on it, with a bell. It is empty
-// when nothing of text can be shown.
-func noticeLine(text string) string {
+// noticeLine has a plain text stand apart from what is on a terminal, with a bell.
+func noticeLine(text string) string { return "\r\n\a" + text + "\r\n" }
+
+// plain makes text one line that is safe wherever it is shown. It is empty when nothing of text can be shown.
+func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -57,10 +62,7 @@ func noticeLine(text string) string {
 		const dots = "..."
 		text = strings.ToValidUTF8(text[:control.NoticeLimit-len(dots)], "") + dots
 	}
-	if text == "" {
-		return ""
-	}
-	return "\r\n\a" + text + "\r\n"
+	return text
 }
 
 // terminals lists the terminals in dir that belong to the user. Where a container shares the node's (Apptainer without

@@ -15,7 +15,7 @@ import (
 	"slipway/internal/errs"
 )
 
-func TestNoticeLine(t *testing.T) {
+func TestPlain(t *testing.T) {
 	long := strings.Repeat("ü", 300)
 	for text, want := range map[string]string{
 		"Slipway stops this session at 14:00.":    "Slipway stops this session at 14:00.",
@@ -25,27 +25,23 @@ func TestNoticeLine(t *testing.T) {
 		long:                                      strings.Repeat("ü", 248) + "...",
 		strings.Repeat("a", 500):                  strings.Repeat("a", 500),
 	} {
-		if got := noticeLine(text); got != "\r\n\a"+want+"\r\n" {
+		if got := plain(text); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
 	for _, empty := range []string{"", " \n", "\x1b\x07", "\u202e"} {
-		if got := noticeLine(empty); got != "" {
+		if got := plain(empty); got != "" {
 			t.Errorf("%q: %q", empty, got)
 		}
 	}
 }
 
-func FuzzNoticeLine(f *testing.F) {
+func FuzzPlain(f *testing.F) {
 	f.Add("text\x1b]0;title\x07")
 	f.Fuzz(func(t *testing.T, s string) {
-		line := noticeLine(s)
-		if line == "" {
-			return
-		}
-		inner, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r\n"), "\r\n\a")
-		if !ok || len(inner) > control.NoticeLimit || !utf8.ValidString(inner) || strings.ContainsFunc(inner, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			t.Errorf("%q", line)
+		text := plain(s)
+		if len(text) > control.NoticeLimit || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			t.Errorf("%q", text)
 		}
 	})
 }

@@ -17,6 +17,9 @@ const (
 	lineLimit   = 4 << 10
 	clientLimit = 256
 
+	// CellLimit is how many bytes a Welcome's Cell has at most.
+	CellLimit = 2 << 10
+
 	upMessage = 'm'
 	upAck     = 'a'
 )
@@ -24,6 +27,8 @@ const (
 // Hello names the client: the session_id of its websocket. Who comes again with the same name gets what it has not acknowledged.
 type Hello struct {
 	Client string `json:"client"`
+	Fresh  bool   `json:"fresh,omitempty"` // it begins anew, and wants nothing of what was kept for this name
+	Once   bool   `json:"once,omitempty"`  // it sends once more what may not have come: each message is to be taken once
 }
 
 // Welcome is the agent's answer. With an Error the stream ends.
@@ -31,6 +36,9 @@ type Welcome struct {
 	State string `json:"state"`           // of the kernel, as Jupyter has it
 	Acked uint64 `json:"acked"`           // the number up to which the client has all; what follows comes now
 	Error string `json:"error,omitempty"` // why there is no kernel here
+
+	// Cell is the header of the cell that the client has had run last: what it is to be told is shown under it.
+	Cell json.RawMessage `json:"cell,omitempty"`
 }
 
 // WriteHello begins the stream.

@@ -72,6 +72,9 @@ func (m Message) Type() string { return head(m.Header).Type }
 // ID gives the message's id, empty where its header has none.
 func (m Message) ID() string { return head(m.Header).ID }
 
+// Session gives the session of who sent the message, empty where its header has none.
+func (m Message) Session() string { return head(m.Header).Session }
+
 // ParentID gives the id of the request that the message is about, empty for none.
 func (m Message) ParentID() string { return head(m.Parent).ID }
 

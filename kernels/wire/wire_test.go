@@ -205,7 +205,7 @@ func TestStreamCarries(t *testing.T) {
 	var b bytes.Buffer
 	large := bytes.Repeat([]byte("0123456789"), 100_000)
 	for _, err := range []error{
-		WriteHello(&b, Hello{Client: "tab 1"}), WriteWelcome(&b, Welcome{State: "idle", Acked: 7}),
+		WriteHello(&b, Hello{Client: "tab 1"}), WriteWelcome(&b, Welcome{State: "idle", Acked: 7, Cell: json.RawMessage(`{"msg_id":"1"}`)}),
 		WriteMessage(&b, []byte("up")), WriteAck(&b, 1<<40), WriteDown(&b, 1<<41, large),
 	} {
 		if err != nil {
@@ -216,7 +216,7 @@ func TestStreamCarries(t *testing.T) {
 	if h, err := ReadHello(r); h.Client != "tab 1" || err != nil {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if w, err := ReadWelcome(r); w != (Welcome{State: "idle", Acked: 7}) || err != nil {
+	if w, err := ReadWelcome(r); w.State != "idle" || w.Acked != 7 || string(w.Cell) != `{"msg_id":"1"}` || err != nil {
 		t.Errorf("%+v, %v", w, err)
 	}
 	if u, err := ReadUp(r); string(u.Message) != "up" || err != nil {

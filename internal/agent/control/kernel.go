@@ -16,6 +16,8 @@ const ConnectionFile = "{connection_file}"
 type KernelApp struct {
 	// InterruptMode is the kernelspec's: "signal", which is meant by nothing too, or "message".
 	InterruptMode string `json:"interrupt_mode,omitempty"`
+	// Anew is what is to be told in the notebooks of a kernel that has run before, elsewhere. Empty: it has not.
+	Anew string `json:"anew,omitempty"`
 }
 
 // KernelState is what a kernel does, as Jupyter names it.

@@ -26,15 +26,17 @@ type journal struct {
 }
 
 type entry struct {
-	seq  uint64
-	data []byte // V1
-	keep bool   // an answer, which somebody waits for
+	seq   uint64
+	data  []byte // V1
+	keep  bool   // an answer, which somebody waits for
+	times int    // how often it is given out at most; 0: until the client has it
 }
 
 // add puts a message in line. What is printed goes before answers do, the oldest first, and the newest stays.
-func (j *journal) add(data []byte, keep bool) {
+func (j *journal) add(e entry) {
 	j.last++
-	j.entries, j.bytes = append(j.entries, entry{j.last, data, keep}), j.bytes+len(data)
+	e.seq = j.last
+	j.entries, j.bytes = append(j.entries, e), j.bytes+len(e.data)
 	for j.bytes > j.limit && len(j.entries) > 1 {
 		j.drop()
 	}
@@ -61,7 +63,16 @@ func (j *journal) next(after uint64) (uint64, []byte) {
 	if i == len(j.entries) {
 		return 0, nil
 	}
-	return j.entries[i].seq, j.entries[i].data
+	e := &j.entries[i]
+	seq, data := e.seq, e.data
+	switch {
+	case e.times > 1:
+		e.times--
+	case e.times == 1:
+		j.bytes -= len(data)
+		j.entries = slices.Delete(j.entries, i, i+1)
+	}
+	return seq, data
 }
 
 // tell puts a notice in the place of what was not kept, for a client that has not got beyond it.
@@ -76,7 +87,7 @@ func (j *journal) tell(after uint64) {
 	}
 	data := wire.EncodeV1(m)
 	i := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].seq > j.droppedSeq })
-	j.entries = slices.Insert(j.entries, i, entry{j.droppedSeq, data, true})
+	j.entries = slices.Insert(j.entries, i, entry{seq: j.droppedSeq, data: data, keep: true})
 	j.bytes += len(data)
 	j.dropped, j.droppedBytes = 0, 0
 }

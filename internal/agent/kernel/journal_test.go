@@ -32,9 +32,9 @@ func piece(s string) []byte { return []byte(s + strings.Repeat(".", 100-len(s)))
 
 func TestJournalKeepsTheNewest(t *testing.T) {
 	j := journal{limit: 500}
-	j.add(piece("+answer"), true)
+	j.add(entry{data: piece("+answer"), keep: true})
 	for i := range 20 {
-		j.add(piece(fmt.Sprint("-", i)), false)
+		j.add(entry{data: piece(fmt.Sprint("-", i))})
 	}
 	const want = "[+answer stderr\n[Slipway: 16 messages (1.6 KiB) were not kept]\n -16 -17 -18 -19]"
 	if got := fmt.Sprint(all(t, &j, 0)); got != want {
@@ -46,7 +46,7 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	if got := fmt.Sprint(all(t, &j, 19)); got != "[-18 -19]" {
 		t.Errorf("behind the loss: %s", got)
 	}
-	j.add([]byte("-large"+strings.Repeat(".", 1000)), false)
+	j.add(entry{data: []byte("-large" + strings.Repeat(".", 1000))})
 	if got := all(t, &j, 0); got[len(got)-1] != "-large" {
 		t.Errorf("the newest has gone: %s", got)
 	}
@@ -55,7 +55,7 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 func TestJournalForgetsWhatIsAcknowledged(t *testing.T) {
 	j := journal{limit: 500}
 	for i := range 10 {
-		j.add(piece(fmt.Sprint("-", i)), false)
+		j.add(entry{data: piece(fmt.Sprint("-", i))})
 	}
 	j.ack(8)
 	if got := fmt.Sprint(all(t, &j, j.acked)); got != "[-8 -9]" || j.bytes != 200 {
@@ -66,8 +66,23 @@ func TestJournalForgetsWhatIsAcknowledged(t *testing.T) {
 	if got := all(t, &j, j.acked); got != nil || j.acked != 10 || j.bytes != 0 {
 		t.Errorf("%s, %+v", got, j)
 	}
-	j.add(piece("-next"), false)
+	j.add(entry{data: piece("-next")})
 	if seq, _ := j.next(10); seq != 11 {
 		t.Errorf("the next is %d", seq)
+	}
+}
+
+func TestJournalGivesOutSoOften(t *testing.T) {
+	j := journal{limit: 500}
+	j.add(entry{data: piece("-1")})
+	j.add(entry{data: piece("+2"), keep: true, times: 2})
+	j.add(entry{data: piece("-3")})
+	for _, want := range []string{"[-1 +2 -3]", "[-1 +2 -3]", "[-1 -3]", "[-1 -3]"} {
+		if got := fmt.Sprint(all(t, &j, 0)); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	if j.bytes != 200 {
+		t.Errorf("%d bytes", j.bytes)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type Config struct {
 	Start   func(connectionFile string) (Process, error)
 	Ready   func() // called once, when the kernel answers for the first time
 	Message bool   // it is interrupted by a message
+	Anew    string // why it has begun anew, where it has run before elsewhere; empty: it has not
 	Logger  *slog.Logger
 }
 
@@ -41,6 +43,8 @@ type Config struct {
 type Process struct {
 	PID  int
 	Over <-chan struct{} // closed when it has ended
+	// How says, once it is over, how it came to its end and what its user can do. Nil: nobody knows.
+	How func() (end, remedy string)
 }
 
 // Kernel is one kernel, over all of its processes.
@@ -60,7 +64,9 @@ type Kernel struct {
 	greeted  bool // Ready was called
 	stopped  bool // Stop was called
 	over     bool // there is no kernel any more
-	attached int  // clients with a stream
+	untold   []*notice
+	born     time.Time
+	attached int // clients with a stream
 }
 
 // New makes a kernel. Run begins it.
@@ -69,14 +75,18 @@ func New(cfg Config) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kernel{
+	k := &Kernel{
 		cfg: cfg, key: wire.NewKey(secret), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]bool{},
-		acted: time.Now(), seats: map[string]*seat{},
-	}, nil
+		acted: time.Now(), seats: map[string]*seat{}, born: time.Now(),
+	}
+	if cfg.Anew != "" {
+		k.Tell(cfg.Anew, true)
+	}
+	return k, nil
 }
 
 // Run starts the kernel and keeps it running, until it dies too often, dies before it has ever answered, cannot be started, or ctx ends.
-// Then it is dead, its clients have been told, and the error says why; nil after ctx.
+// Then it is dead, and the error says why; nil after ctx.
 func (k *Kernel) Run(ctx context.Context) error {
 	deaths := 0
 	for {
@@ -131,20 +141,30 @@ func (k *Kernel) ended(l *life, deaths int) (int, error) {
 	case !answered.IsZero() && time.Since(answered) > stable:
 		deaths = 0
 	}
+	end, remedy := l.process.how()
 	if deaths++; deaths > mostDeaths {
-		return deaths, fmt.Errorf("the kernel died %d times in a row", deaths)
+		return deaths, fmt.Errorf("the kernel died %d times in a row: it %s", deaths, end)
 	}
-	k.cfg.Logger.Warn("the kernel died: starting it again", "deaths", deaths)
-	k.announce(control.KernelRestarting)
+	k.cfg.Logger.Warn("the kernel died: starting it again", "deaths", deaths, "end", end)
+	k.Tell(strings.TrimSpace("the kernel "+end+", and begins anew: its variables are gone. "+remedy), true)
+	k.restarts() // JupyterLab shows nothing more under its cells after this
 	return deaths, nil
 }
 
+func (p Process) how() (end, remedy string) {
+	if p.How == nil {
+		return "ended by itself", ""
+	}
+	return p.How()
+}
+
+// die leaves it to the service to tell the clients, who listen no more once they have heard that a kernel is dead: it alone knows whether the
+// kernel begins anew on another host, and why it does not.
 func (k *Kernel) die() {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.state, k.over, k.life = control.KernelDead, true, nil
 	k.change()
-	k.mu.Unlock()
-	k.announce(control.KernelDead)
 }
 
 // change tells those who wait. The lock is held.
@@ -153,11 +173,23 @@ func (k *Kernel) change() {
 	k.changed = make(chan struct{})
 }
 
-// announce tells all clients what has become of the kernel, as a Jupyter Server does.
-func (k *Kernel) announce(s control.KernelState) {
-	m, err := wire.New(wire.IOPub, "status", nil, map[string]string{"execution_state": string(s)})
+// mostRestarts is how often a client that comes again is told of the same restart: JupyterLab comes again each time it hears of one.
+const mostRestarts = 2
+
+// restarts tells all clients that the kernel begins anew, as a Jupyter Server does.
+func (k *Kernel) restarts() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.actLocked()
+	for _, s := range k.seats {
+		s.restarts()
+	}
+}
+
+func (s *seat) restarts() {
+	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelRestarting})
 	if err == nil {
-		k.broadcast(m)
+		s.put(entry{data: wire.EncodeV1(m), keep: true, times: mostRestarts})
 	}
 }
 
@@ -204,11 +236,11 @@ func (k *Kernel) Restart(ctx context.Context) error {
 	l, lives := k.life, k.lives
 	first := l != nil && !l.asked
 	if first {
-		l.asked, k.state = true, control.KernelRestarting
+		l.asked, k.state, k.untold = true, control.KernelRestarting, nil
 	}
 	k.mu.Unlock()
 	if first {
-		k.announce(control.KernelRestarting)
+		k.restarts()
 		l.end(ctx)
 	}
 	_, err := k.living(ctx, lives)

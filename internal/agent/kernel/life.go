@@ -291,7 +291,8 @@ func (k *Kernel) answers(l *life) {
 
 // printed takes what the kernel publishes, for all clients. What comes of the agent's own requests is not for them.
 func (k *Kernel) printed(m wire.Message) {
-	switch m.Type() {
+	kind := m.Type()
+	switch kind {
 	case "iopub_welcome":
 		return
 	case "status":
@@ -301,6 +302,9 @@ func (k *Kernel) printed(m wire.Message) {
 		k.note(m)
 	}
 	k.broadcast(m)
+	if kind == "execute_input" {
+		k.runs(m)
+	}
 }
 
 const mostBusy = 1000 // requests at once
@@ -362,12 +366,14 @@ func (k *Kernel) pass(ctx context.Context, s *seat, v1 []byte) error {
 	if err != nil {
 		return err
 	}
-	k.act()
+	k.asks(s, m)
 	return s.send(l, m)
 }
 
 func (k *Kernel) act() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.acted = time.Now()
+	k.actLocked()
 }
+
+func (k *Kernel) actLocked() { k.acted = time.Now() }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ const (
 	mostSeats = 32
 	awayTime  = 24 * time.Hour // how long a client's seat is kept for it
 	sweepTime = time.Minute
+	anewTime  = 10 * time.Minute // for so long a new client may be one of before the kernel began anew
 )
 
 // seat is one client of the kernel's, also while it is away.
@@ -26,9 +28,13 @@ type seat struct {
 	at   *visit    // its stream; nil: it is away. Under the kernel's lock, as the next
 	left time.Time // when it went
 
+	asked map[string]bool // ids of cells that it has sent and that have not begun
+	cell  json.RawMessage // the header of the one that was begun last; nil: none
+
 	mu      sync.Mutex
 	journal journal
 	wake    chan struct{} // of the visit
+	taken   taken
 
 	sending sync.Mutex
 	life    *life // that the sockets belong to
@@ -80,6 +86,9 @@ func (k *Kernel) newSeat(name string) *seat {
 		s.name = string(s.identity)
 	}
 	k.seats[s.name] = s
+	if k.cfg.Anew != "" && time.Since(k.born) < anewTime {
+		s.restarts() // it waits for answers of the process that is gone
+	}
 	return s
 }
 
@@ -143,10 +152,12 @@ func (k *Kernel) broadcast(m wire.Message) {
 	}
 }
 
-func (s *seat) add(data []byte, keep bool) {
+func (s *seat) add(data []byte, keep bool) { s.put(entry{data: data, keep: keep}) }
+
+func (s *seat) put(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.journal.add(data, keep)
+	s.journal.add(e)
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -39,25 +39,28 @@ func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 	if err != nil {
 		return
 	}
+	if h.Fresh {
+		k.forget(h.Client)
+	}
 	v, err := k.sit(h.Client, cancel)
 	if err != nil {
 		_ = wire.WriteWelcome(c, wire.Welcome{Error: errs.Brief(err)})
 		return
 	}
 	defer k.leave(v)
-	if wire.WriteWelcome(c, wire.Welcome{State: string(k.Status().State), Acked: v.from}) != nil {
+	if wire.WriteWelcome(c, wire.Welcome{State: string(k.Status().State), Acked: v.from, Cell: k.cellOf(v.seat)}) != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
 	var delivering sync.WaitGroup
 	delivering.Go(func() { defer cancel(); _ = v.deliver(ctx, c) })
-	k.take(ctx, v.seat, in)
+	k.take(ctx, v.seat, in, h.Once)
 	cancel()
 	delivering.Wait()
 }
 
 // take takes what the client sends.
-func (k *Kernel) take(ctx context.Context, s *seat, in *bufio.Reader) {
+func (k *Kernel) take(ctx context.Context, s *seat, in *bufio.Reader, once bool) {
 	for {
 		u, err := wire.ReadUp(in)
 		if err != nil {
@@ -65,6 +68,9 @@ func (k *Kernel) take(ctx context.Context, s *seat, in *bufio.Reader) {
 		}
 		if u.Message == nil {
 			s.ack(u.Ack)
+			continue
+		}
+		if once && s.repeats(u.Message) {
 			continue
 		}
 		if err := k.pass(ctx, s, u.Message); err != nil {

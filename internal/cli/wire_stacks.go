@@ -20,6 +20,9 @@ func (s *service) stacks() func(spawner.Workload) []control.Stack {
 	}
 	return func(w spawner.Workload) (out []control.Stack) {
 		for _, c := range s.cfg.Data.Stacks {
+			if w.Kind == spawner.Kernel && !slices.Contains(w.Spec.Argv, c.Setup) {
+				continue // it is another stack's, or none's
+			}
 			if s.offers(c, w) {
 				out = append(out, s.stackOf(c, w))
 			}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -122,12 +121,5 @@ func checkStackFiles(at string, s Stack, p *problems) {
 			p.add(at+"env", name, "names of letters, digits and underscores, and values without zero bytes")
 		}
 	}
-	if s.Logo == "" {
-		return
-	}
-	ext := filepath.Ext(s.Logo)
-	info, err := os.Stat(s.Logo)
-	if ext != ".png" && ext != ".svg" || err != nil || !info.Mode().IsRegular() || info.Size() > LogoLimit {
-		p.add(at+"logo", s.Logo, fmt.Sprintf("a file .png or .svg on this host of at most %d KiB", LogoLimit>>10))
-	}
+	p.logo(at+"logo", s.Logo)
 }

@@ -7,16 +7,36 @@ import (
 )
 
 func TestKernels(t *testing.T) {
-	profiles := []Profile{{Name: "cpu", Images: []string{"notebook"}}}
-	good := KernelSpec{Name: "python", DisplayName: "Python", Profile: "cpu", Argv: []string{"python", "-f", ConnectionFile}, Interrupt: "signal", IdleLimit: Duration(time.Hour)}
+	profiles := []Profile{{Name: "cpu", Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30}}
+	good := KernelSpec{Name: "python", Profile: "cpu", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
+	site := Config{Profiles: profiles, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
 	for _, tt := range []struct {
 		field string
 		edit  func(*KernelSpec)
 	}{
 		{"", func(*KernelSpec) {}},
 		{"name", func(k *KernelSpec) { k.Name = "a/b" }},
-		{"display_name", func(k *KernelSpec) { k.DisplayName = "" }},
-		{"argv", func(k *KernelSpec) { k.Argv = k.Argv[:2] }},
+		{"", func(k *KernelSpec) { k.DisplayName = "{language} on {gpu}, {available}" }},
+		{"display_name", func(k *KernelSpec) { k.DisplayName = "Python {grape}" }},
+		{"display_name", func(k *KernelSpec) { k.DisplayName = "two\nlines" }},
+		{"", func(k *KernelSpec) {
+			k.GPU, k.GPUs, k.CPUs, k.Memory = "mps:25%/20G", []string{"1g.18gb", "whole"}, 2, 1<<30
+		}},
+		{"gpu", func(k *KernelSpec) { k.GPUs = []string{"a lot"} }},
+		{"cpus", func(k *KernelSpec) { k.CPUs = 3 }},
+		{"memory", func(k *KernelSpec) { k.Memory = 2 << 30 }},
+		{"", func(k *KernelSpec) { k.Environment = "alice/ana:v1" }},
+		{"environment", func(k *KernelSpec) { k.Environment, k.Stack = "ana", "lcg" }},
+		{"", func(k *KernelSpec) { k.Environments = EnvironmentsOwn }},
+		{"environments", func(k *KernelSpec) { k.Environments = "all" }},
+		{"image", func(k *KernelSpec) { k.Environments, k.Image = EnvironmentsOwn, "notebook" }},
+		{"", func(k *KernelSpec) { k.Stack = "lcg" }},
+		{"", func(k *KernelSpec) { k.Stacks = []string{AllStacks} }},
+		{"stacks", func(k *KernelSpec) { k.Stacks = []string{"other"} }},
+		{"stacks", func(k *KernelSpec) { k.Stack = AllStacks }},
+		{"argv", func(k *KernelSpec) { k.Stack, k.Argv = "lcg", []string{"R", ConnectionFile} }},
+		{"logo", func(k *KernelSpec) { k.Logo = "/nowhere.svg" }},
+		{"argv", func(k *KernelSpec) { k.Argv = []string{"python3"} }},
 		{"interrupt_mode", func(k *KernelSpec) { k.Interrupt = "shout" }},
 		{"idle_limit", func(k *KernelSpec) { k.IdleLimit = 1 }},
 		{"profile", func(k *KernelSpec) { k.Profile = "gpu" }},
@@ -25,7 +45,8 @@ func TestKernels(t *testing.T) {
 		k := good
 		tt.edit(&k)
 		var p problems
-		Config{Profiles: profiles, Kernels: Kernels{Specs: []KernelSpec{k}}}.checkKernels(&p)
+		site.Kernels = Kernels{Specs: []KernelSpec{k}}
+		site.checkKernels(&p)
 		switch {
 		case tt.field == "" && len(p) > 0:
 			t.Errorf("a good one is refused: %v", p)
@@ -37,5 +58,14 @@ func TestKernels(t *testing.T) {
 	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, Specs: []KernelSpec{good, good}}}.checkKernels(&p)
 	if len(p) != 2 {
 		t.Errorf("two of one name, and a limit below zero: %v", p)
+	}
+	own := good
+	own.Name, own.Environments = "py", EnvironmentsOwn
+	clash := good
+	clash.Name = "py.ana"
+	p = nil
+	Config{Profiles: profiles, Kernels: Kernels{Specs: []KernelSpec{clash, own}}}.checkKernels(&p)
+	if len(p) != 1 || !strings.Contains(p[0].Error(), "kernels.specs[0].name") {
+		t.Errorf("a name that may be one of several: %v", p)
 	}
 }

@@ -54,10 +54,14 @@ func Write(dir string, stacks []control.Stack) error {
 	return nil
 }
 
+// Argv gives what starts a stack's kernel, once Write has been there. Jupyter puts its own interpreter in the place of the first word.
+func Argv(dir string, s control.Stack) []string {
+	return []string{"python3", filepath.Join(dir, pythonFile), "start", s.Title, s.Setup, s.Python, "{connection_file}"}
+}
+
 func write(dir, kernel string, s control.Stack) error {
 	text, err := json.MarshalIndent(spec{
-		// Jupyter puts its own interpreter in the place of this name.
-		Argv:  []string{"python3", filepath.Join(dir, pythonFile), "start", s.Title, s.Setup, s.Python, "{connection_file}"},
+		Argv:  Argv(dir, s),
 		Title: s.Title, Language: s.Language, Env: s.Env, Metadata: map[string]bool{"debugger": true},
 	}, "", "  ")
 	if err == nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -20,7 +22,7 @@ import (
 func (s *supervisor) startKernel(app control.App, program, dir string, env []string, before memory) error {
 	a, out := s.agent, s.out
 	a.rounds.know(app.Doctor)
-	env = withoutApps(env)
+	env, dir = withoutApps(env), kernelDir(env, dir)
 	var last fate // under the lock
 	last.before = before
 	k, err := kernel.New(kernel.Config{
@@ -48,6 +50,15 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 		s.exited(e.ended, out, e.before, why)
 	})
 	return nil
+}
+
+// kernelDir gives the directory that a kernel's client has named, such as its notebook's, if it is there; else the usual one.
+func kernelDir(env []string, usual string) string {
+	dir := variable(env, "KERNEL_WORKING_DIR")
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
+		return usual
+	}
+	return dir
 }
 
 // connected puts the path of the connection file where the kernelspec wants it.

@@ -178,7 +178,12 @@ func restart(t *testing.T, r *rig, c *client) {
 	if err := r.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.until(func(m wire.Message) bool { return content(m).State == "restarting" })
+	c.until(func(m wire.Message) bool {
+		if content(m).State == "restarting" {
+			t.Error("it looks as if the kernel had died")
+		}
+		return content(m).State == "idle" && m.ParentID() == "" // nobody's request: all see that it rests
+	})
 	if s := r.Status(); s.Restarts != before+1 || r.process() == pid {
 		t.Errorf("%+v", s)
 	}

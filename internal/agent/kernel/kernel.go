@@ -176,7 +176,7 @@ func (k *Kernel) change() {
 // mostRestarts is how often a client that comes again is told of the same restart: JupyterLab comes again each time it hears of one.
 const mostRestarts = 2
 
-// restarts tells all clients that the kernel begins anew, as a Jupyter Server does.
+// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does.
 func (k *Kernel) restarts() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,6 +190,14 @@ func (s *seat) restarts() {
 	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelRestarting})
 	if err == nil {
 		s.put(entry{data: wire.EncodeV1(m), keep: true, times: mostRestarts})
+	}
+}
+
+// rests tells all clients that a new process has nothing to do: those who wait for no answer of it would take it for busy.
+func (k *Kernel) rests() {
+	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelIdle})
+	if err == nil {
+		k.broadcast(m)
 	}
 }
 
@@ -230,7 +238,8 @@ func (k *Kernel) Interrupt() error {
 	return l.interrupt()
 }
 
-// Restart ends the kernel's process and waits until the next one answers.
+// Restart ends the kernel's process and waits until the next one answers. As with a Jupyter Server, clients are not told that the kernel
+// restarts: JupyterLab would take it for a death, whoever has asked for it.
 func (k *Kernel) Restart(ctx context.Context) error {
 	k.mu.Lock()
 	l, lives := k.life, k.lives
@@ -240,7 +249,6 @@ func (k *Kernel) Restart(ctx context.Context) error {
 	}
 	k.mu.Unlock()
 	if first {
-		k.restarts()
 		l.end(ctx)
 	}
 	_, err := k.living(ctx, lives)

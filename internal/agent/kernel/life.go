@@ -286,7 +286,9 @@ func (k *Kernel) answers(l *life) {
 	k.mu.Unlock()
 	if first {
 		k.cfg.Ready()
+		return
 	}
+	k.rests()
 }
 
 // printed takes what the kernel publishes, for all clients. What comes of the agent's own requests is not for them.

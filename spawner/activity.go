@@ -73,7 +73,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	}
 	now := time.Now()
 	e.pulse.mute = time.Time{}
-	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life.BusyCPU, now))
+	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != Lab && e.Kind != Kernel {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
 	}
@@ -214,14 +214,7 @@ func (m *Manager) markWarned(id ID, at, stop time.Time) {
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
 	left := max(time.Until(p.At), p.leastWarning())
-	what, fate := "session", "Your changes are kept."
-	if e.Kind == Kernel {
-		what, fate = "kernel", "What it has in memory will be lost."
-	}
-	text := fmt.Sprintf("Slipway will stop this %s in %s: %s. %s", what, words(left), p.Why, fate)
-	if p.CanKeep {
-		text += " To keep it: slipway keep " + p.keepFor()
-	}
+	text := fmt.Sprintf("Slipway will stop this %s in %s: %s. %s", calling(e.Kind), words(left), p.Why, p.advice(e.Kind))
 	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

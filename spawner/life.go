@@ -13,6 +13,7 @@ type Life struct {
 	MaxAge       time.Duration `json:"max_age,omitempty"`       // after it has run so long, busy or not
 	FirstConnect time.Duration `json:"first_connect,omitempty"` // after so long without anybody having opened it
 	Away         time.Duration `json:"away,omitempty"`          // kernels: after so long without a client, busy or not
+	Connected    bool          `json:"connected,omitempty"`     // kernels: one that a client is connected to does not idle
 	Warning      time.Duration `json:"warning,omitempty"`       // how long before a stop its user is told
 	MaxKeep      time.Duration `json:"max_keep,omitempty"`      // most that its user may ask it to be kept while idle; zero: not at all
 	BusyCPU      float64       `json:"busy_cpu,omitempty"`      // processors; one that uses more is active. Zero: their use says nothing
@@ -23,6 +24,7 @@ type Prospect struct {
 	At      time.Time
 	Why     string // such as "idle for 50 min of at most 1 h"
 	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
+	Idle    bool   // something that goes on in it puts it off
 	CanKeep bool   // its user may put it off
 	MaxKeep time.Duration
 	Warning time.Duration // how long before then its user is told
@@ -34,7 +36,7 @@ func prospect(w Workload, looked, now time.Time) Prospect {
 	var p Prospect
 	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
 		if p.At.IsZero() || at.Before(p.At) {
-			p = Prospect{At: at, Why: why, Known: known, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
+			p = Prospect{At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
 			p.Warning = min(l.Warning, limit/2) // else one with a short limit would be told all the time
 		}
 	}
@@ -100,11 +102,11 @@ type pulse struct {
 }
 
 // activeAt gives when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
-func (p pulse) activeAt(a control.Activity, busyCPU float64, now time.Time) time.Time {
-	if a.Asked && a.Busy > 0 {
+func (p pulse) activeAt(a control.Activity, l Life, now time.Time) time.Time {
+	if a.Asked && (a.Busy > 0 || l.Connected && !a.Left) {
 		return now
 	}
-	if elapsed := now.Sub(p.looked).Seconds(); busyCPU > 0 && !p.looked.IsZero() && elapsed > 0 && (a.CPU-p.cpu)/elapsed > busyCPU {
+	if elapsed := now.Sub(p.looked).Seconds(); l.BusyCPU > 0 && !p.looked.IsZero() && elapsed > 0 && (a.CPU-p.cpu)/elapsed > l.BusyCPU {
 		return now
 	}
 	if a.Quiet >= 0 {

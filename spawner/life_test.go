@@ -78,7 +78,7 @@ func TestActiveAt(t *testing.T) {
 		if tt.want >= 0 {
 			want = now.Add(-tt.want)
 		}
-		if got := tt.p.activeAt(tt.a, tt.busy, now); !got.Equal(want) {
+		if got := tt.p.activeAt(tt.a, Life{BusyCPU: tt.busy}, now); !got.Equal(want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, want)
 		}
 	}

@@ -29,7 +29,8 @@ type KernelSpec struct {
 	Argv        []string `yaml:"argv"`
 	Interrupt   string   `yaml:"interrupt_mode"`
 	IdleLimit   Duration `yaml:"idle_limit"`
-	Logo        string   `yaml:"logo"` // a file; empty: one of the service's own
+	Connected   bool     `yaml:"keep_connected"` // it does not idle while a client is connected to it
+	Logo        string   `yaml:"logo"`           // a file; empty: one of the service's own
 
 	GPU    string   `yaml:"gpu"`    // what slice, as gpu.ParseRequest reads it; empty: the profile's
 	GPUs   []string `yaml:"gpus"`   // to what users may switch their next kernel beside

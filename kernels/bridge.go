@@ -66,10 +66,12 @@ func (c *client) reach(ctx context.Context, k spawner.Workload) (net.Conn, error
 func (c *client) greet(conn net.Conn, r *bufio.Reader) error {
 	_ = conn.SetDeadline(time.Now().Add(helloTime)) // not all streams have one
 	defer func() { _ = conn.SetDeadline(time.Time{}) }()
-	if err := wire.WriteHello(conn, wire.Hello{Client: c.name}); err != nil {
+	if err := wire.WriteHello(conn, c.hello); err != nil {
 		return err
 	}
+	c.hello.Fresh = false
 	v, err := wire.ReadWelcome(r)
+	c.cell.recalls(v.Cell)
 	if err == nil && v.Error != "" {
 		err = errs.New(errs.Unavailable, "the kernel's agent says: %s", shorten(v.Error))
 	}
@@ -79,15 +81,37 @@ func (c *client) greet(conn net.Conn, r *bufio.Reader) error {
 // carryDown gives the client what the kernel says.
 func (c *client) carryDown(ctx context.Context, r *bufio.Reader) error {
 	for {
-		seq, data, err := wire.ReadDown(r)
+		seq, err := c.carry(ctx, r)
 		if err != nil {
 			return err
 		}
-		if err := c.deliver(ctx, data); err != nil {
-			return err
-		}
 		c.sent.Store(seq)
+		select {
+		case c.fresh <- struct{}{}:
+		default:
+		}
 	}
+}
+
+// carry gives the client the next message. A large one waits until there is room for it: slow clients of one user together hold so much and no
+// more.
+func (c *client) carry(ctx context.Context, r *bufio.Reader) (seq uint64, err error) {
+	n, err := wire.Next(r)
+	if err != nil {
+		return 0, err
+	}
+	if n > smallMessage {
+		if err := c.guest.down.Acquire(ctx, n); err != nil {
+			return 0, err
+		}
+		defer c.guest.down.Release(n)
+	}
+	seq, data, err := wire.ReadDown(r)
+	if err != nil {
+		return 0, err
+	}
+	c.cell.hears(data)
+	return seq, c.deliver(ctx, data)
 }
 
 // deliver gives the client one message, which travels in the new framing.
@@ -110,8 +134,9 @@ func (c *client) carryUp(ctx context.Context, conn io.Writer) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m := <-c.says:
-			err = wire.WriteMessage(w, wire.EncodeV1(m))
+		case s := <-c.says:
+			err = wire.WriteMessage(w, wire.EncodeV1(s.Message))
+			c.guest.up.Release(s.size)
 		case seq := <-c.has:
 			err = wire.WriteAck(w, seq)
 		}

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -27,11 +28,15 @@ type client struct {
 	ws    *websocket.Conn
 	codec wire.Codec
 	whose spawner.Caller
-	name  string // by which the kernel's agent knows it again
-	says  chan wire.Message
+	hello wire.Hello // by which the kernel's agent knows it again
+	says  chan said
+	heard intake
+	guest *guest
 	sent  atomic.Uint64 // the number of the last message that was written to it
 	has   chan uint64   // what it surely has: it answered a ping after that was written
-	warn  bool          // somebody was told of what it says wrongly
+	fresh chan struct{} // something was written to it
+	cell  cell
+	warn  bool // somebody was told of what it says wrongly
 }
 
 // channels is a client's websocket to one kernel. It is held while the kernel starts.
@@ -47,6 +52,12 @@ func (g *gateway) channels(w http.ResponseWriter, r *http.Request, c spawner.Cal
 	if name == "" {
 		name = newID()
 	}
+	who, leave, err := g.guests.seat(c, k.ID, g.Sockets)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	g.tickets.take(k.Kernel) // its owner is here
 	// Pages of others cannot speak for a user: nobody is known by a cookie here.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -54,7 +65,7 @@ func (g *gateway) channels(w http.ResponseWriter, r *http.Request, c spawner.Cal
 	}
 	defer ws.CloseNow()
 	ws.SetReadLimit(g.Message)
-	cl := &client{gateway: g, ws: ws, codec: wire.Legacy{}, whose: c, name: name, says: make(chan wire.Message, ahead), has: make(chan uint64, 1)}
+	cl := &client{gateway: g, ws: ws, codec: wire.Legacy{}, whose: c, hello: greeting(r, name), guest: who, says: make(chan said, ahead), has: make(chan uint64, 1), fresh: make(chan struct{}, 1)}
 	if ws.Subprotocol() == wire.V1Name {
 		cl.codec = wire.V1{}
 	}
@@ -74,6 +85,7 @@ func (c *client) serve(ctx context.Context, k spawner.Workload) {
 	cancel()
 	<-done
 	<-done
+	c.forget()
 }
 
 // follow waits for the kernel and then carries its messages. It gives the words with which the websocket is closed.
@@ -104,7 +116,11 @@ func (c *client) bury(ctx context.Context, k spawner.Workload) {
 
 // tell sends a client a message of this service's own, as of its kernel.
 func (c *client) tell(ctx context.Context, kind string, content any) {
-	m, err := wire.New(wire.IOPub, kind, nil, content)
+	var parent json.RawMessage
+	if kind == "stream" {
+		parent = c.cell.last()
+	}
+	m, err := wire.New(wire.IOPub, kind, parent, content)
 	if err == nil {
 		err = c.send(ctx, m)
 	}
@@ -145,11 +161,15 @@ func (c *client) write(ctx context.Context, binary bool, data []byte) error {
 // listen reads what the client says until it is gone.
 func (c *client) listen(ctx context.Context) {
 	for {
-		form, data, err := c.ws.Read(ctx)
+		form, data, err := c.hear(ctx)
+		if errors.Is(err, errNoRoom) && ctx.Err() == nil {
+			_ = c.ws.Close(websocket.StatusTryAgainLater, "your kernels do not take what you send; come again")
+		}
 		if err != nil {
 			_ = c.ws.CloseNow() // a handshake would read on what is too large
 			return
 		}
+		size := int64(len(data))
 		m, err := c.codec.Decode(form == websocket.MessageBinary, data)
 		if err == nil && m.Channel == wire.IOPub {
 			err = wire.ErrChannel // nobody speaks there but the kernel
@@ -159,16 +179,15 @@ func (c *client) listen(ctx context.Context) {
 		}
 		switch {
 		case errors.Is(err, wire.ErrChannel):
+			c.guest.up.Release(size)
 			c.mind(err)
 		case err != nil:
+			c.guest.up.Release(size)
 			_ = c.ws.Close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
 			return
 		default:
-			select {
-			case c.says <- m:
-			case <-ctx.Done():
-				return
-			}
+			c.cell.says(m)
+			c.pass(ctx, said{m, size})
 		}
 	}
 }
@@ -181,26 +200,53 @@ func (c *client) mind(err error) {
 	c.warn = true
 }
 
-// probe looks from time to time whether the client is there. What was written before it answers it surely has.
+// soonest is how long after something was written to a client it is asked whether it has it: as long it lies with the agent, and would come
+// once more if the client came again.
+const soonest = 50 * time.Millisecond
+
+// probe looks from time to time whether the client is there, and soon after something was written to it. What was written before it answers
+// it surely has.
 func (c *client) probe(ctx context.Context) {
-	for tick := time.NewTicker(c.Ping); ; {
+	tick := time.NewTicker(c.Ping)
+	defer tick.Stop()
+	for has := uint64(0); ; {
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return
+		case <-c.fresh:
+			if !pause(ctx, min(soonest, c.Ping)) {
+				return
+			}
 		case <-tick.C:
 		}
-		before := c.sent.Load()
+		before, heard := c.sent.Load(), c.heard.bytes.Load()
 		wait, cancel := context.WithTimeout(ctx, c.Ping)
 		err := c.ws.Ping(wait)
 		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && (c.heard.waiting.Load() || c.heard.bytes.Load() > heard) {
+			continue // its answer stands behind what it is saying
+		}
 		if err != nil {
-			tick.Stop()
 			return
+		}
+		if before == has {
+			continue
 		}
 		select {
 		case c.has <- before:
+			has = before
 		default: // the kernel does not listen just now; it is told the next time
 		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

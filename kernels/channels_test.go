@@ -234,6 +234,40 @@ func TestReplay(t *testing.T) {
 	other.hears("alone")
 }
 
+// What a client has does not lie with the agent until the next look whether the client is there.
+func TestAcknowledgedSoonAfterABurst(t *testing.T) {
+	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	id := s.start()
+	a := s.agent("s-" + spawner.ID(id))
+	b := s.open(id, "one")
+	for i := range 100 {
+		b.say(ask(fmt.Sprint(i)))
+	}
+	for i := range 100 {
+		b.hears(fmt.Sprint(i))
+	}
+	b.CloseRead(t.Context()) // it answers pings
+	s.until("all are acknowledged", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.acked["one"] == 100 })
+}
+
+// The kernel comes again elsewhere: its agent's word tells of which cell the client was.
+func TestCellIsKnownAfterAReconnect(t *testing.T) {
+	s := newSite(t, nil)
+	id := s.start()
+	a := s.agent("s-" + spawner.ID(id))
+	a.mu.Lock()
+	a.cell = json.RawMessage(`{"msg_id": "before"}`)
+	a.mu.Unlock()
+	b := s.open(id, "one")
+	b.say(ask("1"))
+	b.hears("1")
+	s.become(func(w *spawner.Workload) { w.Phase, w.Want = spawner.Stopped, spawner.WantStopped })
+	a.leave()
+	if m, err := b.next(); err != nil || m.Type() != "stream" || m.ParentID() != "before" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // A client that answers no pings is not there.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t, nil)
@@ -265,11 +299,17 @@ func TestKernelThatEnds(t *testing.T) {
 	b := s.open(id, "one")
 	b.say(ask("1"))
 	b.hears("1")
+	cell, err := wire.New(wire.Shell, "execute_input", nil, struct{}{}) // the agent says it again
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.say(cell)
+	b.hears("")
 	s.become(func(w *spawner.Workload) {
 		w.Phase, w.Want, w.Outcome = spawner.Stopped, spawner.WantStopped, &spawner.Outcome{Failed: true, Reason: "out of memory"}
 	})
 	s.agent("s-" + spawner.ID(id)).leave()
-	if m, err := b.next(); err != nil || m.Type() != "stream" || !strings.Contains(string(m.Content), "out of memory") {
+	if m, err := b.next(); err != nil || m.Type() != "stream" || !strings.Contains(string(m.Content), "out of memory") || m.ParentID() != cell.ID() {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if m, err := b.next(); err != nil || m.Type() != "status" || !strings.Contains(string(m.Content), "dead") {

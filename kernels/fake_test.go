@@ -29,6 +29,8 @@ type world struct {
 	changed chan struct{} // closed and replaced at each change
 	asked   []spawner.KernelRequest
 	slow    bool // a kernel that is asked for waits for its slice
+	full    bool // kernels take no notebooks
+	deeds   []kernels.Deed
 	agents  map[spawner.ID]*agent
 	visits  int
 }
@@ -58,6 +60,18 @@ func (f *world) Kernels(c spawner.Caller) (list []spawner.Workload) {
 		}
 	}
 	return list
+}
+
+func (f *world) Bind(_ context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.work, func(w spawner.Workload) bool { return w.ID == id && w.Owner == c.User })
+	if i < 0 || f.full {
+		return spawner.Workload{}, errs.New(errs.Conflict, "the kernel has ended")
+	}
+	list := slices.DeleteFunc(slices.Clone(f.work[i].Notebooks), func(o spawner.Notebook) bool { return o.ID == n.ID })
+	f.work[i].Notebooks = append(list, n)
+	return f.work[i], nil
 }
 
 func (f *world) Remove(_ context.Context, c spawner.Caller, id spawner.ID) error {
@@ -106,6 +120,8 @@ func (f *world) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done
 	}
 }
 
+func (f *world) HowFar(spawner.Caller, spawner.ID) string { return "1 before it" }
+
 func (f *world) Visit(spawner.ID, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,6 +141,7 @@ type agent struct {
 	conns      []net.Conn
 	journals   map[string][][]byte
 	acked      map[string]uint64
+	cell       json.RawMessage // of each client
 	interrupts int
 	restarts   int
 	heard      chan wire.Message
@@ -175,9 +192,9 @@ func (a *agent) serve(c net.Conn) {
 		return
 	}
 	a.mu.Lock()
-	next := a.acked[h.Client]
+	next, cell := a.acked[h.Client], a.cell
 	a.mu.Unlock()
-	if wire.WriteWelcome(c, wire.Welcome{State: "idle", Acked: next}) != nil {
+	if wire.WriteWelcome(c, wire.Welcome{State: "idle", Acked: next, Cell: cell}) != nil {
 		return
 	}
 	fresh := make(chan struct{}, 1)
@@ -248,6 +265,11 @@ func newSite(t *testing.T, edit func(*kernels.Config)) *site {
 				return spawner.Caller{}, errs.New(errs.Unauthorized, "nobody is known to be calling")
 			}
 			return spawner.Caller{User: spawner.User(token), Hub: "main"}, nil
+		},
+		Tell: func(_ context.Context, d kernels.Deed) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.deeds = append(f.deeds, d)
 		},
 		Agent:  func(id spawner.ID) kernels.Agent { return f.agent(id) },
 		Dial:   func(ctx context.Context, id spawner.ID) (net.Conn, error) { return f.agent(id).dial(ctx) },

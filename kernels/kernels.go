@@ -19,7 +19,6 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/kernels/wire"
 	"slipway/spawner"
 )
 
@@ -27,9 +26,11 @@ import (
 type Engine interface {
 	StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error)
 	Kernels(c spawner.Caller) []spawner.Workload
+	Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error)
 	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
 	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
 	Visit(id spawner.ID, acted bool)
+	HowFar(c spawner.Caller, id spawner.ID) string
 }
 
 // Agent is what the gateway asks a kernel's agent. control.Client does.
@@ -58,6 +59,8 @@ type Config struct {
 	Specs func(c spawner.Caller) []Spec
 	// Identify says who is calling, by the request's header Authorization or by its connection.
 	Identify func(r *http.Request) (spawner.Caller, error)
+	// Tell notes for the site's log what a request of this context does, as soon as something of it is known. Nil: nobody wants it.
+	Tell func(ctx context.Context, d Deed)
 	// Agent gives the agent of a kernel, and Dial opens a stream to it for one client's messages, as package kernels/wire has them.
 	Agent  func(id spawner.ID) Agent
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
@@ -65,16 +68,39 @@ type Config struct {
 
 	Patience time.Duration // how long an answer waits for a kernel's start; clients give up after 40 s. Zero: 35 s
 	Ping     time.Duration // between two looks whether a websocket's client is there. Zero: 30 s
-	Message  int64         // most bytes of one message of a client's. Zero: wire.Limit
+	Message  int64         // most bytes of one message of a client's. Zero: 64 MiB
+	Sockets  int           // most websockets of one user. Zero: 1024
+	// NoTickets has every websocket need a token: that of Jupyter's own client, which nbclient and papermill use, brings none.
+	NoTickets bool
 }
 
-type gateway struct{ Config }
+// Deed is what is known of what a request does. What is zero is not known, or was told before.
+type Deed struct {
+	Kernel spawner.ID
+	Err    error          // why it is not done
+	By     spawner.Caller // who was let in by a ticket, with a websocket that lasts
+}
+
+const (
+	messageLimit = 64 << 20
+	userSockets  = 1024
+)
+
+type gateway struct {
+	Config
+	guests  guests
+	tickets tickets
+}
 
 // New makes the handler of all paths below the gateway's address.
 func New(cfg Config) http.Handler {
 	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
-	cfg.Message = cmp.Or(cfg.Message, wire.Limit)
-	g := &gateway{cfg}
+	cfg.Message, cfg.Sockets = cmp.Or(cfg.Message, messageLimit), cmp.Or(cfg.Sockets, userSockets)
+	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}}
+	return g.routes()
+}
+
+func (g *gateway) routes() chi.Router {
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, errs.New(errs.NotFound, "there is no such path below the address of the kernels"))
@@ -91,7 +117,13 @@ func New(cfg Config) http.Handler {
 	r.Delete("/api/kernels/{id}", g.by(g.shutdown))
 	r.Post("/api/kernels/{id}/interrupt", g.by(g.interrupt))
 	r.Post("/api/kernels/{id}/restart", g.by(g.restart))
-	r.Get("/api/kernels/{id}/channels", g.by(g.channels))
+	r.Get("/api/kernels/{id}/channels", g.byTicket(g.channels))
+	r.Get("/api/sessions", g.by(g.sessions))
+	r.Post("/api/sessions", g.by(g.openSession))
+	r.Get("/api/sessions/{id}", g.by(g.session))
+	r.Patch("/api/sessions/{id}", g.by(g.changeSession))
+	r.Delete("/api/sessions/{id}", g.by(g.closeSession))
+	r.Get("/kernelspecs/{name}/{file}", g.by(g.logo))
 	return r
 }
 
@@ -103,6 +135,7 @@ func (g *gateway) by(do func(w http.ResponseWriter, r *http.Request, c spawner.C
 			err = do(w, r, c)
 		}
 		if err != nil {
+			g.told(r, Deed{Err: err})
 			g.refuse(w, err)
 		}
 	}
@@ -119,9 +152,25 @@ func withToken(r *http.Request) *http.Request {
 	return r
 }
 
+func (g *gateway) told(r *http.Request, d Deed) {
+	if g.Tell != nil {
+		g.Tell(r.Context(), d)
+	}
+}
+
+// noted tells of which kernel a request is.
+func (g *gateway) noted(r *http.Request, k spawner.Workload) spawner.Workload {
+	g.told(r, Deed{Kernel: k.ID})
+	return k
+}
+
 // find gives a kernel of the caller's by the id that its clients know.
 func (g *gateway) find(r *http.Request, c spawner.Caller) (spawner.Workload, error) {
-	id := chi.URLParam(r, "id")
+	k, err := g.byID(c, chi.URLParam(r, "id"))
+	return g.noted(r, k), err
+}
+
+func (g *gateway) byID(c spawner.Caller, id string) (spawner.Workload, error) {
 	for _, w := range g.Engine.Kernels(c) {
 		if w.Kernel == id && id != "" {
 			return w, nil

@@ -18,7 +18,10 @@ type model struct {
 	Activity    string `json:"last_activity"`
 	State       string `json:"execution_state"`
 	Connections int    `json:"connections"`
-	Reason      string `json:"reason,omitempty"` // why it is dead
+	Reason      string `json:"reason,omitempty"`   // why it is dead
+	Progress    string `json:"progress,omitempty"` // what happened last in its start
+	// Session is the kernel's own, for this service's clients.
+	Session spawner.ID `json:"session"`
 }
 
 // specModel is a kernelspec as clients know it.

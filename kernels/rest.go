@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,15 +81,20 @@ func (g *gateway) specOf(c spawner.Caller, name string) (Spec, error) {
 type request struct {
 	Name string            `json:"name"`
 	Env  map[string]string `json:"env"`
+	Tied bool              `json:"tied"` // it ends when its client stays away
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request) (q request, err error) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
-	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }()
-	if err = json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&q); err != nil {
+	if err := readBody(w, r, &q); err != nil {
 		return q, errs.New(errs.Invalid, "the body is not what starts a kernel: %w", err).With(`send {"name": ..., "env": {...}}`)
 	}
 	return q, checkEnv(q.Env)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }()
+	return json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(into)
 }
 
 // start starts a kernel and answers when it is up, or when the client would not wait longer.
@@ -97,28 +103,40 @@ func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller
 	if err != nil {
 		return err
 	}
+	k, err := g.launch(r.Context(), c, q)
+	if err != nil {
+		return err
+	}
+	if k, err = g.settled(r.Context(), c, g.noted(r, k)); err != nil {
+		return err
+	}
+	if _, given := q.Env["KERNEL_ID"]; !given { // others may know an id that the client has chosen
+		g.tickets.issue(k.Kernel, c)
+	}
+	w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"/"+k.Kernel)
+	writeJSON(w, http.StatusCreated, g.model(r.Context(), k))
+	return nil
+}
+
+// launch asks for a kernel.
+func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (spawner.Workload, error) {
 	s, err := g.specOf(c, q.Name)
 	if err == nil {
 		err = s.Refused
 	}
 	if err != nil {
-		return err
+		return spawner.Workload{}, err
 	}
 	session := s.Session
 	session.Env = map[string]string{}
 	maps.Copy(session.Env, q.Env)
 	maps.Copy(session.Env, s.Session.Env)
-	id := newID()
-	k, err := g.Engine.StartKernel(r.Context(), c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id)})
+	id, err := q.id()
 	if err != nil {
-		return err
+		return spawner.Workload{}, err
 	}
-	if k, err = g.settled(r.Context(), c, k); err != nil {
-		return err
-	}
-	w.Header().Set("Location", strings.TrimSuffix(r.URL.Path, "/")+"/"+k.Kernel)
-	writeJSON(w, http.StatusCreated, g.model(r.Context(), k))
-	return nil
+	q.tie(&session)
+	return g.Engine.StartKernel(ctx, c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id)})
 }
 
 // newID makes an id of the form in which clients look for it in paths: a UUID.
@@ -141,6 +159,8 @@ func (g *gateway) settled(ctx context.Context, c spawner.Caller, k spawner.Workl
 	defer cancel()
 	k, err := g.Engine.Await(wait, c, k.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
 	switch {
+	case ctx.Err() != nil && k.Spec.Life.Away > 0: // its client asks again, or it ends for want of one
+		return k, ctx.Err()
 	case ctx.Err() != nil:
 		return k, errors.Join(ctx.Err(), g.Engine.Remove(context.WithoutCancel(ctx), c, k.ID))
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
@@ -153,24 +173,29 @@ func (g *gateway) settled(ctx context.Context, c spawner.Caller, k spawner.Workl
 
 // list leaves out what has ended: clients take what is not in it for ended.
 func (g *gateway) list(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
-	body := []*model{}
+	writeJSON(w, http.StatusOK, g.models(r.Context(), g.running(c)))
+	return nil
+}
+
+// running gives the caller's kernels that have not ended.
+func (g *gateway) running(c spawner.Caller) []spawner.Workload {
+	return slices.DeleteFunc(g.Engine.Kernels(c), over)
+}
+
+// models asks the agents of several kernels.
+func (g *gateway) models(ctx context.Context, all []spawner.Workload) []model {
+	list := make([]model, len(all))
 	room := make(chan struct{}, askedAtOnce)
 	var asking sync.WaitGroup
-	for _, k := range g.Engine.Kernels(c) {
-		if over(k) {
-			continue
-		}
-		m := &model{}
-		body = append(body, m)
+	for i, k := range all {
 		asking.Go(func() {
 			room <- struct{}{}
-			*m = g.model(r.Context(), k)
+			list[i] = g.model(ctx, k)
 			<-room
 		})
 	}
 	asking.Wait()
-	writeJSON(w, http.StatusOK, body)
-	return nil
+	return list
 }
 
 func (g *gateway) kernel(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
@@ -183,12 +208,13 @@ func (g *gateway) kernel(w http.ResponseWriter, r *http.Request, c spawner.Calle
 
 // model asks a kernel's agent what the kernel does.
 func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
-	m := model{ID: k.Kernel, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
+	m := model{ID: k.Kernel, Session: k.ID, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
 	switch {
 	case over(k):
 		m.State, m.Reason = "dead", whyOver(k)
 		return m
 	case k.Phase != spawner.Running:
+		m.Progress = g.Engine.HowFar(spawner.Caller{System: true}, k.ID)
 		return m
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)

@@ -29,7 +29,7 @@ func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (W
 	if !c.maySubmit() {
 		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
 	}
-	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, kernel: r.ID, from: c.Workload})
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, From: c.Workload})
 	if err != nil {
 		return Workload{}, err
 	}

@@ -23,8 +23,8 @@ type SessionRequest struct {
 	Launch  string      // names this start; repeating the request with the same one is harmless
 	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
 	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
-	kernel  string      // as Workload.Kernel
-	from    ID          // as Workload.Session
+	Kernel  string      // of kernels: as Workload.Kernel
+	From    ID          // as Workload.Session
 }
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
@@ -235,7 +235,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, WantRunning, Pending, nil, now, m.turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
-		e.Host, e.Kernel, e.Session = "", r.kernel, r.from
+		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {

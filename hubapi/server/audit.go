@@ -38,6 +38,7 @@ const (
 	doorSocket  = "socket"  // of a session's or job's agent
 	doorPage    = "page"
 	doorSSHKey  = "ssh key"
+	doorTicket  = "ticket" // a new kernel's id
 )
 
 // audit says what a request has done, in better words than its route has.
@@ -106,7 +107,7 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 		attrs = nil
 	}
 	attrs = append(attrs, s.who(r.Context(), d)...)
-	if changes(r.Method, route) { // the path of a look may open something
+	if changes(r.Method, route) && !ofKernels(route) { // the path of a look may open something, and the id of a new kernel does
 		attrs = append(attrs, objects(r)...)
 	}
 	attrs = append(attrs, s.whose(d)...)

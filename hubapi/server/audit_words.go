@@ -37,8 +37,17 @@ func deedWords() map[string]string {
 		"DELETE /ssh/certificates/{serial}":     "an ssh certificate is revoked",
 		"DELETE /ssh/connections":               "all ssh connections are ended",
 		"POST /jobs":                            "a job is submitted",
+		"POST /kernelspecs/{name}/switch":       "a user's next kernels are switched",
 		"PUT /blobs/{digest}":                   "a file for jobs is put",
 		"DELETE /jobs/{id}":                     "a job is removed",
+		// Of kernels.
+		"POST /kernels/api/kernels":                "a kernel is started",
+		"DELETE /kernels/api/kernels/{id}":         "a kernel is shut down",
+		"POST /kernels/api/kernels/{id}/interrupt": "a kernel is interrupted",
+		"POST /kernels/api/kernels/{id}/restart":   "a kernel is restarted",
+		"POST /kernels/api/sessions":               "a notebook has a kernel",
+		"PATCH /kernels/api/sessions/{id}":         "a notebook with a kernel is changed",
+		"DELETE /kernels/api/sessions/{id}":        "a notebook's kernel is shut down",
 		// The Outpost protocol.
 		"POST " + routeStarts:  "a session is started",
 		"DELETE " + routeStart: "a session is stopped",

@@ -1,15 +1,22 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/internal/errs"
+	"slipway/kernels"
 	"slipway/spawner"
 )
 
 // kernelsPath is where Jupyter Servers find the gateway to kernels, as their --gateway-url.
 const kernelsPath = "/kernels"
+
+// Gateway is what serves the kernels, made for whom find knows: tell notes what a request does.
+type Gateway func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler
 
 // kernelRoutes serves the gateway to kernels to whom find knows.
 func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Caller, error)) {
@@ -23,5 +30,23 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 			t.caller, t.deed.caller = callerName(c), c
 		}
 		return c, err
-	}))
+	}, s.tellOfKernel))
 }
+
+// tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log at once: the request lasts as long as her websocket.
+func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
+	t := traceOf(ctx)
+	if d.By != (spawner.Caller{}) {
+		t.caller, t.deed.caller, t.deed.door = callerName(d.By), d.By, doorTicket
+		s.Audit(ctx, d.By, doorTicket, "GET "+kernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", t.id)
+	}
+	if d.Kernel != "" {
+		t.deed.which = []any{"kernel", d.Kernel}
+	}
+	if d.Err != nil {
+		t.deed.wrong = errs.Brief(d.Err)
+	}
+}
+
+// ofKernels reports whether a route is the gateway's.
+func ofKernels(route string) bool { return strings.HasPrefix(route, kernelsPath+"/") }

@@ -1,18 +1,20 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"slipway/kernels"
 	"slipway/spawner"
 )
 
 func TestKernelsKnowTheirCaller(t *testing.T) {
 	h := start(t, newFake(), func(c *Config) {
-		c.Kernels = func(identify func(*http.Request) (spawner.Caller, error)) http.Handler {
+		c.Kernels = func(identify func(*http.Request) (spawner.Caller, error), _ func(context.Context, kernels.Deed)) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				who, err := identify(r)
 				fmt.Fprintf(w, "%s %s as %q: %v", r.Method, r.URL.Path, who.User, err)

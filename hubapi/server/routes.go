@@ -72,6 +72,7 @@ func (s *Server) api(r chi.Router) {
 	r.Get("/data/url", serve(s, 200, s.dataURL))
 	r.Get("/quota", serve(s, 200, s.quota))
 	s.doctorRoutes(r)
+	s.menuRoutes(r)
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))
 	r.Post("/sessions", serve(s, 202, audited(s, s.startSession, auditSession)))

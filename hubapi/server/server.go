@@ -167,6 +167,8 @@ type Config struct {
 	Exporter    Exporter    // nil likewise
 	Credentials Credentials // nil likewise
 	Storage     Storage     // nil: the site has no storage elements
+	// KernelMenu says which kernels callers may start; nil: there are none.
+	KernelMenu KernelMenu
 	// Quota looks how full a user's directories are; KnownQuota gives what was last found of those of a workload's owner, without waiting.
 	// Nil: nobody knows.
 	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
@@ -176,13 +178,12 @@ type Config struct {
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
 	Wallet    Wallet
 	Principal func(hub string, user spawner.User) string
-	People    People       // who users are on this host; nil: nothing is known
-	Registry  http.Handler // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	// Kernels makes the gateway of /kernels/, where requests are of whom identify says. Nil: there is none.
-	Kernels func(identify func(*http.Request) (spawner.Caller, error)) http.Handler
-	Checks  []Check          // for /readyz; nil: the engine alone
-	Metrics *metrics.Metrics // nil: no /metrics
-	Logger  *slog.Logger
+	People    People           // who users are on this host; nil: nothing is known
+	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
+	Kernels   Gateway          // of /kernels/. Nil: there is none
+	Checks    []Check          // for /readyz; nil: the engine alone
+	Metrics   *metrics.Metrics // nil: no /metrics
+	Logger    *slog.Logger
 }
 
 // Listeners are where a Server serves. Nil ones are not served.

@@ -46,6 +46,8 @@ var walked = map[string]struct {
 	"POST /gpus/{gpu}/resume":               {path: "/gpus/0/resume", refused: true},
 	"GET /data":                             {path: "/data"},
 	"GET /quota":                            {path: "/quota?user=alice"},
+	"GET /kernelspecs":                      {path: "/kernelspecs?user=alice"},
+	"POST /kernelspecs/{name}/switch":       {path: "/kernelspecs/python/switch?user=alice", body: `{"gpu":"default"}`},
 	"GET /data/url":                         {path: "/data/url?lfn=eos:a"},
 	"GET /data/plan":                        {path: "/data/plan", refused: true},
 	"GET /data/issuers/{name}":              {path: "/data/issuers/wlcg"},

@@ -83,7 +83,7 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
-			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || t.route != ""
+			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || ofKernels(route) || t.route != ""
 			if own && (r.Method != http.MethodGet || a.status >= 400) {
 				level = slog.LevelInfo
 			}

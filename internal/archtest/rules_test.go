@@ -107,7 +107,7 @@ func rules() map[string]rule {
 		"kernels/zmtp":   {own: []string{"kernels/wire"}},
 		"kernels/bridge": {own: []string{"internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
-			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi"},
+			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 		},
 
 		// The engine, and one package a backend.
@@ -195,7 +195,7 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui",
+				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html"},
@@ -246,10 +246,10 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
+				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
-				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/worker", "internal/xrd", "internal/xrd/mount",
+				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
 				"kernels", "kernels/bridge", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// KernelMenu says which kernels callers may start.
+type KernelMenu interface {
+	KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error)
+	SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error)
+}
+
+func (s *Server) menuRoutes(r chi.Router) {
+	r.Get("/kernelspecs", serve(s, 200, s.listKernelSpecs))
+	r.Post("/kernelspecs/{name}/switch", serve(s, 200, audited(s, s.switchKernel, auditSwitched)))
+}
+
+func noKernels() error {
+	return errs.New(errs.Missing, "this service runs no single kernels").With("the administrator names some in kernels.specs of the configuration")
+}
+
+func (s *Server) listKernelSpecs(r *http.Request, _ none) (hubapi.KernelSpecs, error) {
+	if s.cfg.KernelMenu == nil {
+		return hubapi.KernelSpecs{}, noKernels()
+	}
+	list, err := s.cfg.KernelMenu.KernelSpecs(callerOf(r.Context()))
+	return hubapi.KernelSpecs{KernelSpecs: list}, err
+}
+
+func (s *Server) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
+	name, err := param(r, "name")
+	switch {
+	case err != nil:
+		return hubapi.KernelSpec{}, err
+	case s.cfg.KernelMenu == nil:
+		return hubapi.KernelSpec{}, noKernels()
+	case to == hubapi.KernelSwitch{}:
+		return hubapi.KernelSpec{}, errs.Bad("gpu", "", "what the next kernels are to have: gpu, cpus or memory, each a value or "+hubapi.SwitchDefault)
+	}
+	return s.cfg.KernelMenu.SwitchKernel(r.Context(), callerOf(r.Context()), name, to)
+}
+
+func auditSwitched(_ *http.Request, _ hubapi.KernelSwitch, out hubapi.KernelSpec) (what string, which []any) {
+	return "a user's next kernels are switched", []any{"kernelspec", out.Name, "gpu", out.GPU, "cpus", out.CPUs, "memory", out.Memory}
+}

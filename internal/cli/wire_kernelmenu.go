@@ -1,0 +1,371 @@
+//go:build linux
+
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/images"
+	"slipway/internal/agent/control"
+	"slipway/internal/agent/stack"
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/internal/memsize"
+	gateway "slipway/kernels"
+	"slipway/spawner"
+)
+
+const (
+	mostOwnKernels = 12              // kernelspecs that a user's own environments become of one entry
+	ownEvery       = 2 * time.Second // how long it is believed what environments somebody has
+	roomEvery      = time.Second     // and what is free
+	logoEvery      = time.Minute     // and what a site's picture is
+	mostAsked      = 10_000          // answers that are kept so
+	pythonLanguage = "python"        //
+	debuggerKey    = "debugger"      // what JupyterLab looks for to offer its debugger
+	slipwayKey     = "slipway"       // what is this service's own in the metadata of a kernelspec
+)
+
+// kernelEngine is what the menu asks spawner.Manager.
+type kernelEngine interface {
+	Offers(hub string, user spawner.User) spawner.Catalogue
+	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
+	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
+	Kernels(c spawner.Caller) []spawner.Workload
+}
+
+// kernelMenu says which kernels a user may start: what the configuration has of them, with her environments and the site's stacks, as she
+// has switched them, and how soon each would start. It is asked every some seconds by each browser that is open.
+type kernelMenu struct {
+	cfg       config.Config
+	site      spawner.Catalogue // with what is not for everybody
+	engine    kernelEngine
+	switches  *kernelSwitches
+	principal func(hub string, user spawner.User) string
+	// list gives a user's own environments, the newest first; find one that she may use.
+	list func(hub string, user spawner.User) ([]images.Environment, error)
+	find func(hub string, user spawner.User, ref string) (images.Environment, error)
+	// stack gives a stack as a session of a profile of hers has it, if it is for her.
+	stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
+	log   *slog.Logger
+
+	rooms *briefly[roomKey, spawner.Room]
+	own   *briefly[string, []images.Environment]
+	logos *briefly[string, []gateway.Logo]
+}
+
+// roomKey is what a start asks for of a backend.
+type roomKey struct {
+	backend string
+	r       spawner.Resources
+	g       gpu.Request
+}
+
+// kernelOffer is a kernelspec of somebody's, with what people are told of it.
+type kernelOffer struct {
+	gateway.Spec
+	wire  hubapi.KernelSpec
+	entry string // of the configuration, by name
+	image string // of the profile's, by name
+}
+
+// guest is whoever asks, with what is hers.
+type guest struct {
+	spawner.Caller
+	offers   spawner.Catalogue
+	switched map[string]hubapi.KernelSwitch // by kernelspecs
+	full     string                         // why she may have no kernel more; empty: she may
+}
+
+// newKernelMenu makes the menu of a service.
+func (s *service) newKernelMenu() *kernelMenu {
+	return &kernelMenu{
+		cfg: s.cfg, site: catalogueOf(s.cfg), engine: s.engine, switches: s.switches, principal: s.principal, log: s.log,
+		list: func(hub string, user spawner.User) ([]images.Environment, error) {
+			return s.library.List(s.principal(hub, user))
+		},
+		find: func(hub string, user spawner.User, ref string) (images.Environment, error) {
+			return s.freezer.lookAs(s.freezer.viewer(hub, user), hub, ref)
+		},
+		stack: func(c config.Stack, w spawner.Workload) (control.Stack, bool) {
+			if !s.offers(c, w) {
+				return control.Stack{}, false
+			}
+			return s.stackOf(c, w), true
+		},
+		rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []images.Environment](ownEvery, mostAsked),
+		logos: newBriefly[string, []gateway.Logo](logoEvery, mostAsked),
+	}
+}
+
+// specs gives what a user may start, for the gateway.
+func (m *kernelMenu) specs(c spawner.Caller) []gateway.Spec {
+	var list []gateway.Spec
+	for _, o := range m.offered(c) {
+		list = append(list, o.Spec)
+	}
+	return list
+}
+
+// offered gives what a user may start, and what may become hers to start: unknown is not no.
+func (m *kernelMenu) offered(c spawner.Caller) (list []kernelOffer) {
+	g := guest{c, m.engine.Offers(c.Hub, c.User), m.switches.of(m.principal(c.Hub, c.User)), m.fullFor(c)}
+	for _, k := range m.cfg.Kernels.Specs {
+		refused := g.offers.Admits(k.Profile)
+		if errs.Is(refused, errs.Forbidden) {
+			continue
+		}
+		for _, v := range m.variants(g, k) {
+			if o, err := m.offer(g, k, v, refused); err == nil {
+				list = append(list, o)
+			} else {
+				m.log.Debug("a kernelspec is not shown", "name", v.name, "owner", c.User, "error", err)
+			}
+		}
+	}
+	return list
+}
+
+// fullFor says why a user may have no kernel more now; empty: she may.
+func (m *kernelMenu) fullFor(c spawner.Caller) string {
+	most := m.cfg.Kernels.PerUser
+	if most == 0 {
+		return ""
+	}
+	has := 0
+	for _, w := range m.engine.Kernels(c) {
+		if w.Phase.Active() {
+			has++
+		}
+	}
+	if has < most {
+		return ""
+	}
+	return fmt.Sprintf("you have %d kernels, and may have %d at once: shut one down first", has, most)
+}
+
+// variant is one of the kernelspecs that an entry of the configuration stands for.
+type variant struct {
+	name  string
+	env   *images.Environment
+	label string // what the environment is called
+	stack *control.Stack
+}
+
+// variants gives those that are for a user.
+func (m *kernelMenu) variants(g guest, k config.KernelSpec) []variant {
+	switch {
+	case k.Environment != "":
+		e, err := m.find(g.Hub, g.User, k.Environment)
+		if err != nil || e.RunsHere() != nil {
+			return nil // it is not there for her
+		}
+		return []variant{{name: k.Name, env: &e, label: k.Environment}}
+	case k.Environments == config.EnvironmentsOwn:
+		return m.ownVariants(g, k)
+	case k.Stack != "" || len(k.Stacks) > 0:
+		return m.stackVariants(g, k)
+	}
+	return []variant{{name: k.Name}}
+}
+
+// ownVariants gives one for each environment of a user's own that can be started as the entry says.
+func (m *kernelMenu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
+	all := m.own.get(m.principal(g.Hub, g.User), func() []images.Environment {
+		all, err := m.list(g.Hub, g.User)
+		if err != nil {
+			m.log.Warn("a user's environments cannot be listed for her kernels", "owner", g.User, "error", err)
+		}
+		return all
+	})
+	for i, e := range all {
+		if e.Name == "" || e.Moved || e.RunsHere() != nil || m.imageUnder(k.Profile, e) == "" {
+			continue
+		}
+		if list = append(list, variant{name: nameOfOwn(k.Name, e), env: &all[i], label: e.Name + ":" + e.Tag}); len(list) == mostOwnKernels {
+			break
+		}
+	}
+	return list
+}
+
+// stackVariants gives one for each of an entry's stacks that is for a user.
+func (m *kernelMenu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
+	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{Profile: k.Profile}}
+	for _, c := range m.cfg.Data.Stacks {
+		if c.Name != k.Stack && !slices.Contains(k.Stacks, c.Name) && !slices.Contains(k.Stacks, config.AllStacks) {
+			continue
+		}
+		if s, hers := m.stack(c, w); hers {
+			name := k.Name
+			if k.Stack == "" {
+				name += "." + c.Name
+			}
+			list = append(list, variant{name: name, stack: &s})
+		}
+	}
+	return list
+}
+
+// imageUnder gives the name of the image of a profile on which an environment stands; empty: the profile does not have it.
+func (m *kernelMenu) imageUnder(profile string, e images.Environment) string {
+	for _, p := range m.site.Profiles {
+		for _, name := range p.Images {
+			if i, ok := m.site.Image(name); ok && p.Name == profile && i.Ref == e.Base.Reference {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// offer makes a kernelspec of a variant. One that is refused is shown all the same, with the reason.
+func (m *kernelMenu) offer(g guest, k config.KernelSpec, v variant, refused error) (o kernelOffer, err error) {
+	image := k.Image
+	if v.env != nil {
+		if image = m.imageUnder(k.Profile, *v.env); image == "" {
+			return o, errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base.Reference, k.Profile)
+		}
+	}
+	usual, err := m.resolve(k, image, hubapi.KernelSwitch{})
+	if err != nil {
+		return o, err
+	}
+	switched, spec := g.switched[v.name], usual
+	if switched != (hubapi.KernelSwitch{}) {
+		if spec, err = m.resolve(k, image, switched); err != nil { // the site has changed what may be had
+			switched, spec = hubapi.KernelSwitch{}, usual
+		}
+	}
+	p := m.profile(k.Profile)
+	o.entry, o.image = k.Name, image
+	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
+	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
+	o.Spec = gateway.Spec{Name: v.name, Language: k.Language, Backend: p.Backend, Refused: refused}
+	o.wire = hubapi.KernelSpec{
+		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs,
+		Memory: memsize.Format(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: memsize.Format(p.MostMemory()),
+		GPUs: choices(usual.GPU, k.GPUs), Switched: switched,
+	}
+	if v.env != nil {
+		spec.Environment, o.wire.Digest = v.env.Digest, v.env.Digest
+	}
+	if v.stack != nil {
+		spec.Argv, o.Language, o.wire.Stack = stack.Argv(control.JupyterDir, *v.stack), v.stack.Language, v.stack.Name
+		spec.Env = maps.Clone(v.stack.Env)
+	}
+	o.Session, o.wire.Language = spec, o.Language
+	o.wire.Available = m.available(g, p, spec, refused)
+	o.DisplayName = displayName(k, o.wire, m.words(p, v, spec, o))
+	o.wire.DisplayName = o.DisplayName
+	o.Metadata, o.Logos = metadataOf(o.wire), m.logosOf(k, v, spec)
+	return o, nil
+}
+
+// choices gives to what a slice can be switched, the usual one first.
+func choices(usual gpu.Request, more []string) []string {
+	list := []string{usual.String()}
+	for _, word := range more {
+		if r, err := gpu.ParseRequest(word); err == nil && !slices.Contains(list, r.String()) {
+			list = append(list, r.String())
+		}
+	}
+	return list
+}
+
+func (m *kernelMenu) profile(name string) (p spawner.Profile) {
+	if i := slices.IndexFunc(m.site.Profiles, func(p spawner.Profile) bool { return p.Name == name }); i >= 0 {
+		p = m.site.Profiles[i]
+	}
+	return p
+}
+
+// resolve makes the session of a kernel, with what is switched. To whom its profile is open was looked at before.
+func (m *kernelMenu) resolve(k config.KernelSpec, image string, to hubapi.KernelSwitch) (spawner.Spec, error) {
+	options := map[string]any{"profile": k.Profile, "image": image, "cpus": to.CPUs, "memory": to.Memory}
+	if to.CPUs == "" && k.CPUs > 0 {
+		options["cpus"] = k.CPUs
+	}
+	if to.Memory == "" && k.Memory > 0 {
+		options["memory"] = memsize.Format(int64(k.Memory))
+	}
+	_, spec, err := m.site.Resolve(options)
+	if err != nil {
+		return spec, err
+	}
+	p := m.profile(k.Profile)
+	usual := p.GPU
+	if k.GPU != "" {
+		usual = sliceOn(p, k.GPU)
+	}
+	spec.GPU = usual
+	if to.GPU != "" {
+		spec.GPU = sliceOn(p, to.GPU)
+		if all := choices(usual, k.GPUs); !slices.Contains(all, spec.GPU.String()) {
+			return spec, notOffered(to.GPU, all)
+		}
+	}
+	return spec, nil
+}
+
+// notOffered is the error of who wants a slice that a kernelspec cannot have.
+func notOffered(gpu string, all []string) error {
+	if len(all) < 2 {
+		return errs.Bad("gpu", gpu, "nothing else than "+all[0]+": your administrator says by kernels.specs[].gpus what more there is to choose from")
+	}
+	return errs.Bad("gpu", gpu, "one of "+strings.Join(all, ", ")+", or "+hubapi.SwitchDefault)
+}
+
+// sliceOn reads a slice that sessions of a profile are to have in place of their own. What cannot be read is no GPU.
+func sliceOn(p spawner.Profile, word string) gpu.Request {
+	r, err := gpu.ParseRequest(word)
+	if err != nil {
+		return gpu.Request{Mode: gpu.Mode(word)} // which is none of the choices
+	}
+	if !r.None() {
+		r.Least, r.Model = p.GPU.Least, p.GPU.Model
+	}
+	return r
+}
+
+// logosOf gives the pictures of a kernelspec: the site's, or the stack's, or one of this service's own.
+func (m *kernelMenu) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []gateway.Logo {
+	switch {
+	case k.Logo != "":
+		return m.logos.get(k.Logo, func() []gateway.Logo {
+			data, err := os.ReadFile(k.Logo)
+			if err != nil || len(data) > config.LogoLimit {
+				m.log.Warn("a kernelspec has no logo", "name", k.Name, "file", k.Logo, "error", err)
+				return nil
+			}
+			return logoOf(filepath.Ext(k.Logo), data)
+		})
+	case v.stack != nil && len(v.stack.Logo) > 0:
+		return logoOf(v.stack.LogoExt, v.stack.Logo)
+	}
+	kind := gateway.LogoCPU
+	switch {
+	case v.stack != nil:
+		kind = gateway.LogoStack
+	case v.env != nil:
+		kind = gateway.LogoEnvironment
+	case !spec.GPU.None():
+		kind = gateway.LogoGPU
+	}
+	return m.logos.get(kind, func() []gateway.Logo { return gateway.Logos(kind) })
+}
+
+// logoOf gives a file's picture by the name under which launchers look for its form.
+func logoOf(ext string, data []byte) []gateway.Logo {
+	return []gateway.Logo{gateway.LogoOf(cmp.Or(map[string]string{".svg": "logo-svg"}[ext], "logo-64x64"), ext, data)}
+}

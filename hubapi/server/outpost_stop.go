@@ -157,7 +157,7 @@ func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.C
 	}
 	list := []outpostService{}
 	for _, w := range all {
-		if w.Kind == spawner.Job || !w.Phase.Active() {
+		if !isServer(w) || !w.Phase.Active() {
 			continue
 		}
 		row := outpostService{

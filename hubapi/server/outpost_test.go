@@ -256,7 +256,9 @@ func TestOutpostLists(t *testing.T) {
 	stopping.Want, stopping.Name = spawner.WantStopped, "lab"
 	waiting := outpostSession("s-a", "main", "ann", "a", spawner.Pending)
 	waiting.Spec.Life.MaxAge = 3600e9
-	h := withOutpost(t, newFake(waiting, stopping, ended("s-c", "c", nil), job("j-1", "ann")), nil)
+	kernel := outpostSession("s-k", "main", "ann", "k", spawner.Running)
+	kernel.Kind = spawner.Kernel
+	h := withOutpost(t, newFake(waiting, stopping, kernel, ended("s-c", "c", nil), job("j-1", "ann")), nil)
 	const zero = "0001-01-01T00:00:00Z"
 	want := `[{"name":"","start_id":"a","user":"ann","start_date":"` + zero + `","end_date":"0001-01-01T01:00:00Z","jupyterhub":"main","jupyterhub_userid":null,` +
 		`"last_update":"` + zero + `","state_stored":true,"start_pending":true,"stop_pending":false},` +

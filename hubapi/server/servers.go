@@ -183,7 +183,7 @@ func (s *Server) activeSession(ctx context.Context, c spawner.Caller, name strin
 		return w, false, err
 	}
 	for _, w := range all {
-		if w.Kind != spawner.Job && w.Owner == c.User && w.Name == name && w.Phase.Active() {
+		if isServer(w) && w.Owner == c.User && w.Name == name && w.Phase.Active() {
 			return w, true, nil
 		}
 	}

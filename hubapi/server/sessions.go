@@ -130,12 +130,15 @@ func (s *Server) listSessions(r *http.Request, _ none) (hubapi.Sessions, error) 
 	}
 	q := r.URL.Query()
 	for _, w := range all {
-		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || q.Get("name") == w.Name) {
+		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || isServer(w) && q.Get("name") == w.Name) {
 			list.Sessions = append(list.Sessions, s.wireSession(w))
 		}
 	}
 	return list, nil
 }
+
+// isServer reports whether a workload is a server, which its Hub and its user know by its name. Kernels of one name there may be many.
+func isServer(w spawner.Workload) bool { return w.Kind != spawner.Job && w.Kind != spawner.Kernel }
 
 func (s *Server) session(r *http.Request, _ none) (hubapi.Session, error) {
 	w, err := s.find(r, false)

@@ -53,7 +53,7 @@ func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
 
 // sshLine is what the owner of a session types to reach it.
 func (s *Server) sshLine(w spawner.Workload) string {
-	if s.cfg.SSH == nil || w.Kind == spawner.Job {
+	if s.cfg.SSH == nil || !isServer(w) {
 		return ""
 	}
 	return s.cfg.SSH.Line(string(w.Owner), w.Name)

@@ -110,7 +110,7 @@ func (s *Server) sshTargets(r *http.Request, c spawner.Caller) []string {
 		return targets
 	}
 	for _, w := range all {
-		if w.Owner == c.User && w.Kind != spawner.Job && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
+		if w.Owner == c.User && isServer(w) && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
 			targets = append(targets, w.Name)
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,14 @@ func sessionRemark(s hubapi.Session) string {
 
 const keptWords = "changes are kept"
 
+// keptOf says what is kept of a workload that has ended; empty: nothing that could come back.
+func keptOf(w hubapi.Workload) string {
+	if w.Kind == "job" || w.Kind == "kernel" {
+		return ""
+	}
+	return keptWords
+}
+
 // remark is what the owner of a workload should know at a glance.
 func remark(w hubapi.Workload) string {
 	switch {
@@ -80,9 +89,9 @@ func remark(w hubapi.Workload) string {
 	case w.Outcome != nil && w.Outcome.Failed:
 		return w.Outcome.Reason
 	case w.Outcome != nil && w.Outcome.Expired:
-		return w.Outcome.Reason + "; " + keptWords
-	case w.Phase == "stopped" && w.Kind != "job" && w.Up != nil:
-		return keptWords
+		return strings.TrimSuffix(w.Outcome.Reason+"; "+keptOf(w), "; ")
+	case w.Phase == "stopped" && w.Up != nil:
+		return keptOf(w)
 	default:
 		return ""
 	}

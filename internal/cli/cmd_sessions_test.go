@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ func TestRemarkOfAnEnd(t *testing.T) {
 	} {
 		if got := remark(hubapi.Workload{Kind: "lab", Phase: "stopped", Up: &up, Outcome: &o}); got != want {
 			t.Errorf("%+v: %q", o, got)
+		}
+		if got := remark(hubapi.Workload{Kind: "kernel", Phase: "stopped", Up: &up, Outcome: &o}); strings.Contains(got, keptWords) || strings.HasSuffix(got, "; ") {
+			t.Errorf("of a kernel, which keeps nothing: %q", got)
 		}
 	}
 }

@@ -32,6 +32,8 @@ func TestChoose(t *testing.T) {
 	ending.Ran = true
 	job := running("j-1", "gpu10", "")
 	job.Kind = spawner.Job
+	kernel := running("s-9", "gpu10", "gpu10")
+	kernel.Kind = spawner.Kernel
 	for name, tt := range map[string]struct {
 		target string
 		all    []spawner.Workload
@@ -52,6 +54,7 @@ func TestChoose(t *testing.T) {
 		"given up while it waited":   {"gpu10", []spawner.Workload{given("s-1", "gpu10", "small")}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"the profile":                {"gpu10", []spawner.Workload{running("s-1", "", "small")}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"a job is no session":        {"gpu10", []spawner.Workload{job}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
+		"nor is a kernel":            {"gpu10", []spawner.Workload{kernel}, "", hubapi.ServerRequest{Name: "gpu10", Options: map[string]any{"profile": "gpu10"}}, ""},
 		"one that goes is none":      {"mine", []spawner.Workload{session("s-1", "mine", "small", spawner.Removing, spawner.WantGone)}, "", hubapi.ServerRequest{}, "your sessions: none; profiles: small, gpu10"},
 		"nothing of the name":        {"gpu", []spawner.Workload{running("s-1", "", "small"), stopped("s-2", "mine", "small")}, "", hubapi.ServerRequest{}, "your sessions: the default one (running), mine (stopped); profiles: small, gpu10"},
 		"what would fill the screen": {strings.Repeat("\x1b[2J", 40), nil, "", hubapi.ServerRequest{}, `\x1b[2J"..., and there`},

@@ -41,7 +41,7 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 	return item
 }
 
-// overview shows the visitor's sessions, scans and jobs; an administrator's, with all=1, those of the whole Hub.
+// overview shows the visitor's sessions, kernels, scans and jobs; an administrator's, with all=1, those of the whole Hub.
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
 	var list []spawner.Workload
@@ -64,6 +64,8 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view, lent := webui.OverviewView{All: all}, p.lent()
 	for _, found := range list {
 		switch {
+		case found.Kind == spawner.Kernel:
+			view.Kernels = append(view.Kernels, p.item(v, found, lent))
 		case found.Kind != spawner.Job:
 			view.Sessions = append(view.Sessions, p.item(v, found, lent))
 		case len(view.Jobs) < webui.JobsShown:
@@ -212,6 +214,9 @@ func (p *pages) stop(r *http.Request, v visitor) (string, error) {
 		return "", err
 	}
 	_, err = p.cfg.Engine.Stop(r.Context(), v.caller, found.ID)
+	if found.Kind == spawner.Kernel && r.PostForm.Get("back") == "" { // its page goes with it
+		return "", err
+	}
 	return backTo(r, found), err
 }
 

@@ -32,7 +32,7 @@ func (r row) CanRequeue() bool {
 
 // Dormant reports whether it is a session that has given its slot in a batch system back because nobody used it.
 func (r row) Dormant() bool {
-	return !r.IsJob() && r.Remote && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil && r.Outcome.Expired
+	return !r.IsJob() && !r.IsKernel() && r.Remote && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil && r.Outcome.Expired
 }
 
 // Evicted says how often its place was taken away; empty: never.
@@ -48,6 +48,8 @@ func (r row) Lost() string {
 	switch {
 	case r.IsJob():
 		return "It began anew each time: what it had not written to the home or elsewhere outside is lost."
+	case r.IsKernel():
+		return "It began anew each time: what it had in memory is lost."
 	case r.Workload.Kept != "" && r.From == r.Workload.Kept:
 		return "What ran in it is lost. It began anew with what it had kept of its changes; what was changed after that is lost, but for what a home keeps that all machines share."
 	default:

@@ -13,6 +13,7 @@ const JobsShown = 50
 // OverviewView is what the overview is made of.
 type OverviewView struct {
 	Sessions, Jobs      []Item
+	Kernels             []Item
 	Scans               []hubapi.Scan
 	MoreJobs, MoreScans int  // that are not among them
 	All                 bool // they are everybody's
@@ -21,10 +22,11 @@ type OverviewView struct {
 type overview struct {
 	OverviewView
 	Sessions, Jobs []row
+	Kernels        []row
 	Scans          []scanRow
 }
 
-// Overview answers with the visitor's sessions, scans and jobs.
+// Overview answers with the visitor's sessions, kernels, scans and jobs.
 func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, o OverviewView) error {
 	body, back := overview{OverviewView: o}, "list"
 	if o.All {
@@ -36,7 +38,7 @@ func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, o OverviewVie
 		}
 		return out
 	}
-	body.Sessions, body.Jobs = rows(o.Sessions), rows(o.Jobs)
+	body.Sessions, body.Kernels, body.Jobs = rows(o.Sessions), rows(o.Kernels), rows(o.Jobs)
 	for _, s := range o.Scans {
 		body.Scans = append(body.Scans, scanRow{s, v})
 	}

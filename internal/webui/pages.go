@@ -1,9 +1,11 @@
 package webui
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +62,28 @@ type row struct {
 // IsJob reports whether it is a job.
 func (r row) IsJob() bool { return r.Kind == spawner.Job }
 
+// IsKernel reports whether it is a kernel, of which nothing is kept when it ends.
+func (r row) IsKernel() bool { return r.Kind == spawner.Kernel }
+
+// Called is what it is called at the head of its page.
+func (r row) Called() string {
+	if r.IsKernel() {
+		return "Kernel"
+	}
+	return r.either("Job", "Session")
+}
+
+// Notebooks says which notebooks it computes for, as far as their Jupyter has told; empty: none that is known.
+func (r row) Notebooks() string {
+	var names []string
+	for _, n := range r.Workload.Notebooks {
+		if name := cmp.Or(n.Path, n.Name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // Title names the workload.
 func (r row) Title() string {
 	switch {
@@ -100,7 +124,7 @@ func (r row) OpenWord() string {
 
 // Start is where the Hub starts the session's server again; empty while it is active.
 func (r row) Start() string {
-	if r.IsJob() || r.Phase != spawner.Stopped || r.Want == spawner.WantGone {
+	if r.IsJob() || r.IsKernel() || r.Phase != spawner.Stopped || r.Want == spawner.WantGone {
 		return ""
 	}
 	path := r.Visit.Home + "spawn/" + url.PathEscape(string(r.Owner))
@@ -113,6 +137,8 @@ func (r row) Start() string {
 // State says the phase and how the last start ended in one word or two.
 func (r row) State() string {
 	switch {
+	case r.Want == spawner.WantGone && r.IsKernel():
+		return "stopping"
 	case r.Want == spawner.WantGone:
 		return "being discarded"
 	case r.Phase.Active() && r.Want == spawner.WantStopped:
@@ -158,6 +184,8 @@ func (r row) StopWord() string {
 	switch {
 	case r.IsJob():
 		return "Cancel"
+	case r.Phase == spawner.Running && r.IsKernel():
+		return "Shut down"
 	case r.Phase == spawner.Running:
 		return "Stop"
 	default:
@@ -167,7 +195,7 @@ func (r row) StopWord() string {
 
 // CanDiscard reports whether it has something to discard: a session's changes, a job's files.
 func (r row) CanDiscard() bool {
-	return r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || r.CanStop() && !r.IsJob() && r.Phase == spawner.Running)
+	return !r.IsKernel() && r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || r.CanStop() && !r.IsJob() && r.Phase == spawner.Running)
 }
 
 // KeepFor is how long it can be kept, zero when it cannot.
@@ -288,7 +316,7 @@ func (s single) Last() int64 {
 // Single answers with the page of one session or job.
 func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) error {
 	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters, Data: d.Data}
-	f := frame{Title: s.either("Job ", "Session ") + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
+	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {
 		f.Refresh = 3
 	}

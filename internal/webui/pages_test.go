@@ -21,9 +21,12 @@ func someVisit() Visit {
 // viewOf is an overview of sessions and jobs.
 func viewOf(items ...Item) (o OverviewView) {
 	for _, i := range items {
-		if i.Kind == spawner.Job {
+		switch i.Kind {
+		case spawner.Job:
 			o.Jobs = append(o.Jobs, i)
-		} else {
+		case spawner.Kernel:
+			o.Kernels = append(o.Kernels, i)
+		default:
 			o.Sessions = append(o.Sessions, i)
 		}
 	}
@@ -46,6 +49,10 @@ func TestButtons(t *testing.T) {
 	gone.Want = spawner.WantGone
 	ending := session(spawner.Running)
 	ending.Want = spawner.WantStopped
+	kernel, died := session(spawner.Running), ended
+	kernel.Kind, kernel.Spec.Prefix, died.Kind = spawner.Kernel, "", spawner.Kernel
+	shut := kernel
+	shut.Want = spawner.WantGone
 	queued, held := far("j-1", spawner.Starting, ""), far("j-1", spawner.Pending, "")
 	queued.Name, held.Name, held.Held = "x/y", "x/y", true
 	dormant := far("s-1", spawner.Stopped, "wn042")
@@ -69,6 +76,9 @@ func TestButtons(t *testing.T) {
 		"held there":     {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
 		"held as it ran": {Item{Workload: job, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Release x/y", "Cancel x/y"}},
 		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
+		"a kernel":       {Item{Workload: kernel, Prospect: keep}, "running", []string{"Keep x/y for 2 h", "Shut down x/y"}},
+		"a kernel died":  {Item{Workload: died}, "failed broken", nil},
+		"is shut down":   {Item{Workload: shut}, "stopping", nil},
 		"being undone":   {Item{Workload: session(spawner.Removing)}, "removing", nil},
 	} {
 		w := httptest.NewRecorder()
@@ -167,6 +177,28 @@ func TestPagesWithoutScripts(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestKernelsApart: kernels have a table of their own, with the notebooks that they compute for, and nothing of them is said to be kept.
+func TestKernelsApart(t *testing.T) {
+	k := session(spawner.Stopped)
+	k.ID, k.Kind, k.Name, k.Kernel = "s-2", spawner.Kernel, "python-gpu", "secret-id"
+	k.Notebooks = []spawner.Notebook{{Path: "ana/<b>.ipynb"}, {Path: "ana/<b>.ipynb"}, {Name: "console 1"}}
+	w := httptest.NewRecorder()
+	if err := Overview(w, someVisit(), catalogue(), viewOf(Item{Workload: session(spawner.Running)}, Item{Workload: k})); err != nil {
+		t.Fatal(err)
+	}
+	tables := all(parse(t, w.Body.String()), "tbody")
+	if len(tables) != 2 || len(all(tables[0], "tr")) != 1 || !strings.Contains(text(tables[1]), "python-gpu ana/<b>.ipynb, console 1") {
+		t.Errorf("%d tables: %s", len(tables), w.Body)
+	}
+	page := httptest.NewRecorder()
+	if err := Single(page, someVisit(), catalogue(), Details{Item: Item{Workload: k}}); err != nil {
+		t.Fatal(err)
+	}
+	if shown := page.Body.String(); !strings.Contains(shown, "<h1>Kernel python-gpu</h1>") || strings.Contains(shown, "kept") || strings.Contains(shown+w.Body.String(), "secret-id") {
+		t.Errorf("its page: %s", shown)
 	}
 }
 

@@ -234,7 +234,7 @@ func (m *Manager) app(e entry, account Account) control.App {
 	if e.Kind != Job {
 		app.Dir, app.Rescue = account.Home, e.Spec.Rescue
 	}
-	if e.Kind == Lab && m.cfg.Stacks != nil {
+	if (e.Kind == Lab || e.Kind == Kernel) && m.cfg.Stacks != nil {
 		app.Stacks = m.cfg.Stacks(e.Workload)
 	}
 	app.Slices = m.cfg.Gateway && (e.Kind == Lab || e.Kind == Code)

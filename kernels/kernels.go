@@ -66,6 +66,8 @@ type Config struct {
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	Logger *slog.Logger
 
+	Traffic *Traffic // counts what goes by. Nil: nobody asks
+
 	Patience time.Duration // how long an answer waits for a kernel's start; clients give up after 40 s. Zero: 35 s
 	Ping     time.Duration // between two looks whether a websocket's client is there. Zero: 30 s
 	Message  int64         // most bytes of one message of a client's. Zero: 64 MiB
@@ -96,6 +98,7 @@ type gateway struct {
 func New(cfg Config) http.Handler {
 	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
 	cfg.Message, cfg.Sockets = cmp.Or(cfg.Message, messageLimit), cmp.Or(cfg.Sockets, userSockets)
+	cfg.Traffic = cmp.Or(cfg.Traffic, &Traffic{})
 	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}}
 	return g.routes()
 }
@@ -176,5 +179,5 @@ func (g *gateway) byID(c spawner.Caller, id string) (spawner.Workload, error) {
 			return w, nil
 		}
 	}
-	return spawner.Workload{}, errs.New(errs.NotFound, "there is no kernel %.40q of yours", id).With("start another")
+	return spawner.Workload{}, errs.New(errs.NotFound, "there is no such kernel of yours").With("start another")
 }

@@ -72,7 +72,7 @@ func (g *gateway) findSession(r *http.Request, c spawner.Caller) (spawner.Worklo
 	id := chi.URLParam(r, "id")
 	k, n, ok := g.seen(c, func(n spawner.Notebook) bool { return n.ID == id })
 	if !ok {
-		return k, n, errs.New(errs.NotFound, "there is no session %.40q of yours", id).With("its kernel may have ended; start another")
+		return k, n, errs.New(errs.NotFound, "there is no such session of yours").With("its kernel may have ended; start another")
 	}
 	return g.noted(r, k), n, nil
 }

@@ -130,7 +130,7 @@ func (b *bridge) give(m wire.Message) {
 	case m.Channel == wire.IOPub:
 		b.spread(m)
 	case r != nil && (open || !answer):
-		b.clients.reply(r.identity, m)
+		b.clients.reply(r.from, m)
 	}
 }
 

@@ -22,7 +22,7 @@ type clients struct {
 	key    *wire.Key
 	kernel string // its id, for topics
 	log    *slog.Logger
-	take   func(identity string, m wire.Message)
+	take   func(from *peer, m wire.Message)
 
 	mu    sync.Mutex
 	peers map[wire.Channel]map[string]*peer
@@ -32,7 +32,8 @@ type clients struct {
 // peer is one connection of a client's.
 type peer struct {
 	*zmtp.Socket
-	identity string
+	channel  wire.Channel
+	identity string // which a client's connections to different channels share
 
 	mu     sync.Mutex
 	topics []string // iopub: what it has subscribed to
@@ -63,12 +64,12 @@ func (c *clients) serve(channel wire.Channel) func(context.Context, net.Conn) {
 			c.log.Debug("a client does not speak as clients do", "channel", channel, "error", err)
 			return
 		}
-		p := &peer{Socket: s, identity: s.Peer().Identity}
+		p := &peer{Socket: s, channel: channel, identity: s.Peer().Identity}
 		if p.identity == "" || channel == wire.IOPub {
 			p.identity = wire.NewID()
 		}
-		c.join(channel, p)
-		defer c.leave(channel, p)
+		c.join(p)
+		defer c.leave(p)
 		c.work.Go(s.Write)
 		for {
 			frames, err := s.Receive()
@@ -87,7 +88,7 @@ func (c *clients) serve(channel wire.Channel) func(context.Context, net.Conn) {
 				c.log.Warn("a client's message is left out", "channel", channel, "error", err)
 				continue
 			}
-			c.take(p.identity, m)
+			c.take(p, m)
 		}
 	}
 }
@@ -108,21 +109,18 @@ func (c *clients) echo(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// join has answers go by this connection. Who connects again with the same identity takes the place of the connection before.
-func (c *clients) join(channel wire.Channel, p *peer) {
+// join has answers to an identity go by this connection. One before it with the same, if it is still there, gets those to what came by it.
+func (c *clients) join(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before := c.peers[channel][p.identity]; before != nil {
-		before.Close()
-	}
-	c.peers[channel][p.identity] = p
+	c.peers[p.channel][p.identity] = p
 }
 
-func (c *clients) leave(channel wire.Channel, p *peer) {
+func (c *clients) leave(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.peers[channel][p.identity] == p {
-		delete(c.peers[channel], p.identity)
+	if c.peers[p.channel][p.identity] == p {
+		delete(c.peers[p.channel], p.identity)
 	}
 	p.Close()
 }
@@ -157,10 +155,13 @@ func (p *peer) wants(topic string) bool {
 	return slices.ContainsFunc(p.topics, func(t string) bool { return strings.HasPrefix(topic, t) })
 }
 
-// reply gives a message to one client.
-func (c *clients) reply(identity string, m wire.Message) {
+// reply gives a message to the client that has sent a request by a connection, also if that is another now.
+func (c *clients) reply(to *peer, m wire.Message) {
+	if to.channel == m.Channel && to.Send(c.key.Frames(m)) == nil {
+		return
+	}
 	c.mu.Lock()
-	p := c.peers[m.Channel][identity]
+	p := c.peers[m.Channel][to.identity]
 	c.mu.Unlock()
 	if p == nil {
 		c.log.Debug("nobody waits for an answer any more", "channel", m.Channel, "type", m.Type())

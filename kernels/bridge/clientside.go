@@ -8,18 +8,18 @@ import (
 )
 
 // take takes a message of a client's.
-func (b *bridge) take(identity string, m wire.Message) {
+func (b *bridge) take(from *peer, m wire.Message) {
 	switch m.Type() {
 	case "shutdown_request":
-		b.shutdown(identity, m)
+		b.shutdown(from, m)
 		return
 	case "interrupt_request":
-		b.clients.work.Go(func() { b.interruptFor(identity, m) })
+		b.clients.work.Go(func() { b.interruptFor(from, m) })
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.asked.add(identity, m)
+	r := b.asked.add(from, m)
 	switch {
 	case b.over != "":
 		b.refuse(r, "NoKernel", b.over)
@@ -53,13 +53,13 @@ func (b *bridge) hold(r *request) {
 }
 
 // shutdown ends the bridge, with a word to the clients.
-func (b *bridge) shutdown(identity string, m wire.Message) {
+func (b *bridge) shutdown(from *peer, m wire.Message) {
 	var c struct {
 		Restart bool `json:"restart"`
 	}
 	_ = json.Unmarshal(m.Content, &c) // what is no JSON is no restart
 	content := map[string]any{"status": "ok", "restart": c.Restart}
-	b.reply(identity, m, "shutdown_reply", content)
+	b.reply(from, m, "shutdown_reply", content)
 	b.publish(m.Header, "shutdown_reply", content)
 	select {
 	case b.ended <- c.Restart:
@@ -67,12 +67,12 @@ func (b *bridge) shutdown(identity string, m wire.Message) {
 	}
 }
 
-func (b *bridge) interruptFor(identity string, m wire.Message) {
+func (b *bridge) interruptFor(from *peer, m wire.Message) {
 	content := map[string]any{"status": "ok"}
 	if err := b.interrupt(b.ctx); err != nil {
 		content = failure("Interrupt", err.Error())
 	}
-	b.reply(identity, m, "interrupt_reply", content)
+	b.reply(from, m, "interrupt_reply", content)
 }
 
 // interrupt stops what the kernel computes, or takes back what waits for it.
@@ -130,7 +130,7 @@ func (b *bridge) refuse(r *request, name, why string) {
 		b.publish(r.m.Header, "error", failure(name, why))
 		content["execution_count"] = 0
 	}
-	b.reply(r.identity, r.m, r.answer(), content)
+	b.reply(r.from, r.m, r.answer(), content)
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "idle"})
 }
 
@@ -139,10 +139,10 @@ func failure(name, why string) map[string]any {
 }
 
 // reply answers a client.
-func (b *bridge) reply(identity string, request wire.Message, kind string, content any) {
+func (b *bridge) reply(to *peer, request wire.Message, kind string, content any) {
 	m, err := wire.New(request.Channel, kind, request.Header, content)
 	if err == nil {
-		b.clients.reply(identity, m)
+		b.clients.reply(to, m)
 	}
 }
 

@@ -16,11 +16,11 @@ const (
 
 // request is a message of a client's.
 type request struct {
-	id       string
-	identity string // of the client
-	m        wire.Message
-	open     bool // the client waits for an answer
-	sent     bool // by the connection that there is now
+	id   string
+	from *peer // of the client
+	m    wire.Message
+	open bool // the client waits for an answer
+	sent bool // by the connection that there is now
 }
 
 func (r *request) kind() string { return r.m.Type() }
@@ -37,8 +37,8 @@ type requests struct {
 }
 
 // add takes a new message.
-func (q *requests) add(identity string, m wire.Message) *request {
-	r := &request{id: m.ID(), identity: identity, m: m}
+func (q *requests) add(from *peer, m wire.Message) *request {
+	r := &request{id: m.ID(), from: from, m: m}
 	r.open = strings.HasSuffix(r.kind(), "_request")
 	if q.byID == nil {
 		q.byID = map[string]*request{}

@@ -22,7 +22,7 @@ func (b *bridge) introduce() {
 func (b *bridge) present(r *request) {
 	r.open = false
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "busy"})
-	b.reply(r.identity, r.m, "kernel_info_reply", map[string]any{
+	b.reply(r.from, r.m, "kernel_info_reply", map[string]any{
 		"status": "ok", "protocol_version": "5.3", "implementation": "slipway", "implementation_version": "1",
 		"banner": "A kernel of Slipway, which is not there yet", "help_links": []any{}, "language_info": languageInfo(b.cfg.Language),
 	})

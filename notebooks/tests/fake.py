@@ -125,6 +125,7 @@ class FakeService:
         self.environments: list[Doc] = []
         self.environment_changes: list[tuple[str, str, Any]] = []
         self.gpus: Doc = {"offers": [], "gpus": []}
+        self.switched: Doc = {}
         self.storage: list[Doc] = []
         self.freezes = 0
         self.freeze_asked: Doc = {}
@@ -372,6 +373,36 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
     def get_profiles(self) -> None:
         image = {"name": "py", "title": "Python"}
         self._json([{"name": "small", "title": "Small", "images": [image], "cpus": 1, "default": True, "new": 1}])
+
+    # --- kernels on slices
+
+    def get_kernelspecs(self) -> None:
+        self._json({"kernelspecs": [self._kernelspec()]})
+
+    def post_kernelspecs(self, name: str, what: str) -> None:
+        choices = self._kernelspec()["gpus"]
+        if name not in ("self", "python-gpu") or what != "switch":
+            raise Fault("not_found", 404, f'there is no kernelspec "{name}" for you', remedy="one of python-gpu")
+        wanted = self.body["gpu"]
+        if wanted not in (*choices, "default"):
+            remedy = f"one of {', '.join(choices)}, or default"
+            raise Fault("invalid", 422, f'gpu: "{wanted}" is not valid', field="gpu", remedy=remedy)
+        self.fake.switched = {} if wanted == "default" else {"gpu": wanted}
+        self._json(self._kernelspec())
+
+    def _kernelspec(self) -> Doc:
+        choices = ["1g.18gb", "3g.71gb"]
+        return {
+            "name": "python-gpu",
+            "display_name": "Python (GPU)",
+            "gpu": self.fake.switched.get("gpu", choices[0]),
+            "gpus": choices,
+            "cpus": 4,
+            "memory": "8G",
+            "switched": self.fake.switched,
+            "available": {"state": "free", "words": "3 free now", "wait": 0},
+            "new": 1,
+        }
 
     def get_gpus(self) -> None:
         self._json(self.fake.gpus)

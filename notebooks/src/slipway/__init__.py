@@ -29,6 +29,7 @@ from ._errors import (
 )
 from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
 from ._job import GridError, JobHandle, OutputFile, ResultError
+from ._kernels import KernelRoom, KernelSpec
 from ._mine import job, jobs, scan, scans
 from ._models import Event, Job, Queue, Session, Stops
 from ._outcome import JobProgress, Outcome, SliceUse
@@ -71,6 +72,8 @@ __all__ = [
     "JobProgress",
     "JobsUsage",
     "KeptFiles",
+    "KernelRoom",
+    "KernelSpec",
     "Me",
     "MissingError",
     "NoCapacityError",
@@ -155,8 +158,9 @@ def keep(time: str = "4h", **client: Any) -> Session:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics; IPython calls this on ``%load_ext slipway``."""
     from ._freeze import FreezeMagics
+    from ._kernel_magic import KernelMagics
     from .magic import GridMagics
 
     told: set[str] = set()
     shell.user_ns.setdefault("slipway", sys.modules[__name__])  # what is advised says slipway.job(...)
-    shell.register_magics(GridMagics(shell, told=told), FreezeMagics(shell, told=told))
+    shell.register_magics(GridMagics(shell, told=told), FreezeMagics(shell, told=told), KernelMagics(shell))

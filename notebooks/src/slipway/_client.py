@@ -8,6 +8,7 @@ from typing import Any
 
 from ._errors import ConflictError, InternalError, UnavailableError, from_body
 from ._gpus import GPUs
+from ._kernels import KernelSpec
 from ._models import Event, Session
 from ._request import given
 from ._scan_calls import ScanCalls
@@ -68,6 +69,18 @@ class Client(ScanCalls):
     def gpus(self) -> GPUs:
         """List the site's GPUs: what can be asked for, what of it is free, and who has what."""
         return GPUs.from_json(self._http.json("GET", "/gpus"))
+
+    def kernelspecs(self) -> list[KernelSpec]:
+        """List the kernels on slices that the caller may start, and what of them is free; the first is the default."""
+        return [KernelSpec.from_json(doc) for doc in self._list("/kernelspecs", "kernelspecs")]
+
+    def switch_kernel(self, name: str = "self", *, gpu: str = "", cpus: str = "", memory: str = "") -> KernelSpec:
+        """Say what the caller's next kernels of a kernelspec are to have; ``default`` is what they usually have.
+
+        ``self`` is the kernelspec of the kernel that asks; elsewhere the one that can be switched so.
+        """
+        body = given(gpu=gpu, cpus=cpus, memory=memory)
+        return KernelSpec.from_json(self._http.json("POST", f"/kernelspecs/{part(name)}/switch", body=body))
 
     def storage(self) -> list[Storage]:
         """List the site's storage elements, and where this session has them as directories."""

@@ -27,6 +27,8 @@ func TestIPyKernel(t *testing.T) {
 		t.Run(name, func(t *testing.T) { c.t = t; f(t, r, c) })
 	}
 	c.t = t
+	t.Run("debugger", func(t *testing.T) { c.t = t; debugger(t, r, c) })
+	t.Run("subshells", func(t *testing.T) { c.t = t; subshells(t, r, c) })
 	t.Run("interrupt", func(t *testing.T) { c.t = t; interrupt(t, r, c) })
 	t.Run("restart", func(t *testing.T) { c.t = t; restart(t, r, c) })
 	t.Run("killed", func(t *testing.T) { c.t = t; killed(t, r, c) })

@@ -57,6 +57,7 @@ func (g *gateway) channels(w http.ResponseWriter, r *http.Request, c spawner.Cal
 		return err
 	}
 	defer leave()
+	defer g.Traffic.open()()
 	g.tickets.take(k.Kernel) // its owner is here
 	// Pages of others cannot speak for a user: nobody is known by a cookie here.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
@@ -155,6 +156,7 @@ func (c *client) write(ctx context.Context, binary bool, data []byte) error {
 	if binary {
 		form = websocket.MessageBinary
 	}
+	c.Traffic.tell(len(data))
 	return c.ws.Write(ctx, form, data)
 }
 
@@ -170,6 +172,7 @@ func (c *client) listen(ctx context.Context) {
 			return
 		}
 		size := int64(len(data))
+		c.Traffic.hear(len(data))
 		m, err := c.codec.Decode(form == websocket.MessageBinary, data)
 		if err == nil && m.Channel == wire.IOPub {
 			err = wire.ErrChannel // nobody speaks there but the kernel
@@ -200,25 +203,28 @@ func (c *client) mind(err error) {
 	c.warn = true
 }
 
-// soonest is how long after something was written to a client it is asked whether it has it: as long it lies with the agent, and would come
-// once more if the client came again.
+// soonest is how much time lies between two questions to a client whether it has what was written to it: so long that lies with the agent, and
+// would come once more if the client came again.
 const soonest = 50 * time.Millisecond
 
-// probe looks from time to time whether the client is there, and soon after something was written to it. What was written before it answers
-// it surely has.
+// probe looks from time to time whether the client is there, and when something was written to it: at once, for JupyterLab comes again as soon
+// as it reads that its kernel restarts, and a browser answers a ping before its page reads what came with it. What was written before it
+// answers it surely has.
 func (c *client) probe(ctx context.Context) {
 	tick := time.NewTicker(c.Ping)
 	defer tick.Stop()
-	for has := uint64(0); ; {
+	has, last := uint64(0), time.Time{}
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.fresh:
-			if !pause(ctx, min(soonest, c.Ping)) {
+			if !pause(ctx, time.Until(last.Add(soonest))) {
 				return
 			}
 		case <-tick.C:
 		}
+		last = time.Now()
 		before, heard := c.sent.Load(), c.heard.bytes.Load()
 		wait, cancel := context.WithTimeout(ctx, c.Ping)
 		err := c.ws.Ping(wait)
@@ -233,10 +239,11 @@ func (c *client) probe(ctx context.Context) {
 			continue
 		}
 		select {
-		case c.has <- before:
-			has = before
-		default: // the kernel does not listen just now; it is told the next time
+		case <-c.has: // the kernel has not listened; this says more
+		default:
 		}
+		c.has <- before
+		has = before
 	}
 }
 

@@ -43,6 +43,9 @@ func TestKernel(t *testing.T) {
 		if got := messages(s.events(w.ID, "one")); got[len(got)-1] != "the kernel is ready (1.0 s)" {
 			t.Errorf("events: %q", got)
 		}
+		if n := s.Stats(); n.Kernels["python"][spawner.Running] != 1 || len(n.KernelTook) != 1 || len(n.StartTook) != 0 {
+			t.Errorf("in numbers: %v, %v and %v", n.Kernels, n.KernelTook, n.StartTook)
+		}
 		if _, err := s.Stop(t.Context(), alice, w.ID); err != nil {
 			t.Fatal(err)
 		}

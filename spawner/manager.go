@@ -191,28 +191,29 @@ type Manager struct {
 	heralds sync.WaitGroup
 	ballots ballots // has a lock of its own
 
-	mu        lock // guards all below, and the entries
-	work      map[ID]*entry
-	index     index
-	ledger    ledger
-	waits     waitBook
-	held      map[ID]int // bundles that submissions have that are under way
-	graves    graveyard  // of jobs that were removed because their time was over
-	slices    sliceBook
-	doubts    doubts // of parts of GPUs
-	rebuffs   rebuffs
-	releases  map[line]releases
-	standings standings                  // of the jobs' lines
-	strangers map[string]map[launch]bool // of the last muster, by hub
-	strange   map[string]int             // how many of them were strangers before, by hub
-	turn      int64                      // the last that was given
-	asks      map[seat]*ask              // starts that are being asked for
-	ready     bool                       // the first look at everything is done
-	blank     bool                       // there was no record at all when the service started
-	believed  map[string]bool            // backends that hold nothing of which records were lost; see forgetful
-	lost      int                        // workloads that run though there is no record at all; see forgetful
-	startTook []time.Duration
-	orphans   int
+	mu         lock // guards all below, and the entries
+	work       map[ID]*entry
+	index      index
+	ledger     ledger
+	waits      waitBook
+	held       map[ID]int // bundles that submissions have that are under way
+	graves     graveyard  // of jobs that were removed because their time was over
+	slices     sliceBook
+	doubts     doubts // of parts of GPUs
+	rebuffs    rebuffs
+	releases   map[line]releases
+	standings  standings                  // of the jobs' lines
+	strangers  map[string]map[launch]bool // of the last muster, by hub
+	strange    map[string]int             // how many of them were strangers before, by hub
+	turn       int64                      // the last that was given
+	asks       map[seat]*ask              // starts that are being asked for
+	ready      bool                       // the first look at everything is done
+	blank      bool                       // there was no record at all when the service started
+	believed   map[string]bool            // backends that hold nothing of which records were lost; see forgetful
+	lost       int                        // workloads that run though there is no record at all; see forgetful
+	startTook  []time.Duration
+	kernelTook []time.Duration
+	orphans    int
 	books
 }
 

@@ -296,8 +296,12 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	}
 	m.trustLocked(now)
 	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
-	if len(m.startTook) < mostStarts {
-		m.startTook = append(m.startTook, took)
+	note := &m.startTook
+	if e.Kind == Kernel {
+		note = &m.kernelTook
+	}
+	if len(*note) < mostStarts {
+		*note = append(*note, took)
 	}
 	if e.Kind == Job {
 		m.noteLocked(now, Event{Percent: 50, Message: "The job runs"})

@@ -15,6 +15,9 @@ type Stats struct {
 	Jobs      map[string]map[Phase]int // active ones, by backend
 	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
 	Strangers map[string]int           // active sessions that the last musters found their hubs not to know, by hub
+
+	Kernels    map[string]map[Phase]int // by name, as which the gateway gives that of the kernelspec
+	KernelTook []time.Duration          // as StartTook, of kernels, which are not among those
 }
 
 // Stats gives the Manager's state in numbers. The durations are given once.
@@ -22,7 +25,8 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
-	m.startTook = nil
+	s.Kernels, s.KernelTook = map[string]map[Phase]int{}, m.kernelTook
+	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[Phase]int{}, maps.Clone(m.refused)
 	for _, name := range m.jobBackends() {
 		s.Jobs[name] = map[Phase]int{}
@@ -32,6 +36,12 @@ func (m *Manager) Stats() Stats {
 			s.Workloads[e.Kind] = map[Phase]int{}
 		}
 		s.Workloads[e.Kind][e.Phase]++
+		if e.Kind == Kernel {
+			if s.Kernels[e.Name] == nil {
+				s.Kernels[e.Name] = map[Phase]int{}
+			}
+			s.Kernels[e.Name][e.Phase]++
+		}
 		if e.Kind == Job && e.Phase.Active() {
 			if s.Jobs[e.Backend] == nil { // the site has it no more
 				s.Jobs[e.Backend] = map[Phase]int{}

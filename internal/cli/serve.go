@@ -27,6 +27,7 @@ import (
 	"slipway/internal/sshgate"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
+	gateway "slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/docker"
 	"slipway/spawner/htcondor"
@@ -70,6 +71,7 @@ type service struct {
 	rules    *identity.Rules
 	realms   realms
 	switches *kernelSwitches
+	traffic  gateway.Traffic // of kernels
 	library  *images.Library
 	docker   *docker.Backend
 	local    *local.Backend
@@ -286,7 +288,7 @@ func (s *service) makeServer(context.Context) error {
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics,
+			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics, Kernels: s.kernelTraffic(),
 		}), Logger: s.log,
 	})
 	return nil

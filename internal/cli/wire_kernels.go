@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi/server"
+	"slipway/internal/metrics"
 	"slipway/internal/tunnel"
 	gateway "slipway/kernels"
 	"slipway/spawner"
@@ -21,12 +22,25 @@ func (s *service) kernelGateway(menu *kernelMenu) server.Gateway {
 	links := agents{s.links}
 	return func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, gateway.Deed)) http.Handler {
 		return gateway.New(gateway.Config{
-			Engine: s.engine, Specs: menu.specs, Identify: identify, Tell: tell, Logger: s.log, NoTickets: !s.cfg.Kernels.Tickets,
+			Engine: s.engine, Specs: menu.specs, Identify: identify, Tell: tell, Logger: s.log, Traffic: &s.traffic, NoTickets: !s.cfg.Kernels.Tickets,
 			Agent: func(id spawner.ID) gateway.Agent { return links.client(id) },
 			Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 				return links.dial(ctx, id, tunnel.DoorKernel)
 			},
 		})
+	}
+}
+
+// kernelTraffic says what the gateway to kernels carries; nil where the site offers none.
+func (s *service) kernelTraffic() func() metrics.Kernels {
+	if len(s.cfg.Kernels.Specs) == 0 {
+		return nil
+	}
+	t := &s.traffic
+	return func() metrics.Kernels {
+		return metrics.Kernels{
+			Sockets: t.Sockets.Load(), Heard: t.Heard.Load(), Told: t.Told.Load(), HeardBytes: t.HeardBytes.Load(), ToldBytes: t.ToldBytes.Load(),
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func TestBuffersAndSizePassThrough(t *testing.T) {
 	if m := c.until("stream", ""); words(m) != large || len(m.Buffers) != 1 {
 		t.Errorf("%d bytes, %d buffers", len(m.Content), len(m.Buffers))
 	}
-	for i := range 20_000 {
+	for i := range 5_000 {
 		g.say(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": fmt.Sprint(i)})
 		if got := words(c.until("stream", "")); got != fmt.Sprint(i) {
 			t.Fatalf("%s instead of %d", got, i)

@@ -1,0 +1,73 @@
+package spawner_test
+
+import (
+	"testing"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+)
+
+func TestKernelEndsWithItsSession(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		session := s.startSession(request("alice", "", "lab"))
+		s.reach(session.ID, spawner.Running)
+		inside := alice
+		inside.Workload = session.ID
+		kernel, other := s.startKernel(inside, "one"), s.startKernel(alice, "two")
+		if s.reach(kernel.ID, spawner.Running).Session != session.ID {
+			t.Errorf("it is of %q", kernel.Session)
+		}
+		s.reach(other.ID, spawner.Running)
+		time.Sleep(time.Minute)
+		if s.phase(kernel.ID) != spawner.Running {
+			t.Error("it ends before its session")
+		}
+		if _, err := s.Stop(t.Context(), hub, session.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(kernel.ID)
+		if s.phase(other.ID) != spawner.Running {
+			t.Error("one from outside ends with it")
+		}
+	})(t)
+}
+
+// A kernel whose client stays away ends, busy or not. While the service is away nobody can come: that time does not count.
+func TestDesertedKernelEnds(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		r := kernelRequest("one")
+		r.Spec.Life.Away = 5 * time.Minute
+		w, err := s.StartKernel(t.Context(), alice, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loose := s.startKernel(alice, "two")
+		s.reach(w.ID, spawner.Running)
+		s.reach(loose.ID, spawner.Running)
+		left := control.Activity{Asked: true, Kernels: 1, Busy: 1, Left: true}
+		s.crew.Hand(w.ID).Act(left)
+		s.crew.Hand(loose.ID).Act(left)
+		time.Sleep(4 * time.Minute)
+		back := left
+		back.Left = false
+		s.crew.Hand(w.ID).Act(back)
+		time.Sleep(2 * time.Minute)
+		s.crew.Hand(w.ID).Act(left)
+		time.Sleep(3 * time.Minute)
+		if s.phase(w.ID) != spawner.Running {
+			t.Error("it ends though its client came back")
+		}
+		s.kill()
+		time.Sleep(time.Hour)
+		s.start()
+		time.Sleep(3 * time.Minute)
+		if s.phase(w.ID) != spawner.Running {
+			t.Error("it ends for the time in which the service was away")
+		}
+		s.gone(w.ID)
+		if s.phase(loose.ID) != spawner.Running {
+			t.Error("one that is not tied ends too")
+		}
+	})(t)
+}

@@ -27,6 +27,7 @@ type client struct {
 	*gateway
 	ws    *websocket.Conn
 	codec wire.Codec
+	id    spawner.ID // of the kernel
 	whose spawner.Caller
 	hello wire.Hello // by which the kernel's agent knows it again
 	says  chan said
@@ -41,47 +42,62 @@ type client struct {
 
 // channels is a client's websocket to one kernel. It is held while the kernel starts.
 func (g *gateway) channels(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
+	cl, leave, err := g.accept(w, r, c)
+	if cl == nil {
+		return err
+	}
+	defer leave()
+	defer cl.ws.CloseNow()
+	defer g.Traffic.open()()
+	cl.serve(r.Context())
+	return nil
+}
+
+// accept opens the websocket. Nobody: it is refused, and without an error it has been answered. What lasts as long as a websocket has no
+// workload in its frame, here and below: it would have ten times the stack.
+func (g *gateway) accept(w http.ResponseWriter, r *http.Request, c spawner.Caller) (cl *client, leave func(), err error) {
 	k, err := g.find(r, c)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	name := r.URL.Query().Get("session_id")
 	if len(name) > clientLimit {
-		return errs.Bad("session_id", shorten(name), "at most 256 bytes")
+		return nil, nil, errs.Bad("session_id", shorten(name), "at most 256 bytes")
 	}
 	if name == "" {
 		name = newID()
 	}
 	who, leave, err := g.guests.seat(c, k.ID, g.Sockets)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer leave()
-	defer g.Traffic.open()()
 	g.tickets.take(k.Kernel) // its owner is here
 	// Pages of others cannot speak for a user: nobody is known by a cookie here.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		return nil // it has answered
+		leave()
+		return nil, nil, nil // it has answered
 	}
-	defer ws.CloseNow()
 	ws.SetReadLimit(g.Message)
-	cl := &client{gateway: g, ws: ws, codec: wire.Legacy{}, whose: c, hello: greeting(r, name), guest: who, says: make(chan said, ahead), has: make(chan uint64, 1), fresh: make(chan struct{}, 1)}
+	cl = &client{gateway: g, ws: ws, codec: wire.Legacy{}, id: k.ID, whose: c, hello: greeting(r, name), guest: who, says: make(chan said, ahead), has: make(chan uint64, 1), fresh: make(chan struct{}, 1)}
 	if ws.Subprotocol() == wire.V1Name {
 		cl.codec = wire.V1{}
 	}
 	g.Engine.Visit(k.ID, false)
-	cl.serve(r.Context(), k)
-	return nil
+	return cl, leave, nil
 }
 
 // serve goes on until the client, the kernel or the way to it is gone. A client whose way is gone comes again, and misses nothing.
-func (c *client) serve(ctx context.Context, k spawner.Workload) {
+func (c *client) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{}, 2)
 	go func() { defer cancel(); c.listen(ctx); done <- struct{}{} }()
 	go func() { defer cancel(); c.probe(ctx); done <- struct{}{} }()
-	code, why := c.follow(ctx, k)
+	up, err := c.rises(ctx)
+	if up {
+		err = c.bridge(ctx)
+	}
+	code, why := c.part(ctx, err)
 	_ = c.ws.Close(code, why)
 	cancel()
 	<-done
@@ -89,23 +105,30 @@ func (c *client) serve(ctx context.Context, k spawner.Workload) {
 	c.forget()
 }
 
-// follow waits for the kernel and then carries its messages. It gives the words with which the websocket is closed.
-func (c *client) follow(ctx context.Context, k spawner.Workload) (websocket.StatusCode, string) {
-	if k.Phase != spawner.Running && !over(k) {
+// rises waits until the kernel is up, or over.
+func (c *client) rises(ctx context.Context) (up bool, err error) {
+	k, err := c.now(ctx)
+	if err == nil && k.Phase != spawner.Running && !over(k) {
 		c.tell(ctx, "status", map[string]string{"execution_state": "starting"})
 	}
-	k, err := c.Engine.Await(ctx, c.whose, k.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
-	if err == nil && !over(k) {
-		err = c.bridge(ctx, k)
-	}
+	k, err = c.Engine.Await(ctx, c.whose, c.id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+	return err == nil && !over(k), err
+}
+
+func (c *client) now(ctx context.Context) (spawner.Workload, error) {
+	return c.Engine.Await(ctx, c.whose, c.id, func(spawner.Workload) bool { return true })
+}
+
+// part tells the client why there is nothing to come, if its kernel has ended. It gives the words with which the websocket is closed.
+func (c *client) part(ctx context.Context, err error) (websocket.StatusCode, string) {
 	if ctx.Err() != nil {
 		return websocket.StatusGoingAway, "the service is ending, or does not hear from you"
 	}
-	if now, gone := c.Engine.Await(ctx, c.whose, k.ID, func(spawner.Workload) bool { return true }); errs.Is(gone, errs.NotFound) || gone == nil && over(now) {
+	if now, gone := c.now(ctx); errs.Is(gone, errs.NotFound) || gone == nil && over(now) {
 		c.bury(ctx, now)
 		return websocket.StatusNormalClosure, "the kernel has ended"
 	}
-	c.Logger.Debug("the way to a kernel is lost", "id", k.ID, "error", err)
+	c.Logger.Debug("the way to a kernel is lost", "id", c.id, "error", err)
 	return websocket.StatusServiceRestart, "the way to the kernel is lost; come again"
 }
 
@@ -205,7 +228,7 @@ func (c *client) mind(err error) {
 
 // soonest is how much time lies between two questions to a client whether it has what was written to it: so long that lies with the agent, and
 // would come once more if the client came again.
-const soonest = 50 * time.Millisecond
+const soonest = 5 * time.Millisecond
 
 // probe looks from time to time whether the client is there, and when something was written to it: at once, for JupyterLab comes again as soon
 // as it reads that its kernel restarts, and a browser answers a ping before its page reads what came with it. What was written before it

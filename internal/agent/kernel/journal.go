@@ -26,10 +26,10 @@ type journal struct {
 }
 
 type entry struct {
-	seq   uint64
-	data  []byte // V1
-	keep  bool   // an answer, which somebody waits for
-	times int    // how often it is given out at most; 0: until the client has it
+	seq  uint64
+	data []byte // V1
+	keep bool   // an answer, which somebody waits for
+	once bool   // it is not given out again
 }
 
 // add puts a message in line. What is printed goes before answers do, the oldest first, and the newest stays.
@@ -63,16 +63,12 @@ func (j *journal) next(after uint64) (uint64, []byte) {
 	if i == len(j.entries) {
 		return 0, nil
 	}
-	e := &j.entries[i]
-	seq, data := e.seq, e.data
-	switch {
-	case e.times > 1:
-		e.times--
-	case e.times == 1:
-		j.bytes -= len(data)
+	e := j.entries[i]
+	if e.once {
+		j.bytes -= len(e.data)
 		j.entries = slices.Delete(j.entries, i, i+1)
 	}
-	return seq, data
+	return e.seq, e.data
 }
 
 // tell puts a notice in the place of what was not kept, for a client that has not got beyond it.

@@ -173,9 +173,6 @@ func (k *Kernel) change() {
 	k.changed = make(chan struct{})
 }
 
-// mostRestarts is how often a client that comes again is told of the same restart: JupyterLab comes again each time it hears of one.
-const mostRestarts = 2
-
 // restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does.
 func (k *Kernel) restarts() {
 	k.mu.Lock()
@@ -186,10 +183,11 @@ func (k *Kernel) restarts() {
 	}
 }
 
+// restarts tells a client once: JupyterLab comes again as soon as it hears of it, before anybody knows that it has.
 func (s *seat) restarts() {
 	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelRestarting})
 	if err == nil {
-		s.put(entry{data: wire.EncodeV1(m), keep: true, times: mostRestarts})
+		s.put(entry{data: wire.EncodeV1(m), keep: true, once: true})
 	}
 }
 

@@ -31,7 +31,7 @@ func TestBusyKernelIsNeverCulled(t *testing.T) {
 		w := s.runKernel("one", hour)
 		hand := s.crew.Hand(w.ID)
 		hand.Act(control.Activity{Asked: true, Kernels: 1, Busy: 1, Left: true, Quiet: (30 * time.Hour).Seconds()})
-		time.Sleep(30 * time.Hour)
+		<-time.After(30 * time.Hour)
 		if got := s.phase(w.ID); got != spawner.Running || len(hand.Notices()) > 0 {
 			t.Errorf("%s, told %q", got, hand.Notices())
 		}
@@ -43,7 +43,7 @@ func TestIdleKernelIsWarnedAndEnded(t *testing.T) {
 		w := s.runKernel("one", hour)
 		hand := s.crew.Hand(w.ID)
 		hand.Act(control.Activity{Asked: true, Kernels: 1, Quiet: -1})
-		time.Sleep(53 * time.Minute)
+		<-time.After(53 * time.Minute)
 		const advice = "What it has in memory will be lost. To keep it, run any cell"
 		if n := hand.Notices(); len(n) != 1 || !strings.HasPrefix(n[0], "Slipway will stop this kernel in ") || !strings.Contains(n[0], advice) {
 			t.Errorf("told %q", n)
@@ -64,13 +64,13 @@ func TestConnectedKernel(t *testing.T) {
 		for _, w := range []spawner.Workload{kept, other} {
 			s.crew.Hand(w.ID).Act(control.Activity{Asked: true, Kernels: 1, Quiet: -1})
 		}
-		time.Sleep(5 * time.Hour)
+		<-time.After(5 * time.Hour)
 		s.gone(other.ID)
 		if got := s.phase(kept.ID); got != spawner.Running {
 			t.Errorf("%s with its client", got)
 		}
 		s.crew.Hand(kept.ID).Act(control.Activity{Asked: true, Kernels: 1, Left: true, Quiet: -1})
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		s.gone(kept.ID)
 	})(t)
 }
@@ -81,7 +81,7 @@ func TestOldKernelIsWarnedToo(t *testing.T) {
 		w := s.runKernel("one", spawner.Life{MaxAge: 2 * time.Hour, Warning: 10 * time.Minute})
 		hand := s.crew.Hand(w.ID)
 		hand.Act(control.Activity{Asked: true, Kernels: 1, Busy: 1, Quiet: -1})
-		time.Sleep(111 * time.Minute)
+		<-time.After(111 * time.Minute)
 		if n := hand.Notices(); len(n) != 1 || !strings.Contains(n[0], "write what you need to a file now") {
 			t.Errorf("told %q", n)
 		}

@@ -59,6 +59,7 @@ func rules() map[string]rule {
 			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/place"},
 			tests: []string{"internal/gpu/simulated"},
 		},
+		"internal/gpu/tidings":  {own: []string{"internal/gpu"}},
 		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/nvml": {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
@@ -248,7 +249,7 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
 				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
-				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
+				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
 				"kernels", "kernels/bridge", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},

@@ -13,8 +13,8 @@ const (
 	hintEnd   = 5 * time.Minute // so much is enough
 )
 
-// hint says which smaller slice would have held peak bytes with a fifth to spare; empty: none is worth a word.
-func hint(d gpu.Device, s gpu.Slice, peak int64) string {
+// Enough says which smaller slice would have held peak bytes with a fifth to spare; empty: none is worth a word.
+func Enough(d gpu.Device, s gpu.Slice, peak int64) string {
 	if peak <= 0 {
 		return ""
 	}

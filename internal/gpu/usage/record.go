@@ -98,7 +98,7 @@ func (r *record) hint() string {
 	if r.measured < hintAfter && (r.released.IsZero() || r.measured < hintEnd) {
 		return ""
 	}
-	return hint(r.device, r.lease.Slice, r.peak)
+	return Enough(r.device, r.lease.Slice, r.peak)
 }
 
 func known(n int64) *int64 {

@@ -557,7 +557,7 @@ func TestHints(t *testing.T) {
 		{slice(gpu.Shared, 0), 7 * gib, ""},
 		{slice(gpu.MIG, 71*gib), 0, ""}, // it was never used: that is no size
 	} {
-		if got := hint(h200(), c.slice, c.peak); got != c.want {
+		if got := Enough(h200(), c.slice, c.peak); got != c.want {
 			t.Errorf("%s of %s, at most %s: %q, want %q", c.slice.Mode, gigs(c.slice.Memory), gigs(c.peak), got, c.want)
 		}
 	}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/gpu/tidings"
+	"slipway/internal/gpu/usage"
+	"slipway/spawner"
+)
+
+// hintsEnv in a kernel's environment says whether its notebook gets hints of another slice. A client may set it with the kernel.
+const hintsEnv = "KERNEL_SLICE_HINTS"
+
+// runTidings tells those who compute on GPUs what becomes of these, until ctx ends.
+func (s *service) runTidings(ctx context.Context) error {
+	links := agents{s.links}
+	return tidings.New(tidings.Config{
+		Inventory: s.gpus.Inventory, Held: s.engine.Leases, Use: s.gpuUse, Smaller: usage.Enough,
+		Hints: s.wantsHints,
+		Rests: func(ctx context.Context, holder string) bool {
+			k, err := links.client(spawner.ID(holder)).Kernel(ctx)
+			return err == nil && k.State == control.KernelIdle
+		},
+		Tell: func(ctx context.Context, holder, text string) {
+			s.log.Info("a holder of a slice is told", "id", holder, "text", text)
+			s.engine.Tell(ctx, spawner.ID(holder), text)
+		},
+	}).Run(ctx)
+}
+
+// wantsHints reports whether a workload is a kernel whose user has not said that she wants no hints.
+func (s *service) wantsHints(holder string) bool {
+	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(holder))
+	return err == nil && w.Kind == spawner.Kernel && w.Phase == spawner.Running && hintsOn(w.Spec.Env[hintsEnv])
+}
+
+func hintsOn(word string) bool {
+	return !slices.Contains([]string{"0", "off", "no", "false"}, strings.ToLower(strings.TrimSpace(word)))
+}

@@ -22,19 +22,24 @@ const (
 // the sessions of a restarted service are not asked all at once.
 func (m *Manager) takePulse(ctx context.Context, id ID) {
 	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, m.lookAfter(id)) {
-		if e, ok := m.snapshot(id); !ok || e.Phase != Running {
-			continue
-		}
-		asked := time.Now()
-		a, err := m.askActivity(ctx, id)
-		if err != nil {
-			m.log.Debug("a session's agent does not tell what goes on", "id", id, "err", err)
-			m.miss(id, asked)
-			continue
-		}
-		m.feel(ctx, id, a)
-		m.mindDeserted(ctx, id, a.Left)
+		m.feelPulse(ctx, id)
 	}
+}
+
+// feelPulse is apart from the pauses: a goroutine that only waits is not to have a workload on its stack.
+func (m *Manager) feelPulse(ctx context.Context, id ID) {
+	if e, ok := m.snapshot(id); !ok || e.Phase != Running {
+		return
+	}
+	asked := time.Now()
+	a, err := m.askActivity(ctx, id)
+	if err != nil {
+		m.log.Debug("a session's agent does not tell what goes on", "id", id, "err", err)
+		m.miss(id, asked)
+		return
+	}
+	m.feel(ctx, id, a)
+	m.mindDeserted(ctx, id, a.Left)
 }
 
 // lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it back as soon
@@ -233,7 +238,7 @@ func (m *Manager) expired(e entry) Outcome {
 	p := e.prospect(time.Now())
 	remedy := "start it again: its changes are kept"
 	if e.Kind == Kernel {
-		remedy = "start another, and run what you need again"
+		remedy = another
 	}
 	return Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}
 }

@@ -47,6 +47,11 @@ func TestKernelAfar(t *testing.T) {
 		if w := s.reach(idle.ID, spawner.Stopped); w.Outcome == nil || !w.Outcome.Expired {
 			t.Errorf("idle for an hour it is %+v", w.Outcome)
 		}
+		lost := start("four")
+		s.pool.Die(lost.ID, spawner.Observation{ExitCode: 137, Host: "node1", Reason: "its container was killed", Remedy: "start it again"})
+		if w := s.reach(lost.ID, spawner.Stopped); w.Outcome.Reason != "its container was killed" || w.Outcome.Remedy != "start another, and run what you need again" {
+			t.Errorf("of one that was killed is told: %+v", w.Outcome)
+		}
 		if len(s.kept) > 0 {
 			t.Errorf("kept are %v", s.kept)
 		}

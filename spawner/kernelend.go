@@ -2,6 +2,9 @@ package spawner
 
 import "strings"
 
+// another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which come back.
+const another = "start another, and run what you need again"
+
 // noOther is what a user can do whose kernel does not come up.
 const noOther = "choose another kernel, or tell your administrator"
 

@@ -55,6 +55,9 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	if e.Remote {
 		what = vessel(e)
 	}
+	if e.Kind == Kernel && e.Phase == Running {
+		out.Remedy = another
+	}
 	switch s := m.situate(e, o); {
 	case s.after.lost:
 		return m.forsaken(&e.Workload)

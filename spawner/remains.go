@@ -197,7 +197,7 @@ const notBack = "what was changed in it since it started has not come back"
 
 // lostAll reports whether a session had run, and was seen to have gone without a trace.
 func (e *entry) lostAll() bool {
-	ran := e.Remote && e.Kind != Job && e.Phase == Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
+	ran := e.Remote && e.Kind.ofHub() && e.Phase == Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
 	return ran && !e.Saved && e.Unkept == "" && e.Want != WantGone
 }
 

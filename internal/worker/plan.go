@@ -42,6 +42,7 @@ type Plan struct {
 	ID        string `json:"id"`
 	Launch    string `json:"launch"` // the run, as spawner.Workload.Run gives it
 	Session   bool   `json:"session"`
+	Fleeting  bool   `json:"fleeting,omitempty"` // a session of which nothing is kept
 	Image     Image  `json:"image"`
 	Apptainer string `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
 	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root puts into it is

@@ -65,7 +65,7 @@ func (w *worker) account(h how, left remains, memory string) End {
 		e.Reason = "it was asked to end by the batch system"
 	case e.ExitCode != 0 && w.box.full():
 		e.Reason, e.Remedy = fullDisk, moreDisk
-	case left.status && w.plan.Session && left.pack == 0:
+	case left.status && w.plan.Session && !w.plan.Fleeting && left.pack == 0:
 		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", w.whatStays()
 	case left.status:
 	case h.code > 128 && h.code < noContainerCode:

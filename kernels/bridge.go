@@ -20,8 +20,8 @@ const (
 )
 
 // bridge carries messages between the client and the kernel's agent until one of them is gone.
-func (c *client) bridge(ctx context.Context, k spawner.Workload) error {
-	conn, err := c.reach(ctx, k)
+func (c *client) bridge(ctx context.Context) error {
+	conn, err := c.reach(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func (c *client) bridge(ctx context.Context, k spawner.Workload) error {
 }
 
 // reach opens a stream to the kernel's agent. While the kernel is there its agent may be away: it comes again.
-func (c *client) reach(ctx context.Context, k spawner.Workload) (net.Conn, error) {
+func (c *client) reach(ctx context.Context) (net.Conn, error) {
 	for pause := redialAfter; ; pause = min(2*pause, redialMost) {
-		conn, err := c.Dial(ctx, k.ID)
+		conn, err := c.Dial(ctx, c.id)
 		if err == nil {
 			return conn, nil
 		}
@@ -55,7 +55,7 @@ func (c *client) reach(ctx context.Context, k spawner.Workload) (net.Conn, error
 			return nil, ctx.Err()
 		case <-time.After(pause):
 		}
-		now, gone := c.Engine.Await(ctx, c.whose, k.ID, func(spawner.Workload) bool { return true })
+		now, gone := c.now(ctx)
 		if gone != nil || over(now) || now.Phase != spawner.Running {
 			return nil, err
 		}
@@ -128,23 +128,28 @@ func (c *client) deliver(ctx context.Context, data []byte) error {
 
 // carryUp gives the agent what the client says, and what the client has.
 func (c *client) carryUp(ctx context.Context, conn io.Writer) error {
-	w := bufio.NewWriter(conn)
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case s := <-c.says:
-			err = wire.WriteMessage(w, wire.EncodeV1(s.Message))
+			err = atOnce(conn, func(w io.Writer) error { return wire.WriteMessage(w, wire.EncodeV1(s.Message)) })
 			c.guest.up.Release(s.size)
 		case seq := <-c.has:
-			err = wire.WriteAck(w, seq)
-		}
-		if err == nil {
-			err = w.Flush()
+			err = atOnce(conn, func(w io.Writer) error { return wire.WriteAck(w, seq) })
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// atOnce has what is put written together. There is a buffer only for so long: most clients say nothing for hours.
+func atOnce(to io.Writer, put func(io.Writer) error) error {
+	w := bufio.NewWriter(to)
+	if err := put(w); err != nil {
+		return err
+	}
+	return w.Flush()
 }

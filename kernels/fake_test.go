@@ -255,7 +255,7 @@ func newSite(t *testing.T, edit func(*kernels.Config)) *site {
 			if c.User == "bob" {
 				return nil
 			}
-			return []kernels.Spec{{Name: "python", DisplayName: "Python (GPU)", Language: "python", Session: spawner.Spec{
+			return []kernels.Spec{{Name: "python", DisplayName: "Python (GPU)", Language: "python", Logos: kernels.Logos(kernels.LogoGPU), Session: spawner.Spec{
 				Argv: []string{"python", "-f", "{connection_file}"}, Env: map[string]string{"KERNEL_SITE": "here"},
 			}}}
 		},

@@ -92,6 +92,7 @@ type gateway struct {
 	Config
 	guests  guests
 	tickets tickets
+	began   time.Time
 }
 
 // New makes the handler of all paths below the gateway's address.
@@ -99,7 +100,7 @@ func New(cfg Config) http.Handler {
 	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
 	cfg.Message, cfg.Sockets = cmp.Or(cfg.Message, messageLimit), cmp.Or(cfg.Sockets, userSockets)
 	cfg.Traffic = cmp.Or(cfg.Traffic, &Traffic{})
-	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}}
+	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}, began: time.Now()}
 	return g.routes()
 }
 
@@ -112,6 +113,10 @@ func (g *gateway) routes() chi.Router {
 		writeFault(w, http.StatusMethodNotAllowed, "this path does not know the method "+r.Method)
 	})
 	r.Get("/api", g.version)
+	r.Get("/api/swagger.json", describe(r, "application/json"))
+	r.Get("/api/swagger.yaml", describe(r, "application/yaml"))
+	r.Get("/api/me", g.by(g.me))
+	r.Get("/api/status", g.by(g.status))
 	r.Get("/api/kernelspecs", g.by(g.specs))
 	r.Get("/api/kernelspecs/{name}", g.by(g.spec))
 	r.Get("/api/kernels", g.by(g.list))

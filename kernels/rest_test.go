@@ -52,7 +52,7 @@ func TestStartAndModel(t *testing.T) {
 func TestKernelspecs(t *testing.T) {
 	s := newSite(t, nil)
 	a := s.as("alice", "GET", "/api/kernelspecs?user=x", "")
-	for _, want := range []string{`"default":"python"`, `"kernelspecs":{"python":{"name":"python"`, `"display_name":"Python (GPU)"`, `"interrupt_mode":"signal"`, `"resources":{}`} {
+	for _, want := range []string{`"default":"python"`, `"kernelspecs":{"python":{"name":"python"`, `"display_name":"Python (GPU)"`, `"interrupt_mode":"signal"`, `"logo-svg":"/kernelspecs/python/logo-svg.svg"`} {
 		if !strings.Contains(a.text, want) {
 			t.Errorf("%s is not in %s", want, a.text)
 		}
@@ -60,7 +60,7 @@ func TestKernelspecs(t *testing.T) {
 	if got := s.as("alice", "GET", "/api/kernelspecs/python", ""); got.status != 200 || got.field("name") != "python" {
 		t.Errorf("%+v", got)
 	}
-	if got := s.as("alice", "GET", "/kernelspecs/python/logo-64x64.png", "").status; got != 404 {
+	if got := s.as("alice", "GET", "/kernelspecs/python/logo-128x128.png", "").status; got != 404 {
 		t.Errorf("a logo: %d", got)
 	}
 	if got := s.as("bob", "POST", "/api/kernels", `{"name": "python"}`); got.status != 404 || !strings.Contains(got.field("message"), "python") || got.field("reason") != "Not Found" {

@@ -41,6 +41,7 @@ func (Token) MarshalText() ([]byte, error) { return []byte("[token]"), nil }
 type Client struct {
 	http  *http.Client
 	base  string
+	api   string // the path below base
 	where string // for messages
 	token Token
 	pause func(context.Context, int) error // between two tries of a stream
@@ -56,7 +57,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
-	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, pause: backOff}
+	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, api: Base, pause: backOff}
 	switch {
 	case cfg.Socket != "" && cfg.URL == "":
 		dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -110,7 +111,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any, header h
 // send makes a request with a body as it is.
 func (c *Client) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
 	what := method + " " + path
-	req, err := http.NewRequestWithContext(ctx, method, c.base+Base+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+c.api+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

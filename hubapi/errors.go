@@ -29,6 +29,12 @@ func (b ErrorBody) Err() error {
 	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy, Details: d.Details}
 }
 
+// fault is the body of the gateway to kernels, in the form that Jupyter's clients show.
+type fault struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
 // notOurs ends the message of an answer that Slipway has not written.
 const notOurs = "and not from Slipway"
 
@@ -39,6 +45,10 @@ func decodeError(status int, body []byte) error {
 		return b.Err()
 	}
 	kind := kindOfStatus(status)
+	var f fault
+	if json.Unmarshal(body, &f) == nil && f.Reason != "" && f.Message != "" {
+		return errs.New(kind, "%s", f.Message)
+	}
 	e := errs.New(kind, "the answer is %d %s, %s", status, http.StatusText(status), notOurs)
 	if kind == errs.Unavailable {
 		return e.With("try again in a moment")
@@ -48,6 +58,8 @@ func decodeError(status int, body []byte) error {
 
 func kindOfStatus(status int) errs.Kind {
 	switch status {
+	case http.StatusBadRequest:
+		return errs.Invalid
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return errs.Unavailable
 	}

@@ -87,11 +87,12 @@ func newRoot(env Env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		sessionsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env), whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
+		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env), whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
 		sshCommand(env), sshKeyCommand(env), versionCommand(env),
 	)
 	root.AddCommand(hostCommands(env)...)
 	completeAll(root, env)
+	completeKernels(root, env)
 	return root
 }
 

@@ -29,6 +29,7 @@ type stubService struct {
 	gpus         stubGPUs
 	ssh          stubSSH
 	wallet       stubWallet
+	kernels      *stubKernels
 	ends         []func()
 }
 
@@ -47,6 +48,7 @@ func newStubService(examples string) (*stubService, error) {
 			return nil, err
 		}
 	}
+	f.kernels = newStubKernels(f.session)
 	dir, err := os.MkdirTemp("", "slipway") // short, for the socket's path
 	if err != nil {
 		return nil, err
@@ -86,6 +88,8 @@ func (f *stubService) byToken(w http.ResponseWriter, r *http.Request) {
 	switch r.Header.Get("Authorization") {
 	case "Bearer alice-token":
 		f.routes("alice").ServeHTTP(w, r)
+	case "Bearer carol-token":
+		f.kernels.routes().ServeHTTP(w, r)
 	case "Bearer bob-token":
 		f.routes("bob").ServeHTTP(w, r)
 	case "":

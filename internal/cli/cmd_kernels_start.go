@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+)
+
+// kernelStartCommand is `slipway kernels start`.
+func kernelStartCommand(env Env, asJSON *bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "start [SPEC]", Short: "Start a kernel, of the default kernelspec or of another", Args: atMostOne,
+		Long: "Start a kernel of a kernelspec that `slipway kernels specs` lists and tell what happens until it is up. JupyterLab and VS Code\n" +
+			"connect to it as to one that they have started. Interrupted, the start ends.",
+		RunE: func(c *cobra.Command, args []string) error {
+			spec := ""
+			if len(args) > 0 {
+				spec = args[0]
+			}
+			return runKernelStart(c.Context(), env, spec, *asJSON)
+		},
+	}
+}
+
+// startEvery is how often it is asked how far a start is.
+const startEvery = 500 * time.Millisecond
+
+// takeBackTime is how long the end of a start may take to be asked for.
+const takeBackTime = 5 * time.Second
+
+func runKernelStart(ctx context.Context, env Env, spec string, asJSON bool) error {
+	client, err := connect(env)
+	if err != nil {
+		return err
+	}
+	id := newUUID()
+	type answer struct {
+		hubapi.Kernel
+		err error
+	}
+	started := make(chan answer, 1)
+	go func() {
+		k, err := client.StartKernel(ctx, hubapi.KernelRequest{Name: spec, Env: map[string]string{hubapi.KernelIDVariable: id}})
+		started <- answer{k, err}
+	}()
+	steps := &steps{w: env.Stderr, what: "start"}
+	for answered := false; ; {
+		var k hubapi.Kernel
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), takeBack(client, id))
+		case a := <-started:
+			if a.err != nil {
+				return a.err
+			}
+			k, answered = a.Kernel, true
+		case <-time.After(startEvery):
+			if k, err = client.Kernel(ctx, id); err != nil && answered {
+				return err
+			}
+		}
+		switch {
+		case answered && k.State == hubapi.KernelDead:
+			return errs.New(errs.Unavailable, "the kernel does not start: %s", cmp.Or(k.Reason, "it has ended"))
+		case answered && k.State != hubapi.KernelStarting:
+			steps.flush()
+			return tellStarted(env, k, asJSON)
+		}
+		steps.tell(hubapi.Progress{Stage: k.Progress, Message: k.Progress})
+	}
+}
+
+// takeBack ends a start that nobody waits for any more.
+func takeBack(client *hubapi.Client, id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
+	defer cancel()
+	err := client.StopKernel(ctx, id)
+	if errs.Is(err, errs.NotFound) {
+		return nil
+	}
+	return err
+}
+
+func tellStarted(env Env, k hubapi.Kernel, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.Stdout, k)
+	}
+	_, err := fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, printable(k.Name), k.State)
+	return err
+}
+
+// newUUID makes an ID of the form that Jupyter's have.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

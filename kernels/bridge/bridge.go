@@ -39,6 +39,7 @@ type Config struct {
 const (
 	lookEvery  = time.Second      // at a kernel that is not up yet
 	answerTime = 30 * time.Second // after that clients that ask what kernel it is are answered, though it is not there
+	endingTime = time.Minute      // for a kernel before to be gone
 	endTime    = 4 * time.Second  // for the last words with the service: Jupyter kills what takes longer
 )
 
@@ -209,7 +210,19 @@ func (b *bridge) begin(ctx context.Context) (state, error) {
 	if strings.ContainsAny(dir, "$`\n\r\x00") { // the gateway takes no such values
 		dir = ""
 	}
-	return insist(ctx, func(ctx context.Context) (state, error) { return b.service.start(ctx, b.cfg.Spec, dir) })
+	for patience := time.After(endingTime); ; {
+		now, err := insist(ctx, func(ctx context.Context) (state, error) { return b.service.start(ctx, b.cfg.Spec, dir) })
+		if !errs.Is(err, errs.Conflict) {
+			return now, err
+		}
+		select {
+		case <-patience:
+			return now, err
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
 }
 
 func (b *bridge) watch(ctx context.Context) {

@@ -84,7 +84,7 @@ func TestBuffersAndSizePassThrough(t *testing.T) {
 // A cell that waits for a slice says so; a Jupyter Server gets the answer without which it relays nothing to browsers.
 func TestWaitingIsShown(t *testing.T) {
 	g := newGateway(t)
-	g.state = state{State: "starting", Progress: "2 before you"}
+	g.exists, g.state = true, state{State: "starting", Progress: "2 before you"}
 	c := startBridge(t, g, "", nil).join("one")
 	c.until("kernel_info_reply", c.ask(wire.Control, "kernel_info_request", struct{}{}))
 	id := c.cell("run")
@@ -99,7 +99,7 @@ func TestWaitingIsShown(t *testing.T) {
 
 func TestInterruptTakesBackWhatWaits(t *testing.T) {
 	g := newGateway(t)
-	g.state.State = "starting"
+	g.exists, g.state.State = true, "starting"
 	c := startBridge(t, g, "", nil).join("one")
 	id := c.cell("run")
 	c.until("interrupt_reply", c.ask(wire.Control, "interrupt_request", struct{}{}))
@@ -253,6 +253,17 @@ func TestKernelBeginsAnew(t *testing.T) {
 	c.until("execute_reply", id)
 	g.set(func() { g.hears = g.answers })
 	c.until("execute_reply", c.cell("next"))
+}
+
+// After a restart of the process another kernel takes the place of one that has ended, which takes a moment.
+func TestEndedKernelIsReplaced(t *testing.T) {
+	g := newGateway(t)
+	g.exists, g.ending, g.state = true, 1, state{State: "dead", Reason: "its slice was lost"}
+	c := startBridge(t, g, "", nil).join("one")
+	c.until("execute_reply", c.cell("run"))
+	if g.called("DELETE") != 1 || g.called("POST") != 2 {
+		t.Errorf("%q", g.calls)
+	}
 }
 
 func TestHeartbeat(t *testing.T) {

@@ -36,6 +36,7 @@ type gateway struct {
 	exists   bool
 	state    state
 	refuse   string // a start
+	ending   int    // how many starts come too soon
 	hears    func(m wire.Message)
 	ws       *websocket.Conn
 	accepted int // websockets
@@ -83,7 +84,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && path == "" && g.refuse != "":
 		fault(http.StatusForbidden, g.refuse)
 		return
+	case r.Method == http.MethodPost && path == "" && g.ending > 0:
+		g.ending--
+		fault(http.StatusConflict, "this kernel is still ending")
+		return
 	case r.Method == http.MethodPost && path == "":
+		g.state = state{State: "idle"}
 		_ = json.NewDecoder(r.Body).Decode(&g.asked)
 		g.exists = true
 	case !g.exists:

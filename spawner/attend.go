@@ -237,8 +237,8 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.
 	out.Tail, _ = m.tailOf(ctx, e, from)
-	if e.Kind == Kernel && e.Phase != Running && out.Failed {
-		out = unbegun(out)
+	if e.Kind == Kernel && out.Failed {
+		out = ofKernel(out, e.Phase == Running)
 	}
 	return m.end(ctx, e, m.ailment(e, out))
 }

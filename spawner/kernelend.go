@@ -10,6 +10,20 @@ const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
 
+// ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
+func ofKernel(o Outcome, ran bool) Outcome {
+	switch {
+	case toldBy(o.Reason) == CauseMemory:
+		o.Remedy = "choose a kernel with more memory, or work on less at a time"
+		return o
+	case !ran:
+		return unbegun(o)
+	default:
+		o.Remedy = another
+		return o
+	}
+}
+
 // unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of one that is gone. It has
 // no clock and does no I/O.
 func unbegun(o Outcome) Outcome {
@@ -20,7 +34,7 @@ func unbegun(o Outcome) Outcome {
 	case lacksIPython(lines):
 		o.Cause, o.Reason = CauseModule, "its environment has no ipykernel, by which Jupyter runs Python"
 		o.Remedy = "choose another kernel, or have ipykernel installed in this one's image or environment: python3 -m pip install ipykernel"
-	case o.Remedy == "":
+	case o.Remedy == "" || o.Remedy == afresh:
 		o.Remedy = noOther
 	}
 	if n := len(lines); n > 0 && o.Cause != CauseModule && !strings.Contains(o.Reason, lines[n-1]) {

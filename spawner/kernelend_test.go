@@ -19,10 +19,10 @@ func TestKernelThatNeverAnswered(t *testing.T) {
 		{"a long line", Outcome{ExitCode: 1, Reason: ended, Tail: strings.Repeat("é", 500)}, ended + "; it said last: " + strings.Repeat("é", 150), noOther},
 		{"nothing said", Outcome{ExitCode: 1, Reason: ended}, ended, noOther},
 		{"no program", Outcome{ExitCode: 127, Reason: "there is no program ir"}, "there is no program ir", "must be in its image"},
-		{"out of memory", Outcome{ExitCode: 137, Reason: "out of memory", Remedy: "ask for more"}, "out of memory", "ask for more"},
+		{"out of memory", Outcome{ExitCode: 137, Reason: "out of memory", Remedy: "ask for more: --mem"}, "out of memory", "choose a kernel with more memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := unbegun(c.is); !strings.HasPrefix(got.Reason, c.reason) || len(got.Reason) > len(c.reason)+50 || !strings.Contains(got.Remedy, c.remedy) {
+			if got := ofKernel(c.is, false); !strings.HasPrefix(got.Reason, c.reason) || len(got.Reason) > len(c.reason)+50 || !strings.Contains(got.Remedy, c.remedy) {
 				t.Errorf("%q, %q", got.Reason, got.Remedy)
 			}
 		})

@@ -55,9 +55,6 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	if e.Remote {
 		what = vessel(e)
 	}
-	if e.Kind == Kernel && e.Phase == Running {
-		out.Remedy = another
-	}
 	switch s := m.situate(e, o); {
 	case s.after.lost:
 		return m.forsaken(&e.Workload)
@@ -84,9 +81,10 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
 	default:
 		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
-		if out.Remedy = afresh; e.Kind == Kernel {
-			out.Remedy = noOther
-		}
+		out.Remedy = afresh
+	}
+	if e.Kind == Kernel {
+		out = ofKernel(out, e.Phase == Running)
 	}
 	return out
 }

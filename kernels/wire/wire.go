@@ -78,6 +78,9 @@ func (m Message) Session() string { return head(m.Header).Session }
 // ParentID gives the id of the request that the message is about, empty for none.
 func (m Message) ParentID() string { return head(m.Parent).ID }
 
+// ParentType gives the type of the request that the message is about, empty for none.
+func (m Message) ParentType() string { return head(m.Parent).Type }
+
 // ParentSession gives the session of the client whose request the message is about, empty for none.
 func (m Message) ParentSession() string { return head(m.Parent).Session }
 

@@ -38,6 +38,8 @@ type KernelStatus struct {
 	Quiet       float64     `json:"quiet"`       // seconds since its last message, or since it was started
 	Connections int         `json:"connections"` // clients whose streams are open
 	Restarts    int         `json:"restarts"`    // how often it was started again, asked for or not
+
+	Hung bool `json:"hung,omitempty"` // its process does not answer its heartbeat: it is stopped, or has no processor
 }
 
 // Kernel asks what the kernel does. That the workload has none is an error of kind NotFound.

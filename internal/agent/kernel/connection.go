@@ -20,7 +20,7 @@ const (
 	iopubPort
 	stdinPort
 	controlPort
-	heartbeatPort // no one asks it: that the process has ended is seen
+	heartbeatPort
 )
 
 func connectionFile(dir string) string { return filepath.Join(dir, "connection.json") }

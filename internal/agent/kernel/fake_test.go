@@ -126,7 +126,7 @@ func (f *fake) prints(key *wire.Key, text string) [][]byte {
 }
 
 // withFake is a kernel that answers.
-func withFake(t *testing.T, change ...func(*Process)) (*rig, *fake) {
+func withFake(t *testing.T, change ...func(*Process, *Config)) (*rig, *fake) {
 	dir, err := os.MkdirTemp("/tmp", "kernel")
 	if err != nil {
 		t.Fatal(err)
@@ -134,14 +134,18 @@ func withFake(t *testing.T, change ...func(*Process)) (*rig, *fake) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{t: t, ready: make(chan struct{}), done: make(chan error, 1)}
 	var f *fake
-	r.start(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler), Ready: func() { close(r.ready) }, Start: func(file string) (Process, error) {
+	cfg := Config{Dir: dir, Logger: slog.New(slog.DiscardHandler), Ready: func() { close(r.ready) }, Start: func(file string) (Process, error) {
 		f = newFake(t, file)
 		p, err := begin(dir, "sleep", "3600")
 		for _, f := range change {
-			f(&p)
+			f(&p, &Config{})
 		}
 		return p, err
-	}})
+	}}
+	for _, f := range change {
+		f(&Process{}, &cfg)
+	}
+	r.start(cfg)
 	select {
 	case <-r.ready:
 	case <-time.After(patience):

@@ -10,6 +10,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,11 @@ const (
 type Config struct {
 	Dir     string // for its sockets and its connection file; the user's alone
 	Start   func(connectionFile string) (Process, error)
-	Ready   func() // called once, when the kernel answers for the first time
-	Message bool   // it is interrupted by a message
-	Anew    string // why it has begun anew, where it has run before elsewhere; empty: it has not
+	Ready   func()        // called once, when the kernel answers for the first time
+	Message bool          // it is interrupted by a message
+	Anew    string        // why it has begun anew, where it has run before elsewhere; empty: it has not
+	Beat    time.Duration // between two heartbeats. Zero: 10 s
+	Heal    time.Duration // after which it is asked whether the kernel still works on what nobody answers. Zero: 30 s
 	Logger  *slog.Logger
 }
 
@@ -57,7 +60,8 @@ type Kernel struct {
 	state    control.KernelState
 	life     *life           // of the process that runs; nil: none
 	lives    int             // processes so far
-	busy     map[string]bool // ids of requests that are being worked on
+	busy     map[string]work // requests that are being worked on, by id
+	hung     bool            // the process does not answer its heartbeat
 	acted    time.Time
 	seats    map[string]*seat
 	swept    time.Time
@@ -71,12 +75,13 @@ type Kernel struct {
 
 // New makes a kernel. Run begins it.
 func New(cfg Config) (*Kernel, error) {
+	cfg.Beat, cfg.Heal = cmp.Or(cfg.Beat, beatEvery), cmp.Or(cfg.Heal, healEvery)
 	secret, err := writeConnection(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 	k := &Kernel{
-		cfg: cfg, key: wire.NewKey(secret), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]bool{},
+		cfg: cfg, key: wire.NewKey(secret), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]work{},
 		acted: time.Now(), seats: map[string]*seat{}, born: time.Now(),
 	}
 	if cfg.Anew != "" {
@@ -126,7 +131,7 @@ func (k *Kernel) begin(ctx context.Context) (*life, error) {
 // ended looks at the end of a process: how many deaths are in a row now, and whether there is to be no other.
 func (k *Kernel) ended(l *life, deaths int) (int, error) {
 	k.mu.Lock()
-	k.life, k.busy = nil, map[string]bool{}
+	k.life, k.busy, k.hung = nil, map[string]work{}, false
 	k.state = control.KernelRestarting
 	k.change()
 	stopped, asked, greeted, answered := k.stopped, l.asked, k.greeted, l.answered
@@ -266,7 +271,7 @@ func (k *Kernel) Stop() {
 func (k *Kernel) Status() control.KernelStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return control.KernelStatus{State: k.state, Quiet: time.Since(k.acted).Seconds(), Connections: k.attached, Restarts: max(k.lives-1, 0)}
+	return control.KernelStatus{State: k.state, Quiet: time.Since(k.acted).Seconds(), Connections: k.attached, Restarts: max(k.lives-1, 0), Hung: k.hung}
 }
 
 // Acted is when a message last came or went.

@@ -94,7 +94,10 @@ func (l *life) open(ctx context.Context) {
 	if err := l.nudge(ctx); err != nil && ctx.Err() == nil {
 		l.kernel.cfg.Logger.Warn("the kernel does not speak with the agent: ending it", "error", err)
 		_ = l.signal(syscall.SIGKILL)
+		return
 	}
+	l.begin(func() { l.beat(ctx) })
+	l.begin(func() { l.heal(ctx) })
 }
 
 func (l *life) nudge(ctx context.Context) error {
@@ -323,7 +326,7 @@ func (k *Kernel) note(m wire.Message) {
 	defer k.mu.Unlock()
 	switch id := m.ParentID(); {
 	case c.State == control.KernelBusy && len(k.busy) < mostBusy:
-		k.busy[id] = true
+		k.busy[id] = work{m.ParentType(), time.Now()}
 	case c.State == control.KernelIdle:
 		delete(k.busy, id)
 	}
@@ -335,7 +338,7 @@ func (k *Kernel) note(m wire.Message) {
 func (k *Kernel) replied(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.busy[id] {
+	if _, works := k.busy[id]; works {
 		delete(k.busy, id)
 		k.workOrRest()
 	}

@@ -22,7 +22,11 @@ func (c *client) notice() (text, cell string) {
 func (c *client) cell() string {
 	c.t.Helper()
 	id := c.execute("1")
-	c.until(func(m wire.Message) bool { return m.Type() == "status" && m.ParentID() == id })
+	for left := 2; left > 0; { // the answer, and that the kernel is idle
+		if m := c.receive(); m.ParentID() == id && (m.Type() == "execute_reply" || m.Type() == "status") {
+			left--
+		}
+	}
 	return id
 }
 
@@ -80,7 +84,9 @@ func TestNoticeThatLasts(t *testing.T) {
 
 // A process that dies is told of where its variables were used; one whose end was asked for is not.
 func TestDeathIsToldOfInTheNotebook(t *testing.T) {
-	r, _ := withFake(t, func(p *Process) { p.How = func() (string, string) { return "ran out of luck", "Try another" } })
+	r, _ := withFake(t, func(p *Process, _ *Config) {
+		p.How = func() (string, string) { return "ran out of luck", "Try another" }
+	})
 	c := r.join("one")
 	cell := c.cell()
 	if err := r.Restart(t.Context()); err != nil {

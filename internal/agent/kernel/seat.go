@@ -202,7 +202,7 @@ func (s *seat) connect(l *life) error {
 			return err
 		}
 		l.receive(one, c, s.kernel.act, func(m wire.Message) {
-			if c == wire.Shell {
+			if c != wire.Stdin {
 				s.kernel.replied(m.ParentID())
 			}
 			s.add(wire.EncodeV1(m), true)

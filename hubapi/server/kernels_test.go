@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-chi/chi/v5"
+
 	"slipway/kernels"
 	"slipway/spawner"
 )
@@ -45,3 +47,34 @@ func TestKernelsKnowTheirCaller(t *testing.T) {
 		t.Error("a token is in the log")
 	}
 }
+
+// TestKernelsThroughTheHub: who reaches no more than the Hub's proxy has kernels below the service's prefix there.
+func TestKernelsThroughTheHub(t *testing.T) {
+	h := start(t, newFake(), func(c *Config) {
+		c.Hubs[0].PagesPrefix, c.Hubs[0].OAuth = "/services/slipway/", noOAuth{}
+		c.Kernels = func(identify func(*http.Request) (spawner.Caller, error), _ func(context.Context, kernels.Deed)) http.Handler {
+			r := chi.NewRouter()
+			r.Get("/api/kernels/{id}", func(w http.ResponseWriter, r *http.Request) {
+				who, err := identify(r)
+				fmt.Fprintf(w, "%s as %q: %v", chi.URLParam(r, "id"), who.User, err)
+			})
+			return r
+		}
+	})
+	r, err := http.NewRequest(http.MethodGet, h.front.URL+"/services/slipway/kernels/api/kernels/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "token alice-token")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, _ := io.ReadAll(res.Body); string(body) != `x as "alice": <nil>` {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
+// noOAuth is of a hub that logs nobody in here.
+type noOAuth struct{ OAuth }

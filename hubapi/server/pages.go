@@ -77,6 +77,11 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if s.cfg.Kernels != nil && strings.HasPrefix(rest, kernelsPath+"/") { // who reaches the Hub alone has kernels too
+			chi.RouteContext(r.Context()).RoutePath = rest
+			next.ServeHTTP(w, r)
+			return
+		}
 		if rest == "" {
 			http.Redirect(w, r, h.PagesPrefix, http.StatusFound)
 			return

@@ -408,7 +408,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 		},
 		Jobs:         spawner.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
 		Environments: &fakeEnvironments{owner: "alice"}, Shipper: fakeShipper{&fakeEnvironments{owner: "alice"}}, Exporter: fakeShipper{&fakeEnvironments{owner: "alice"}},
-		Storage: fakeStorage{}, Quota: fakeQuota, KnownQuota: knownQuota, DataDoctor: newFakeDoctor(),
+		Storage: fakeStorage{}, KernelMenu: fakeMenu{}, Quota: fakeQuota, KnownQuota: knownQuota, DataDoctor: newFakeDoctor(),
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "no link")
 		},

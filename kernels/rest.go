@@ -77,6 +77,26 @@ func (g *gateway) specOf(c spawner.Caller, name string) (Spec, error) {
 	return Spec{}, err.With("choose one of " + strings.Join(names, ", "))
 }
 
+// anyPython is what Jupyter's own client asks for where it was told no name, and for papermill whatever it was told.
+const anyPython = "python3"
+
+// wanted finds the kernelspec of a request. Who asks for any Python can name one in the environment, and gets the first otherwise.
+func (g *gateway) wanted(c spawner.Caller, q request) (Spec, error) {
+	s, err := g.specOf(c, q.Name)
+	if err == nil || q.Name != anyPython {
+		return s, err
+	}
+	if name := q.Env["KERNEL_SPEC"]; name != "" {
+		return g.specOf(c, name)
+	}
+	for _, s := range g.Specs(c) {
+		if s.Language == "python" {
+			return s, nil
+		}
+	}
+	return s, err
+}
+
 // request is what a client says of a kernel that it wants. It may say more, which is for other servers.
 type request struct {
 	Name string            `json:"name"`
@@ -120,7 +140,7 @@ func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller
 
 // launch asks for a kernel.
 func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (spawner.Workload, error) {
-	s, err := g.specOf(c, q.Name)
+	s, err := g.wanted(c, q)
 	if err == nil {
 		err = s.Refused
 	}
@@ -136,7 +156,7 @@ func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (spaw
 		return spawner.Workload{}, err
 	}
 	q.tie(&session)
-	return g.Engine.StartKernel(ctx, c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id)})
+	return g.Engine.StartKernel(ctx, c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id), Warm: s.Warm})
 }
 
 // newID makes an id of the form in which clients look for it in paths: a UUID.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/kernels"
 	"slipway/spawner"
 )
 
@@ -156,5 +157,27 @@ func TestAgentAway(t *testing.T) {
 	s.agent("s-" + spawner.ID(id)).leave()
 	if got := s.as("alice", "GET", "/api/kernels/"+id, ""); got.status != 200 || got.field("execution_state") != "unknown" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// papermill cannot say which kernelspec it wants but by the environment.
+func TestAnyPython(t *testing.T) {
+	s := newSite(t, func(c *kernels.Config) {
+		specs := c.Specs
+		c.Specs = func(c spawner.Caller) []kernels.Spec {
+			return append([]kernels.Spec{{Name: "r", Language: "R"}}, append(specs(c), kernels.Spec{Name: "gpu", Language: "python"})...)
+		}
+	})
+	for body, want := range map[string]string{
+		`{"name": "python3"}`: "python", `{"name": "python3", "env": {"KERNEL_SPEC": "gpu"}}`: "gpu", `{"name": "python", "env": {"KERNEL_SPEC": "gpu"}}`: "python", `{}`: "r",
+	} {
+		if a := s.as("alice", "POST", "/api/kernels", body); a.status != 201 || a.field("name") != want {
+			t.Errorf("%s: %+v", body, a)
+		}
+	}
+	for _, body := range []string{`{"name": "python3", "env": {"KERNEL_SPEC": "no"}}`, `{"name": "python4"}`} {
+		if a := s.as("alice", "POST", "/api/kernels", body); a.status != 404 {
+			t.Errorf("%s: %+v", body, a)
+		}
 	}
 }

@@ -177,6 +177,8 @@ func TestKernelsOfAJupyterServer(t *testing.T) {
 	s.eventually("nothing of it is left", 60*time.Second, func() bool {
 		return len(s.list("alice", "sessions")) == 0
 	})
+	t.Run("nbclient and papermill", func(t *testing.T) { notebooksFromOutside(t, s) })
+	t.Run("VS Code", func(t *testing.T) { vsCodeFromOutside(t, s) })
 }
 
 // What a kernel says while nobody is there, not even the service, is there for who comes again.

@@ -24,8 +24,11 @@ end_bench() {
   stop_process docker-hub 60 || status=1
   stop_process load-hub 120 || status=1
   stop_process simulated 30 || status=1
+  stop_process kernels-slipway 60 || status=1
   # A start that was cut off: the names of DockerSpawner's containers begin with this run's.
   docker ps --all --quiet --filter "name=^/$(basename "$WORK")" | xargs --no-run-if-empty docker rm --force >/dev/null 2>&1 || true
+  # And of a service of this run's own: the label is that of its configuration.
+  docker ps --all --quiet --filter "label=slipway.instance=$(basename "$WORK")" | xargs --no-run-if-empty docker rm --force >/dev/null 2>&1 || true
   if [[ -d $WORK/demo ]]; then demo stop --purge >>"$LOG" 2>&1 || status=1; fi
   if ((status == 0)); then rm -rf "$WORK"; else echo "Logs are kept in $WORK" >&2; fi
   exit "$status"

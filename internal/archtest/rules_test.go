@@ -215,6 +215,13 @@ func rules() map[string]rule {
 		"deploy/bench/figures": {},
 		"deploy/bench/jobs":    {own: []string{"deploy/bench/figures", "hubapi"}},
 		"deploy/bench/tunnel":  {own: []string{"deploy/bench/figures", "internal/agent/control", "internal/tunnel"}},
+		"deploy/bench/kernels/idle": {
+			own: []string{
+				"hubapi/hub", "hubapi/server", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
+				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/spawnertest",
+			},
+			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
+		},
 		"deploy/bench/freeze": {
 			own: []string{
 				"images", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree",

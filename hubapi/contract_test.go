@@ -29,7 +29,7 @@ func TestExamples(t *testing.T) {
 		"details.json": new(EnvironmentDetails), "diff.json": new(EnvironmentDiff), "check.json": new(EnvironmentCheck), "usage.json": new(EnvironmentUsage),
 		"ssh.json": new(SSHService), "ssh-key.json": new(SSHKey), "ssh-certificate.json": new(SSHCertificate), "ssh-login.json": new(SSHLogin),
 		"plan.json": new(JobPlan), "jobs-usage.json": new(JobsUsage), "point-event.json": new(PointEvent), "retry.json": new(RetryRequest), "resubmit.json": new(ResubmitRequest),
-		"ssh-login-state.json": new(SSHLoginState), "credentials.json": new(Credentials), "credential-login.json": new(CredentialLogin),
+		"ssh-login-state.json": new(SSHLoginState), "kernelspec.json": new(KernelSpec), "credentials.json": new(Credentials), "credential-login.json": new(CredentialLogin),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := example(t, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from fake import FakeService
 from slipway import Client, InvalidError, KernelSpec, NotFoundError
 from test_magic import Notebook, notebook  # noqa: F401 - a fixture
 
+TESTDATA = Path(__file__).parents[2] / "hubapi" / "testdata"
 SLICE = {"name": "1g.18gb", "model": "NVIDIA H200", "memory": 18 << 30, "isolation": "hardware"}
 
 
@@ -83,3 +86,10 @@ def test_kernelspecs(client: Client) -> None:
     assert isinstance(spec, KernelSpec)
     assert (spec.name, spec.gpus, spec.available.state) == ("python-gpu", ("1g.18gb", "3g.71gb"), "free")
     assert KernelSpec.from_json({"name": "x"}).words == ""
+
+
+def test_the_shared_example_is_read() -> None:
+    doc = json.loads((TESTDATA / "kernelspec.json").read_text())
+    spec = KernelSpec.from_json(doc)
+    assert {name for name in doc if getattr(spec, name, None) in (None, "", (), {})} <= {"stack"}
+    assert (spec.words, spec.switched, spec.available.wait) == ("GPU 3g.71gb, 4 CPU, 8 GiB", {"gpu": "3g.71gb"}, 660)

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from jupyterapi import Browser, CheckError, Hub, Kernel
+from jupyterapi import Browser, CheckError, Hub, Kernel, Lab
 from pool import PACKAGE, VERSION, Pool
 from server import Server
 from steps import ANSI, expect, show, step
@@ -34,6 +34,7 @@ print("apptainer", os.path.exists("/.singularity.d"))
 result = 6 * 7"""
 # The demo's profile with a slice of a GPU, and that slice: all GPUs of the demo are simulated.
 GPU_PROFILE, GPU_SLICE = "gpu", "1g.18gb"
+GPU_KERNEL = "python-gpu"  # the demo's kernelspec of that profile
 GPU_CELL = f"""%%grid --name sliced --gpu {GPU_SLICE}
 import os
 result = os.environ["SLIPWAY_GPU"]"""
@@ -85,6 +86,7 @@ class Check:
             with step("stop the server"):
                 await self.server.stop()
             await self.with_gpu()
+            await self.with_kernel()
             if self.pool:
                 await self.pool.outlive()
         finally:
@@ -216,6 +218,28 @@ class Check:
             await self.server.stop()
             self.terminal.expect_slices(GPU_SLICE, 0)
 
+    @property
+    def gateway(self) -> Lab:
+        """What a Jupyter Server elsewhere is given as its --gateway-url."""
+        return Lab(f"{self.hub.url}/services/slipway/kernels", self.terminal.token)
+
+    async def with_kernel(self) -> None:
+        """Start a kernel on a slice from outside, with no server of the user's, and shut it down."""
+        with step("a kernel on a slice for a Jupyter elsewhere, through the Hub"):
+            kernel = await self.gateway.kernel(show, GPU_KERNEL)
+            told = await kernel.run("import os; print(os.environ['SLIPWAY_GPU'])")
+            expect(told.startswith(GPU_SLICE), f"the kernel is told of {told!r}")
+            self.terminal.expect_slices(GPU_SLICE, 1)
+            self.terminal.table("sessions")
+            kernel.close()
+        with step("shut the kernel down: the slice is free"):
+            await self.gateway.shutdown()
+            deadline = time.monotonic() + 60
+            while "kernel" in {s["kind"] for s in json.loads(self.terminal.slipway("sessions", "--json"))["sessions"]}:
+                expect(time.monotonic() < deadline, "the kernel is still there")
+                await asyncio.sleep(0.5)
+            self.terminal.expect_slices(GPU_SLICE, 0)
+
     async def slices_inside(self, kernel: Kernel) -> None:
         """See the slice from inside, and run a cell on another one."""
         told = await kernel.run("import os; print(os.environ['SLIPWAY_GPU'])")
@@ -232,6 +256,7 @@ class Check:
         if (await self.hub.api("GET", f"/users/{USER}", allow=(404,))).status_code == 404:
             return
         await self.remove_jobs()
+        await Lab(f"{self.hub.url}/services/slipway/kernels", self.terminal.token or await self.new_token()).shutdown()
         await self.server.stop()
         if self.pool:
             await self.pool.server.remove()

@@ -96,7 +96,7 @@ def _reason(response: httpx.Response) -> str:
 
 
 class Lab:
-    """One user's JupyterLab, through the Hub's proxy, with a token of hers."""
+    """One user's JupyterLab, or a gateway to kernels, through the Hub's proxy, with a token of hers."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -107,15 +107,22 @@ class Lab:
         async with httpx.AsyncClient(timeout=60, trust_env=False, headers=self._headers) as http:
             return await http.get(self.url + path)
 
-    async def kernel(self, show: Show) -> Kernel:
+    async def kernel(self, show: Show, name: str = "python3") -> Kernel:
         """Start a kernel and connect to it."""
         async with httpx.AsyncClient(timeout=60, trust_env=False, headers=self._headers) as http:
-            response = await http.post(f"{self.url}/api/kernels", json={"name": "python3"})
+            response = await http.post(f"{self.url}/api/kernels", json={"name": name})
         if response.status_code != 201:
             raise CheckError(f"start a kernel: {response.status_code} {_reason(response)}")
         path = f"/api/kernels/{response.json()['id']}/channels?session_id={uuid.uuid4().hex}"
         request = HTTPRequest("ws" + self.url.removeprefix("http") + path, headers=self._headers)
         return Kernel(await websocket_connect(request, ping_interval=20), show)
+
+    async def shutdown(self) -> None:
+        """Shut all kernels down."""
+        async with httpx.AsyncClient(timeout=60, trust_env=False, headers=self._headers) as http:
+            listed = await http.get(f"{self.url}/api/kernels")
+            for kernel in listed.json() if listed.is_success else []:
+                await http.delete(f"{self.url}/api/kernels/{kernel['id']}")
 
 
 @dataclass

@@ -29,7 +29,7 @@ start_pool() {
   wait_for pool 240 test -s "$POOL/url"
 }
 
-# pool_profile, pool_config: the parts of Slipway's configuration; nothing without a pool.
+# pool_profile, pool_kernel, pool_config: the parts of Slipway's configuration; nothing without a pool.
 pool_profile() {
   process_runs pool || return 0
   cat <<END
@@ -44,6 +44,11 @@ pool_profile() {
     max_memory: 4G
     backend: htcondor
 END
+}
+
+pool_kernel() {
+  process_runs pool || return 0
+  echo '    - {name: python-pool, display_name: "Python (HTCondor)", profile: pool, idle_limit: 30m}'
 }
 
 pool_config() {

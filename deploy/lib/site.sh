@@ -101,6 +101,11 @@ profiles:
     max_memory: ${gib}G
     gpu: 1g.18gb
 $(pool_profile)
+kernels: # single ones, each with a container and a slice of its own, for Jupyter Servers anywhere
+  specs:
+    - {name: python, display_name: Python, profile: small, idle_limit: 30m}
+    - {name: python-gpu, display_name: "Python (GPU slice, simulated)", profile: gpu, idle_limit: 30m}
+$(pool_kernel)
 data:
   areas:
     - {name: scratch, path: "$STATE/scratch/{name}", inside: /scratch, write: true, create: true}

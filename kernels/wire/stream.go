@@ -27,6 +27,7 @@ const (
 // Hello names the client: the session_id of its websocket. Who comes again with the same name gets what it has not acknowledged.
 type Hello struct {
 	Client string `json:"client"`
+	Came   int64  `json:"came,omitempty"`  // when it came to the service, in milliseconds since 1970: of two of one name the later one stays
 	Fresh  bool   `json:"fresh,omitempty"` // it begins anew, and wants nothing of what was kept for this name
 	Once   bool   `json:"once,omitempty"`  // it sends once more what may not have come: each message is to be taken once
 }

@@ -207,17 +207,35 @@ func TestNewStreamEndsTheOlder(t *testing.T) {
 	}
 }
 
+// A Jupyter Server may connect twice at once, and the first of the two streams may come here last.
+func TestOvertakenStreamEndsNobody(t *testing.T) {
+	r, _ := withFake(t)
+	now := time.Now().UnixMilli()
+	later, err := r.sit("one", now, func() { t.Error("the later one was ended") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.sit("one", now-30, func() {}); !errs.Is(err, errs.Conflict) || r.now()["one"].at != later {
+		t.Errorf("the earlier one: %v", err)
+	}
+	ended := false
+	later.end = func() { ended = true }
+	if _, err := r.sit("one", now-overtaking.Milliseconds(), func() {}); err != nil || !ended {
+		t.Errorf("after a clock was set back: %v", err)
+	}
+}
+
 func TestSeatsAreBounded(t *testing.T) {
 	r, _ := withFake(t)
 	for i := range mostSeats {
 		r.join(string(rune('a' + i)))
 	}
-	if _, err := r.sit("too many", func() {}); err == nil {
+	if _, err := r.sit("too many", 0, func() {}); err == nil {
 		t.Error("one more")
 	}
 	a := r.now()["a"]
 	r.leave(a.at)
-	if v, err := r.sit("in its place", func() {}); err != nil || r.now()["a"] != nil {
+	if v, err := r.sit("in its place", 0, func() {}); err != nil || r.now()["a"] != nil {
 		t.Errorf("%v", err)
 	} else {
 		r.leave(v)

@@ -15,7 +15,10 @@ const (
 	mostSeats = 32
 	awayTime  = 24 * time.Hour // how long a client's seat is kept for it
 	sweepTime = time.Minute
-	anewTime  = 10 * time.Minute // for so long a new client may be one of before the kernel began anew
+	// overtaking is how much later a stream may come here than one that its client opened after it: a Jupyter Server connects twice at once.
+	// More than that is a clock that was set back.
+	overtaking = time.Minute
+	anewTime   = 10 * time.Minute // for so long a new client may be one of before the kernel began anew
 )
 
 // seat is one client of the kernel's, also while it is away.
@@ -46,6 +49,7 @@ type seat struct {
 // visit is one stream of a client.
 type visit struct {
 	seat *seat
+	came int64         // when its client came to the service, in milliseconds; 0: nobody knows
 	wake chan struct{} // holds one thing while there may be something to deliver
 	from uint64        // the number up to which the client has all
 	end  func()
@@ -53,7 +57,7 @@ type visit struct {
 
 // sit gives a client its seat, or a new one, for a stream. An older stream of the same client is ended: its browser has gone and does
 // not know yet.
-func (k *Kernel) sit(name string, end func()) (*visit, error) {
+func (k *Kernel) sit(name string, came int64, end func()) (*visit, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.seats[name]
@@ -63,10 +67,13 @@ func (k *Kernel) sit(name string, end func()) (*visit, error) {
 		}
 	}
 	if s.at != nil {
+		if ahead := s.at.came - came; came > 0 && ahead > 0 && ahead < overtaking.Milliseconds() {
+			return nil, errs.New(errs.Conflict, "the client has come again since")
+		}
 		s.at.end()
 		k.attached--
 	}
-	v := &visit{seat: s, wake: make(chan struct{}, 1), end: end}
+	v := &visit{seat: s, came: came, wake: make(chan struct{}, 1), end: end}
 	s.at = v
 	k.attached++
 	s.mu.Lock()

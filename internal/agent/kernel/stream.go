@@ -42,7 +42,7 @@ func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 	if h.Fresh {
 		k.forget(h.Client)
 	}
-	v, err := k.sit(h.Client, cancel)
+	v, err := k.sit(h.Client, h.Came, cancel)
 	if err != nil {
 		_ = wire.WriteWelcome(c, wire.Welcome{Error: errs.Brief(err)})
 		return

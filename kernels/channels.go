@@ -119,12 +119,27 @@ func (c *client) now(ctx context.Context) (spawner.Workload, error) {
 	return c.Engine.Await(ctx, c.whose, c.id, func(spawner.Workload) bool { return true })
 }
 
+// seenWithin is how long after the way to a kernel was lost it may take to be seen that it has ended. Who comes again after that is told too, but
+// not under her cell: the kernel's agent knew which it was.
+const seenWithin = 5 * time.Second
+
+// after gives what has become of a kernel to which the way is lost.
+func (c *client) after(ctx context.Context) (spawner.Workload, error) {
+	wait, cancel := context.WithTimeout(ctx, seenWithin)
+	defer cancel()
+	k, err := c.Engine.Await(wait, c.whose, c.id, over)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return c.now(ctx)
+	}
+	return k, err
+}
+
 // part tells the client why there is nothing to come, if its kernel has ended. It gives the words with which the websocket is closed.
 func (c *client) part(ctx context.Context, err error) (websocket.StatusCode, string) {
 	if ctx.Err() != nil {
 		return websocket.StatusGoingAway, "the service is ending, or does not hear from you"
 	}
-	if now, gone := c.now(ctx); errs.Is(gone, errs.NotFound) || gone == nil && over(now) {
+	if now, gone := c.after(ctx); errs.Is(gone, errs.NotFound) || gone == nil && over(now) {
 		c.bury(ctx, now)
 		return websocket.StatusNormalClosure, "the kernel has ended"
 	}

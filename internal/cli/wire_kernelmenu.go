@@ -60,7 +60,7 @@ type kernelMenu struct {
 	log   *slog.Logger
 
 	rooms *briefly[roomKey, spawner.Room]
-	own   *briefly[string, []images.Environment]
+	own   *briefly[string, []images.Environment] // by principals, and by what they mean by a reference
 	logos *briefly[string, []gateway.Logo]
 }
 
@@ -166,17 +166,28 @@ type variant struct {
 func (m *kernelMenu) variants(g guest, k config.KernelSpec) []variant {
 	switch {
 	case k.Environment != "":
-		e, err := m.find(g.Hub, g.User, k.Environment)
-		if err != nil || e.RunsHere() != nil {
+		found := m.named(g, k.Environment)
+		if len(found) == 0 {
 			return nil // it is not there for her
 		}
-		return []variant{{name: k.Name, env: &e, label: k.Environment}}
+		return []variant{{name: k.Name, env: &found[0], label: k.Environment}}
 	case k.Environments == config.EnvironmentsOwn:
 		return m.ownVariants(g, k)
 	case k.Stack != "" || len(k.Stacks) > 0:
 		return m.stackVariants(g, k)
 	}
 	return []variant{{name: k.Name}}
+}
+
+// named gives the environment that a user means by a reference, if it is there for her and runs here.
+func (m *kernelMenu) named(g guest, ref string) []images.Environment {
+	return m.own.get(m.principal(g.Hub, g.User)+"\x00"+ref, func() []images.Environment {
+		e, err := m.find(g.Hub, g.User, ref)
+		if err != nil || e.RunsHere() != nil {
+			return nil
+		}
+		return []images.Environment{e}
+	})
 }
 
 // ownVariants gives one for each environment of a user's own that can be started as the entry says.

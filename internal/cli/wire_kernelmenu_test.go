@@ -175,6 +175,7 @@ func TestSiteEnvironmentIsForThoseWhoMayUseIt(t *testing.T) {
 	if list := m.specs(alice); len(list) != 0 {
 		t.Errorf("not hers, and shown: %v", names(list))
 	}
+	m.own = newBriefly[string, []images.Environment](ownEvery, mostAsked)
 	m.find = func(_ string, user spawner.User, ref string) (images.Environment, error) {
 		if user != "alice" || ref != "carol/ana:v1" {
 			t.Errorf("%s looks for %s", user, ref)

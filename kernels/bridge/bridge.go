@@ -40,7 +40,8 @@ const (
 	lookEvery  = time.Second      // at a kernel that is not up yet
 	answerTime = 30 * time.Second // after that clients that ask what kernel it is are answered, though it is not there
 	endingTime = time.Minute      // for a kernel before to be gone
-	endTime    = 4 * time.Second  // for the last words with the service: Jupyter kills what takes longer
+	crossTime  = 300 * time.Millisecond
+	endTime    = 4 * time.Second // for the last words with the service: Jupyter kills what takes longer
 )
 
 // Run is the bridge. It returns when its clients have shut the kernel down, when whoever started it is gone, or when ctx ends.
@@ -124,7 +125,14 @@ func (b *bridge) end(again bool) error {
 	if again {
 		return os.WriteFile(b.mark, nil, 0o600)
 	}
-	if err := b.service.remove(ctx); err != nil {
+	b.mu.Lock()
+	running := b.running
+	b.mu.Unlock()
+	err := b.service.remove(ctx)
+	if err == nil && !running && pause(ctx, crossTime) {
+		err = b.service.remove(ctx) // the wish for it may have come behind that for its end
+	}
+	if err != nil {
 		b.cfg.Logger.Warn("the kernel could not be ended; the service ends it when nobody has come for it in some minutes", "error", err)
 	}
 	return nil
@@ -152,7 +160,7 @@ func (b *bridge) serve(ctx context.Context) {
 		err = b.carry(ctx)
 	}
 	if ctx.Err() == nil {
-		b.cfg.Logger.Warn("there is no kernel any more", "error", err)
+		b.cfg.Logger.Info("there is no kernel any more", "error", err)
 		b.fail(errs.Brief(err))
 	}
 }

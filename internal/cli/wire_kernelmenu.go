@@ -3,12 +3,9 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -154,92 +151,6 @@ func (m *kernelMenu) fullFor(c spawner.Caller) string {
 	return fmt.Sprintf("you have %d kernels, and may have %d at once: shut one down first", has, most)
 }
 
-// variant is one of the kernelspecs that an entry of the configuration stands for.
-type variant struct {
-	name  string
-	env   *images.Environment
-	label string // what the environment is called
-	stack *control.Stack
-}
-
-// variants gives those that are for a user.
-func (m *kernelMenu) variants(g guest, k config.KernelSpec) []variant {
-	switch {
-	case k.Environment != "":
-		found := m.named(g, k.Environment)
-		if len(found) == 0 {
-			return nil // it is not there for her
-		}
-		return []variant{{name: k.Name, env: &found[0], label: k.Environment}}
-	case k.Environments == config.EnvironmentsOwn:
-		return m.ownVariants(g, k)
-	case k.Stack != "" || len(k.Stacks) > 0:
-		return m.stackVariants(g, k)
-	}
-	return []variant{{name: k.Name}}
-}
-
-// named gives the environment that a user means by a reference, if it is there for her and runs here.
-func (m *kernelMenu) named(g guest, ref string) []images.Environment {
-	return m.own.get(m.principal(g.Hub, g.User)+"\x00"+ref, func() []images.Environment {
-		e, err := m.find(g.Hub, g.User, ref)
-		if err != nil || e.RunsHere() != nil {
-			return nil
-		}
-		return []images.Environment{e}
-	})
-}
-
-// ownVariants gives one for each environment of a user's own that can be started as the entry says.
-func (m *kernelMenu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
-	all := m.own.get(m.principal(g.Hub, g.User), func() []images.Environment {
-		all, err := m.list(g.Hub, g.User)
-		if err != nil {
-			m.log.Warn("a user's environments cannot be listed for her kernels", "owner", g.User, "error", err)
-		}
-		return all
-	})
-	for i, e := range all {
-		if e.Name == "" || e.Moved || e.RunsHere() != nil || m.imageUnder(k.Profile, e) == "" {
-			continue
-		}
-		if list = append(list, variant{name: nameOfOwn(k.Name, e), env: &all[i], label: e.Name + ":" + e.Tag}); len(list) == mostOwnKernels {
-			break
-		}
-	}
-	return list
-}
-
-// stackVariants gives one for each of an entry's stacks that is for a user.
-func (m *kernelMenu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
-	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{Profile: k.Profile}}
-	for _, c := range m.cfg.Data.Stacks {
-		if c.Name != k.Stack && !slices.Contains(k.Stacks, c.Name) && !slices.Contains(k.Stacks, config.AllStacks) {
-			continue
-		}
-		if s, hers := m.stack(c, w); hers {
-			name := k.Name
-			if k.Stack == "" {
-				name += "." + c.Name
-			}
-			list = append(list, variant{name: name, stack: &s})
-		}
-	}
-	return list
-}
-
-// imageUnder gives the name of the image of a profile on which an environment stands; empty: the profile does not have it.
-func (m *kernelMenu) imageUnder(profile string, e images.Environment) string {
-	for _, p := range m.site.Profiles {
-		for _, name := range p.Images {
-			if i, ok := m.site.Image(name); ok && p.Name == profile && i.Ref == e.Base.Reference {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
 // offer makes a kernelspec of a variant. One that is refused is shown all the same, with the reason.
 func (m *kernelMenu) offer(g guest, k config.KernelSpec, v variant, refused error) (o kernelOffer, err error) {
 	image := k.Image
@@ -347,36 +258,4 @@ func sliceOn(p spawner.Profile, word string) gpu.Request {
 		r.Least, r.Model = p.GPU.Least, p.GPU.Model
 	}
 	return r
-}
-
-// logosOf gives the pictures of a kernelspec: the site's, or the stack's, or one of this service's own.
-func (m *kernelMenu) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []gateway.Logo {
-	switch {
-	case k.Logo != "":
-		return m.logos.get(k.Logo, func() []gateway.Logo {
-			data, err := os.ReadFile(k.Logo)
-			if err != nil || len(data) > config.LogoLimit {
-				m.log.Warn("a kernelspec has no logo", "name", k.Name, "file", k.Logo, "error", err)
-				return nil
-			}
-			return logoOf(filepath.Ext(k.Logo), data)
-		})
-	case v.stack != nil && len(v.stack.Logo) > 0:
-		return logoOf(v.stack.LogoExt, v.stack.Logo)
-	}
-	kind := gateway.LogoCPU
-	switch {
-	case v.stack != nil:
-		kind = gateway.LogoStack
-	case v.env != nil:
-		kind = gateway.LogoEnvironment
-	case !spec.GPU.None():
-		kind = gateway.LogoGPU
-	}
-	return m.logos.get(kind, func() []gateway.Logo { return gateway.Logos(kind) })
-}
-
-// logoOf gives a file's picture by the name under which launchers look for its form.
-func logoOf(ext string, data []byte) []gateway.Logo {
-	return []gateway.Logo{gateway.LogoOf(cmp.Or(map[string]string{".svg": "logo-svg"}[ext], "logo-64x64"), ext, data)}
 }

@@ -8,8 +8,8 @@
 source "$(dirname "$0")/lib.sh"
 
 IMAGE=slipway/notebook:1
-SERVER=(--no-browser --port-retries=0 --IdentityProvider.token= --ServerApp.disable_check_xsrf=True --ServerApp.iopub_msg_rate_limit=0
-  --ServerApp.iopub_data_rate_limit=0 --ServerApp.root_dir=/tmp --ServerApp.terminals_enabled=False)
+SERVER=(--no-browser --port-retries=0 --IdentityProvider.token= --ServerApp.disable_check_xsrf=True --ServerApp.root_dir=/tmp
+  --ServerApp.terminals_enabled=False --ZMQChannelsWebsocketConnection.limit_rate=False)
 
 build_kernels() {
   ensure_go
@@ -41,7 +41,8 @@ pid_of() { docker inspect --format '{{.State.Pid}}' "$(basename "$WORK")-$1"; }
 configure() {
   mkdir -p "$WORK/specs/kernels/python3"
   cat >"$WORK/specs/kernels/python3/kernel.json" <<END
-{"argv": ["/opt/env/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python", "language": "python"}
+{"argv": ["/opt/env/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python", "language": "python",
+ "env": {"HOME": "/tmp"}}
 END
   echo spawner-token-of-the-benchmark-of-kernels >"$WORK/spawner.token"
   chmod 600 "$WORK/spawner.token"
@@ -61,6 +62,7 @@ kernels:
   per_user: 0
   specs:
     - {name: python, display_name: Python, profile: small}
+    - {name: pooled, display_name: Pooled, profile: small, warm: 1}
 END
 }
 
@@ -93,4 +95,4 @@ PYTHONPATH=$BENCH:$BENCH/kernels PYTHONDONTWRITEBYTECODE=1 "$CACHE/bench-kernels
   --hub-port "${ports[0]}" --slipway-port "${ports[1]}" --plain-port "${ports[2]}" --enterprise-port "${ports[3]}" \
   --over-slipway-port "${ports[4]}" --over-enterprise-port "${ports[5]}" --slipway-pid "$service" --plain-pid "$(pid_of plain)" \
   --enterprise-pid "$(pid_of enterprise)" --over-slipway-pid "$(pid_of over-slipway)" --over-enterprise-pid "$(pid_of over-enterprise)" \
-  --idle "$WORK/idle.json" --json "$BENCH/figures/kernels.json" "$@"
+  --pooled --idle "$WORK/idle.json" --json "$BENCH/figures/kernels.json" "$@"

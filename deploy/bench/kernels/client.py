@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import aiohttp
 
 V1 = "v1.kernel.websocket.jupyter.org"
-PATIENCE = 120.0
+PATIENCE = 60.0
 
 
 class LostError(Exception):
@@ -68,7 +69,12 @@ class Gateway:
         async with http.ws_connect(url, headers=self.headers, protocols=offered, max_msg_size=0) as ws:
             if (ws.protocol or "") != framing:
                 raise LostError(f"{self.url}: it does not speak {framing}")
-            yield Channels(ws, session, bool(framing))
+            channels = Channels(ws, session, bool(framing))
+            reading = asyncio.create_task(channels.read())
+            try:
+                yield channels
+            finally:
+                reading.cancel()
 
 
 @dataclass
@@ -89,7 +95,21 @@ class Channels:
     ws: aiohttp.ClientWebSocketResponse
     session: str
     v1: bool
-    count: int = field(default=0)
+    count: int = 0
+    came: asyncio.Queue[aiohttp.WSMessage] = field(default_factory=asyncio.Queue)
+
+    async def read(self) -> None:
+        """Take what comes, also while nobody waits for it: pings are answered on the way."""
+        while True:
+            got = await self.ws.receive()
+            self.came.put_nowait(got)
+            if got.type in (
+                aiohttp.WSMsgType.CLOSE,
+                aiohttp.WSMsgType.CLOSING,
+                aiohttp.WSMsgType.CLOSED,
+                aiohttp.WSMsgType.ERROR,
+            ):
+                return
 
     async def send(self, kind: str, content: dict[str, Any]) -> str:
         """Send a request on the shell and give its id."""
@@ -112,7 +132,8 @@ class Channels:
 
     async def receive(self) -> Message:
         """Give the next message."""
-        got = await self.ws.receive(PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            got = await self.came.get()
         if got.type is aiohttp.WSMsgType.TEXT:
             m = json.loads(got.data)
             return Message(m["channel"], m["header"]["msg_type"], m["parent_header"].get("msg_id", ""), m["content"])

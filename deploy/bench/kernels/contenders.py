@@ -110,5 +110,5 @@ def all_of(ports: dict[str, int], processes: dict[str, int], *, pooled: bool) ->
                   [over_enterprise, enterprise]),
     ]  # fmt: skip
     if pooled:
-        some.append(Contender("Slipway, pooled", at("slipway", "/kernels", TOKEN, "pooled"), "", [slipway]))
+        some.append(Contender("Slipway, standing by", at("slipway", "/kernels", TOKEN, "pooled"), "", [slipway]))
     return {c.name: c for c in some}

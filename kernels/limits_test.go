@@ -50,7 +50,7 @@ func TestRoomOfAUser(t *testing.T) {
 		t.Error("a user is one guest, whatever she does")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := errors.Join(a.MakeRoom(ctx, 100<<20), b.MakeRoom(ctx, 28<<20), other.MakeRoom(ctx, 128<<20)); err != nil {
+	if err := errors.Join(a.MakeRoom(ctx, 100<<20), b.MakeRoom(ctx, 212<<20), other.MakeRoom(ctx, 1212<<20)); err != nil {
 		t.Error(err)
 	}
 	cancel()
@@ -141,6 +141,31 @@ func (s *site) plain(id string) net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = c.Close() })
-	fmt.Fprintf(c, "GET /kernels/api/kernels/%s/channels HTTP/1.1\r\nHost: x\r\nAuthorization: token alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", id)
+	fmt.Fprintf(c, "GET /kernels/api/kernels/%s/channels?session_id=one HTTP/1.1\r\nHost: x\r\nAuthorization: token alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", id)
 	return c
+}
+
+// A client that takes long for something large gets all of it.
+func TestSlowDownload(t *testing.T) {
+	s := newSite(t, func(c *kernels.Config) { c.Ping = time.Second })
+	id := s.start()
+	m, err := wire.New(wire.IOPub, "display_data", nil, map[string]string{"x": strings.Repeat("x", 12<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.agent("s-" + spawner.ID(id))
+	a.mu.Lock()
+	a.journals["one"] = [][]byte{wire.EncodeV1(m)}
+	a.mu.Unlock()
+	c := s.plain(id)
+	if err := c.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(long))
+	for got, part := 0, make([]byte, 400<<10); got < 12<<20; s.pause() {
+		n, err := io.ReadFull(c, part)
+		if got += n; err != nil && got < 12<<20 {
+			t.Fatalf("after %d bytes: %v", got, err)
+		}
+	}
 }

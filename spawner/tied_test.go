@@ -2,6 +2,7 @@ package spawner_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -9,7 +10,8 @@ import (
 )
 
 func TestKernelEndsWithItsSession(t *testing.T) {
-	inBubble(func(t *testing.T, s *service) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
 		session := s.startSession(request("alice", "", "lab"))
 		s.reach(session.ID, spawner.Running)
 		inside := alice
@@ -30,12 +32,13 @@ func TestKernelEndsWithItsSession(t *testing.T) {
 		if s.phase(other.ID) != spawner.Running {
 			t.Error("one from outside ends with it")
 		}
-	})(t)
+	})
 }
 
 // A kernel whose client stays away ends, busy or not. While the service is away nobody can come: that time does not count.
 func TestDesertedKernelEnds(t *testing.T) {
-	inBubble(func(t *testing.T, s *service) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
 		r := kernelRequest("one")
 		r.Spec.Life.Away = 5 * time.Minute
 		w, err := s.StartKernel(t.Context(), alice, r)
@@ -69,5 +72,5 @@ func TestDesertedKernelEnds(t *testing.T) {
 		if s.phase(loose.ID) != spawner.Running {
 			t.Error("one that is not tied ends too")
 		}
-	})(t)
+	})
 }

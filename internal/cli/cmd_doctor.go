@@ -163,6 +163,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks = append(checks, gpuChecks(cfg, env)...)
 	checks = append(checks, condorChecks(harmless, log)...)
 	checks = append(checks, sshChecks(cfg)...)
+	checks = append(checks, kernelChecks(cfg)...)
 	checks = append(checks, storageChecks(cfg.Data)...)
 	checks = append(checks, accountChecks(cfg)...)
 	checks = append(checks, credentialChecks(cfg.Credentials)...)

@@ -8,7 +8,7 @@ export async function openNotebook(page) {
 }
 
 // Typing before the kernel is idle loses the first Shift+Enter.
-const idle = (page) =>
+export const idle = (page) =>
   page.waitForFunction(() => /Idle/.test(document.querySelector("#jp-main-statusbar")?.textContent ?? ""), null, {
     timeout: 3 * minutes,
   });

@@ -128,15 +128,14 @@ func (s *hubSite) failuresOfStarts() {
 	}
 }
 
-// wholeJupyter starts the image's own JupyterLab, lets a browser in by the Hub's OAuth, and notices when the container dies.
+// wholeJupyter starts the image's own JupyterLab, as VS Code does, lets a browser in by the Hub's OAuth, and notices when the container dies.
 func (s *hubSite) wholeJupyter() {
-	s.startOnly("real.dora", "", nil)
-	server := s.hub.WaitReady("real.dora", "")
+	at := s.extensionOfVSCode("real.dora")
 	dora := s.hub.Browse("real.dora")
-	if page := dora.Get(server.URL + "lab"); page.Status != http.StatusOK || !strings.Contains(string(page.Body), "JupyterLab") {
+	if page := dora.Get(at + "lab"); page.Status != http.StatusOK || !strings.Contains(string(page.Body), "JupyterLab") {
 		s.t.Errorf("JupyterLab in a browser: %s", page.Text())
 	}
-	if page := s.hub.Browse("mallory").Get(server.URL + "lab"); page.Status != http.StatusForbidden {
+	if page := s.hub.Browse("mallory").Get(at + "lab"); page.Status != http.StatusForbidden {
 		s.t.Errorf("another user's JupyterLab: %d", page.Status)
 	}
 	docker(s.t, "kill", s.containers()[0])

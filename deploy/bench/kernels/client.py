@@ -60,21 +60,27 @@ class Gateway:
             if answer.status not in (204, 404):
                 raise LostError(f"{self.url}: {answer.status} {await answer.text()}")
 
-    @asynccontextmanager
-    async def open(self, http: aiohttp.ClientSession, kernel: str, framing: str = "") -> AsyncIterator[Channels]:
-        """Open a kernel's websocket."""
+    async def connect(self, http: aiohttp.ClientSession, kernel: str, framing: str = "") -> Channels:
+        """Open a kernel's websocket, which ends with the session."""
         session = uuid.uuid4().hex
         url = f"{self.url}/api/kernels/{kernel}/channels?session_id={session}"
         offered = [framing] if framing else []
-        async with http.ws_connect(url, headers=self.headers, protocols=offered, max_msg_size=0) as ws:
-            if (ws.protocol or "") != framing:
-                raise LostError(f"{self.url}: it does not speak {framing}")
-            channels = Channels(ws, session, bool(framing))
-            reading = asyncio.create_task(channels.read())
-            try:
-                yield channels
-            finally:
-                reading.cancel()
+        patience = aiohttp.ClientWSTimeout(ws_close=2.0)
+        ws = await http.ws_connect(url, headers=self.headers, protocols=offered, max_msg_size=0, timeout=patience)
+        if (ws.protocol or "") != framing:
+            raise LostError(f"{self.url}: it does not speak {framing}")
+        return Channels(ws, session, bool(framing))
+
+    @asynccontextmanager
+    async def open(self, http: aiohttp.ClientSession, kernel: str, framing: str = "") -> AsyncIterator[Channels]:
+        """Open a kernel's websocket, and close it at the end."""
+        channels = await self.connect(http, kernel, framing)
+        reading = asyncio.create_task(channels.read())
+        try:
+            yield channels
+        finally:
+            reading.cancel()
+            await channels.ws.close()
 
 
 @dataclass

@@ -177,27 +177,31 @@ class Bench:
 
     async def idle(self, name: str, most: int, kernels: int = 4) -> None:
         """Open many websockets to a few kernels of a server in Python, until it takes no more."""
-        c, ids = self.contenders[name], []
-        before = c.resident()
-        async with AsyncExitStack() as stack:
+        c = self.contenders[name]
+        before, count, reading = c.resident(), 0, []
+        ids = [await c.gateway.start(self.http) for _ in range(kernels)]
+        # A session of its own: the connections of a server that answers no more are cut, and not closed one by one.
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
             try:
-                for _ in range(kernels):
-                    ids.append(await c.gateway.start(self.http))  # noqa: PERF401 # what was started is stopped below
-                count = 0
-                try:
-                    async with asyncio.timeout(90):
-                        for count in range(most):
-                            channels = await stack.enter_async_context(c.gateway.open(self.http, ids[count % kernels]))
-                            async with asyncio.timeout(10):
-                                await channels.ask()
-                        count = most
-                except (LostError, TimeoutError, aiohttp.ClientError, OSError) as error:
-                    self.note(f"{name}: no websocket after the {count}th: {type(error).__name__} {str(error)[:200]}")
-                await asyncio.sleep(1)
-                self.values["connections"][name] = [count, before, c.resident()]
-            finally:
-                for kernel in ids:
+                async with asyncio.timeout(75):
+                    for count in range(most):
+                        channels = await c.gateway.connect(http, ids[count % kernels])
+                        reading.append(asyncio.create_task(channels.read()))
+                        async with asyncio.timeout(10):
+                            await channels.ask()
+                    count = most
+            except (LostError, TimeoutError, aiohttp.ClientError, OSError) as error:
+                self.note(f"{name}: no websocket after the {count}th: {type(error).__name__} {str(error)[:200]}")
+            await asyncio.sleep(1)
+            self.values["connections"][name] = [count, before, c.resident()]
+            for task in reading:
+                task.cancel()
+        for kernel in ids:
+            try:
+                async with asyncio.timeout(10):
                     await c.gateway.stop(self.http, kernel)
+            except (LostError, TimeoutError, aiohttp.ClientError) as error:
+                self.note(f"{name}: {kernels} kernels with many websockets do not stop: {type(error).__name__}")
 
 
 def ms(values: list[float]) -> str:

@@ -37,6 +37,7 @@ func (s *farSite) faults() {
 	if n := s.submissions(id); n != 1 {
 		s.t.Errorf("it was submitted %d times", n)
 	}
+	k, counts := s.counting("alice")
 	lab := s.channels(s.found.lab)
 	was, err := lab.run("print(os.getpid(), kept)")
 	if err != nil {
@@ -51,6 +52,9 @@ func (s *farSite) faults() {
 		s.t.Errorf("the connection to a kernel by a service that was killed: %v", err)
 	}
 	s.goesOn(s.found.lab, was, "print(os.getpid(), kept)")
+	k.attach(s)
+	k.counted(counts)
+	k.loseAgent()
 	s.keeps(id)
 	s.withoutQueue(id)
 }

@@ -62,6 +62,7 @@ func (s *farSite) aLab() {
 	if err != nil || !strings.HasSuffix(was, "node2.slipway.test 42\n") {
 		s.t.Fatalf("a cell prints %q, %v", was, err)
 	}
+	k, counts := s.counting(lab.user)
 	s.pool.Cut(s.t, "node2")
 	<-time.After(partition(s.t))
 	s.pool.Heal(s.t, "node2")
@@ -69,6 +70,8 @@ func (s *farSite) aLab() {
 		s.t.Errorf("what was open while the worker was cut off says %q, %v", is, err)
 	}
 	s.goesOn(lab, was, facts)
+	k.counted(counts)
+	k.ask(http.MethodDelete, "", http.StatusNoContent)
 	if n := s.submissions(lab.id); n != 1 {
 		s.t.Errorf("it was submitted %d times", n)
 	}

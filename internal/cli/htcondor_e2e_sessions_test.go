@@ -53,6 +53,7 @@ func (s *farSite) administrator() {
 	id := s.session("mona", "one")
 	told := lastEvent(s.toldSince("sessions", id, "0"))
 	node := s.node("sessions", id)
+	k := s.kernel("mona")
 	s.pool.Admin(s.t, "condor_vacate", node+".slipway.test")
 	s.eventually("it is submitted anew", 2*time.Minute, func() bool { return s.submissions(id) == 2 })
 	s.running(id)
@@ -60,6 +61,7 @@ func (s *farSite) administrator() {
 		s.t.Errorf("of the eviction is told: %s", events)
 	}
 	s.in("mona", "echo here")
+	k.beginsAnew()
 	for _, order := range []struct{ command, reason, told, next string }{
 		{"condor_hold", "the site is being repaired", "an administrator holds it: the site is being repaired", "two"},
 		{"condor_rm", "it is too loud", "it was removed from HTCondor's queue: it is too loud", ""},

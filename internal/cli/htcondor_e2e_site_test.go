@@ -43,11 +43,12 @@ type found struct {
 var farUsers = []string{"alice", "lily", "mona"}
 
 // farWorkers give alice's workloads and lily's a machine each, so that what is done to one does not meet the other. The third is for
-// everybody, and comes last. The second, which is cut off, does not wait long for what it is to end. Nothing opens a connection to them.
+// everybody, but for kernels of others than mona, whose worker is emptied, and comes last. The second, which is cut off, does not wait long
+// for what it is to end. Nothing opens a connection to them.
 var farWorkers = []condortest.Worker{
 	{Name: "node1", Config: `START = TARGET.SlipwayUser == "alice"` + "\n"},
 	{Name: "node2", Config: `START = TARGET.SlipwayUser == "lily"` + "\nMACHINE_MAX_VACATE_TIME = 2\nKILLING_TIMEOUT = 2\n"},
-	{Name: "node3"},
+	{Name: "node3", Config: `START = TARGET.SlipwayKind =!= "kernel" || TARGET.SlipwayUser == "mona"` + "\n"},
 }
 
 // reserveLast has the pool give away the third worker last.
@@ -215,7 +216,8 @@ docker: {cpus: 2, memory: 2G, instance: %[5]q}
 local: {at_once: 2, cgroup: slipway-e2e-far}
 htcondor: {on: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
 %[7]s
-`, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret")))
+%[8]s
+`, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret"), farKernels))
 }
 
 // certify makes an authority of the site's own and a certificate for an address, and gives who trusts it.

@@ -109,7 +109,7 @@ func (s *farSite) node(kind, id string) string {
 func TestHTCondor(t *testing.T) {
 	s := newFarSite(t)
 	sessions := t.Run("sessions", func(t *testing.T) {
-		for name, run := range map[string]func(*farSite){"session": (*farSite).aSession, "lab": (*farSite).aLab, "admin": (*farSite).administrator} {
+		for name, run := range map[string]func(*farSite){"session": (*farSite).aSession, "lab": (*farSite).aLab, "admin": (*farSite).administrator, "kernel": (*farSite).aKernel} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				run(s.of(t))

@@ -49,6 +49,7 @@ type Spec struct {
 	Backend     string
 	Metadata    map[string]any // what clients are told beside
 	Logos       []Logo
+	Warm        int   // how many may stand by, as spawner.KernelRequest.Warm
 	Refused     error // why it cannot be started just now, though it is shown; nil: it can be asked for
 }
 

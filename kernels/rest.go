@@ -156,7 +156,7 @@ func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (spaw
 		return spawner.Workload{}, err
 	}
 	q.tie(&session)
-	return g.Engine.StartKernel(ctx, c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id)})
+	return g.Engine.StartKernel(ctx, c, spawner.KernelRequest{Name: s.Name, Spec: session, Backend: s.Backend, ID: id, Launch: launchOf(id), Warm: s.Warm})
 }
 
 // newID makes an id of the form in which clients look for it in paths: a UUID.

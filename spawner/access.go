@@ -35,7 +35,7 @@ func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
 	defer m.mu.RUnlock()
 	var list []Workload
 	for e := range m.visibleLocked(c) {
-		if c.may(e.Workload) {
+		if c.may(e.Workload) && (e.Standby == "" || c.Admin || c.System) { // its owner has not asked for it
 			list = append(list, e.Workload)
 		}
 	}

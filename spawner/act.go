@@ -24,6 +24,8 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.lease(ctx, e)
 	case Start:
 		return m.abortable(ctx, e, m.start)
+	case Prepare:
+		return m.prepare(ctx, e)
 	case Hand:
 		return m.abortable(ctx, e, m.hand)
 	case Adopt:
@@ -196,6 +198,9 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 		return m.endLocked(ctx, now, out)
 	}
 	if why := q.String(); why != "" {
+		if m.headLocked(now.line()) == now {
+			m.giveWayLocked(ctx, now)
+		}
 		if now.journal.latest().Message != why {
 			m.noteLocked(now, Event{Percent: 5, Message: why})
 		}
@@ -240,6 +245,7 @@ func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
 }
 
 func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
+	m.failedLocked(e, o)
 	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
 }
 

@@ -112,6 +112,7 @@ type index struct {
 	scans    map[string][]*entry       // the points of each, in order
 	stays    map[string]stay           // what keeps the points of each
 	bundles  map[ID]int                // how many jobs have each
+	standbys map[ID]bool
 }
 
 // stay is for how long the points of a scan are kept: until a time after the last of them has ended.
@@ -131,7 +132,7 @@ func (s stay) with(w *Workload, n int) stay {
 }
 
 func newIndex() index {
-	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[ID]int{}}
+	return index{owned: map[owner]map[ID]*entry{}, launches: map[launch]ID{}, routes: map[route]ID{}, lines: map[line]row{}, shares: map[line]map[client]bench{}, jobs: map[owner]int{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[ID]int{}, standbys: map[ID]bool{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -151,6 +152,9 @@ func (x *index) put(before Workload, e *entry) {
 	}
 	if e.Bundle != "" {
 		x.bundles[e.Bundle]++
+	}
+	if e.Standby != "" {
+		x.standbys[e.ID] = true
 	}
 	if e.Kind.ofHub() {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
@@ -201,6 +205,7 @@ func (x *index) drop(w Workload) {
 	if len(x.owned[o]) == 0 {
 		delete(x.owned, o)
 	}
+	delete(x.standbys, w.ID)
 	if at, ok := x.point(w); ok {
 		x.scans[w.Scan] = slices.Delete(x.scans[w.Scan], at, at+1)
 		x.stays[w.Scan] = x.stays[w.Scan].with(&w, -1)

@@ -15,6 +15,7 @@ type KernelRequest struct {
 	Backend string // where it is to run. Empty: Config.Sessions
 	Launch  string // names this start; repeating the request with the same one is harmless
 	ID      string // as Workload.Kernel
+	Warm    int    // how many may stand by to be the next kernels of this name, of all users together; see standby.go
 }
 
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.
@@ -33,18 +34,22 @@ func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (W
 	if err != nil {
 		return Workload{}, err
 	}
-	w, err := m.enterKernel(ctx, c, s)
+	account, err := m.cfg.Account(ctx, c.Hub, c.User)
+	if err != nil {
+		return Workload{}, err
+	}
+	w, err := m.enterKernel(ctx, c, s, account, r.Warm)
 	return m.vouch(ctx, w, err)
 }
 
-// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may.
-func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest) (Workload, error) {
+// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands by becomes it.
+func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest, account Account, warm int) (Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	active := 0
 	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
 		switch {
-		case e.Kind != Kernel:
+		case e.Kind != Kernel || e.Standby != "":
 		case e.Launch == r.Launch && e.Want == WantGone:
 			return Workload{}, errs.New(errs.Conflict, "this kernel is still ending").With("try again in a moment")
 		case e.Launch == r.Launch:
@@ -56,6 +61,10 @@ func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest) (
 	if most := m.cfg.Kernels; most > 0 && active >= most {
 		return Workload{}, errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
 	}
+	m.usePoolLocked(c.Hub, r, warm)
+	if w, claimed, err := m.claimLocked(ctx, c.Hub, r, account); claimed {
+		return w, err
+	}
 	return m.enterLocked(ctx, c.Hub, r, nil)
 }
 
@@ -65,7 +74,7 @@ func (m *Manager) Kernels(c Caller) []Workload {
 	defer m.mu.RUnlock()
 	var list []Workload
 	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
-		if e.Kind == Kernel && e.Want != WantGone && c.may(e.Workload) {
+		if e.Kind == Kernel && e.Standby == "" && e.Want != WantGone && c.may(e.Workload) {
 			list = append(list, e.Workload)
 		}
 	}

@@ -142,7 +142,9 @@ type Config struct {
 	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
 	SliceUse func(w Workload) *SliceUse
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
-	Group    func(hub string, user User) string
+	Group func(hub string, user User) string
+	// Busy says that the host has enough to do: no standbys are made then. Nil: it never has.
+	Busy     func() bool
 	Lend     Lend                // of idle slices of GPUs to jobs
 	SelfTest time.Duration       // how long a test of a slice may take before the app starts. Zero: none is made
 	Dir      string              // the workloads' own directories
@@ -214,6 +216,7 @@ type Manager struct {
 	startTook  []time.Duration
 	kernelTook []time.Duration
 	orphans    int
+	pools      pools
 	books
 }
 
@@ -222,6 +225,7 @@ type entry struct {
 	Workload
 	secrets    control.Env       // until its app has them; nil then, and when their seal cannot be opened
 	heralded   string            // the launch that Config.Herald tells of
+	prepared   bool              // the agent of a standby knows what it is to become
 	started    bool              // the backend's Start succeeded for this launch
 	startedAt  time.Time         // when it did; of a Remote, since when it is seen to run there
 	fetched    fetched           // how much of its image a Remote has
@@ -252,7 +256,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(),
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(),
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
@@ -389,6 +393,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.patrol(ctx); return nil })
 	g.Go(func() error { m.tallyUp(ctx); return nil })
 	g.Go(func() error { m.takeStock(ctx); return nil })
+	g.Go(func() error { m.keepPools(ctx); return nil })
 	err := g.Wait()
 	m.heralds.Wait()
 	m.queue.stop()

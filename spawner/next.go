@@ -11,6 +11,7 @@ const (
 	Lease   Action = "lease"   // take its resources: Pending to Leased
 	Strike  Action = "strike"  // some of what a job was to start after is done: it does not wait for that any more
 	Start   Action = "start"   // have the backend start it: to Starting
+	Prepare Action = "prepare" // tell the agent of a standby what it is to become
 	Hand    Action = "hand"    // give the agent the app: to Booting
 	Adopt   Action = "adopt"   // the agent has the app already: to Booting
 	Welcome Action = "welcome" // it answers: to Running
@@ -77,6 +78,8 @@ type situation struct {
 	saved bool
 	// fleeting says that a session keeps nothing when it ends.
 	fleeting bool
+	// standby says that a kernel waits for its owner to ask for it, and prepared that its agent knows what it is to become.
+	standby, prepared bool
 	// unkept says that what a session had changed cannot be kept now: it stays where it is, and nothing runs over it.
 	unkept bool
 }
@@ -180,7 +183,7 @@ func rest(s situation) Action {
 		return Retire
 	case s.seen.alive():
 		return Kill
-	case s.fleeting && s.overdue:
+	case s.fleeting && (s.overdue || s.standby):
 		return Retire
 	default:
 		return Wait
@@ -215,6 +218,8 @@ func admit(s situation) Action {
 	switch {
 	case s.moving:
 		return Requeue
+	case s.standby: // it waits for nothing
+		return Retire
 	case s.after.lost:
 		return Fail
 	case s.after.met:
@@ -268,6 +273,10 @@ func boot(s situation) Action {
 		return Adopt // the service was killed after it gave the agent the app, before it saved so
 	case s.app == control.Ready:
 		return Welcome
+	case s.standby && s.app == control.Idle && s.prepared:
+		return Wait
+	case s.standby && s.app == control.Idle:
+		return Prepare
 	case s.overdue:
 		return Fail
 	case s.app != control.Idle:

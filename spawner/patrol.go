@@ -19,6 +19,7 @@ func (m *Manager) patrol(ctx context.Context) {
 			strangers = m.reap(ctx, found, strangers)
 			m.tidy(ctx, keeper)
 			m.tidyKernels(ctx)
+			m.fillPools()
 		}
 		m.mu.Lock()
 		m.ready = true

@@ -73,7 +73,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 
 func (m *Manager) situate(e entry, o Observation) situation {
 	s := situation{
-		job: e.Kind == Job, fleeting: e.Kind == Kernel, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
+		job: e.Kind == Job, fleeting: e.Kind == Kernel, standby: e.Standby != "", prepared: e.prepared, want: e.Want, phase: e.Phase, seen: o.Existence, evicted: o.Evicted,
 		remote: e.Remote, held: e.Held, rests: e.Rests, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,

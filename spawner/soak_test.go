@@ -202,13 +202,16 @@ func oneOwner(t *testing.T, all map[spawner.ID]spawner.Workload, what string) {
 	}
 }
 
+// server reports whether w is one of its hub's: of one name a user has one at once.
+func server(w spawner.Workload) bool { return w.Kind != spawner.Job && w.Kind != spawner.Kernel }
+
 // add sums what is leased when w is saved.
 func (s *watched) add(w spawner.Workload) {
 	oneOwner(s.t, s.work, "the records")
 	oneOwner(s.t, s.ran(), "what runs")
 	var use spawner.Capacity
 	for _, other := range s.work {
-		if other.ID != w.ID && other.Kind != spawner.Job && w.Kind != spawner.Job && other.Phase.Active() && w.Phase.Active() &&
+		if other.ID != w.ID && server(other) && server(w) && other.Phase.Active() && w.Phase.Active() &&
 			other.Hub == w.Hub && other.Owner == w.Owner && other.Name == w.Name {
 			s.t.Errorf("two active sessions of server %q of %s: %s is %s, %s is %s", w.Name, w.Owner, other.ID, other.Phase, w.ID, w.Phase)
 		}

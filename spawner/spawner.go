@@ -155,6 +155,8 @@ type Workload struct {
 	// Of kernels.
 	Kernel    string     `json:"kernel,omitempty"`    // by which its clients know it: not to be told to anybody else, for in its first minute it opens the kernel
 	Notebooks []Notebook `json:"notebooks,omitempty"` // that have it
+	// Standby is the name of which it is to be its owner's next kernel: it has all of a kernel but its app. Empty: it is one that was asked for.
+	Standby string `json:"standby,omitempty"`
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
 	// Of the current start of a session; zero: never. Active is saved from time to time only.

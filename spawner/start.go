@@ -299,6 +299,7 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	note := &m.startTook
 	if e.Kind == Kernel {
 		note = &m.kernelTook
+		m.fillPools()
 	}
 	if len(*note) < mostStarts {
 		*note = append(*note, took)

@@ -107,7 +107,7 @@ func (m *Manager) Census(hub string, per func(Workload) string) map[string]int {
 	defer m.mu.RUnlock()
 	count := map[string]int{}
 	for _, e := range m.work {
-		if e.Kind == Job || e.Hub != hub || !e.Phase.Active() {
+		if e.Kind == Job || e.Standby != "" || e.Hub != hub || !e.Phase.Active() {
 			continue
 		}
 		if word := per(e.Workload); word != "" {

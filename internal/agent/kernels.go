@@ -78,7 +78,7 @@ func (s *supervisor) forkKernel(program string, argv []string, dir string, env [
 		return kernel.Process{}, errs.New(errs.Conflict, "the agent is ending")
 	}
 	before := readMemory(cgroupRoot)
-	pid, done, pipe, err := s.fork(program, argv, dir, env)
+	pid, done, pipe, err := s.forkOrTake(program, argv, dir, env)
 	if err != nil {
 		code, reason := cannotRun(argv[0], true, err)
 		*last = fate{ended: ended{status: syscall.WaitStatus(code << 8)}, before: before}

@@ -35,6 +35,7 @@ type supervisor struct {
 	port    int
 	jupyter *jupyter       // nil: the app has none of its API
 	kernel  *kernel.Kernel // nil: the app is none
+	standby *standby       // waits to become the kernel; nil: none does
 	others  []string       // the environment of the session's other programs
 	out     *output
 	over    chan struct{} // closed when the app has exited and its output is complete
@@ -126,6 +127,10 @@ func (s *supervisor) launch(app control.App) error {
 	}
 	if len(app.Argv) == 0 || app.Argv[0] == "" {
 		return errs.Bad("argv", fmt.Sprint(app.Argv), "a program and its arguments")
+	}
+	if app.Standby {
+		s.standBy(app)
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +291,8 @@ func (s *supervisor) prepareHTTP(app control.App) (relay string, err error) {
 	return l.Addr().String(), nil
 }
 
-// fork starts the program with its output in a pipe.
-func (s *supervisor) fork(program string, argv []string, dir string, env []string) (int, <-chan ended, *os.File, error) {
+// fork starts the program with its output in a pipe. It finds files open from descriptor 3 on.
+func (s *supervisor) fork(program string, argv []string, dir string, env []string, files ...uintptr) (int, <-chan ended, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, nil, nil, err
@@ -296,7 +301,7 @@ func (s *supervisor) fork(program string, argv []string, dir string, env []strin
 	if err != nil {
 		return 0, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
-	pid, done, err := s.agent.reaper.start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: []uintptr{null.Fd(), w.Fd(), w.Fd()}})
+	pid, done, err := s.agent.reaper.start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: append([]uintptr{null.Fd(), w.Fd(), w.Fd()}, files...)})
 	_, _ = null.Close(), w.Close()
 	if err != nil {
 		_ = r.Close()
@@ -366,6 +371,7 @@ func (s *supervisor) end() int {
 	if s.kernel != nil {
 		s.kernel.Stop()
 	}
+	s.dismiss()
 	pid, grace, launched := s.pid, s.grace, s.status.Launch != ""
 	s.mu.Unlock()
 	if !launched {

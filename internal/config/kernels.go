@@ -31,6 +31,7 @@ type KernelSpec struct {
 	IdleLimit   Duration `yaml:"idle_limit"`
 	Connected   bool     `yaml:"keep_connected"` // it does not idle while a client is connected to it
 	Logo        string   `yaml:"logo"`           // a file; empty: one of the service's own
+	Warm        int      `yaml:"warm"`           // how many may stand by to be somebody's next kernel
 
 	GPU    string   `yaml:"gpu"`    // what slice, as gpu.ParseRequest reads it; empty: the profile's
 	GPUs   []string `yaml:"gpus"`   // to what users may switch their next kernel beside
@@ -81,6 +82,11 @@ func defaultKernels() Kernels { return Kernels{PerUser: 4, Tickets: true, Specs:
 var kernelName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 func (c Config) checkKernels(p *problems) {
+	for i, k := range c.Kernels.Specs {
+		if j := slices.IndexFunc(c.Profiles, func(f Profile) bool { return f.Name == k.Profile }); k.Warm < 0 || k.Warm > 0 && j >= 0 && c.Profiles[j].Backend != BackendDocker {
+			p.add(fmt.Sprintf("kernels.specs[%d].warm", i), k.Warm, "0, or more where the profile's sessions run on this host")
+		}
+	}
 	if c.Kernels.PerUser < 0 {
 		p.add("kernels.per_user", c.Kernels.PerUser, "0 for any number, or more")
 	}

@@ -278,9 +278,15 @@ func (h *Hand) Watch(ctx context.Context, each func(control.Status) error) error
 	}
 }
 
-// Launch launches the app once.
+// Launch launches the app once. One that is to stand by is kept in mind.
 func (h *Hand) Launch(_ context.Context, app control.App) error {
-	if h.App().Launch == app.Launch {
+	switch now := h.App(); {
+	case app.Standby:
+		if now.Launch == "" {
+			h.change(func() { h.app = app })
+		}
+		return nil
+	case now.Launch == app.Launch && !now.Standby:
 		return nil
 	}
 	h.change(func() { h.app, h.status.State, h.launches = app, control.Starting, h.launches+1 })

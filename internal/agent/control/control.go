@@ -92,6 +92,8 @@ type App struct {
 	// Kernel says that the app is a kernel. The agent puts the path of its connection file in place of ConnectionFile in Argv, starts it again
 	// when it ends by itself, and takes it for ready once it answers. An agent that does not know this starts Argv as it is.
 	Kernel *KernelApp `json:"kernel,omitempty"`
+	// Standby says that the app is not to be started yet: the agent does beforehand what can be done of its start, and stays Idle.
+	Standby bool `json:"standby,omitempty"`
 	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.

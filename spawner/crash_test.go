@@ -249,7 +249,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 			s.wait(w.ID, spawner.Running, spawner.Stopped)
 			s.end(w.ID)
 		},
-		"loan and recall": lendAndRecall,
+		"loan and recall":  lendAndRecall,
+		"kernel stands by": takeStandby,
 	}
 	for name, life := range lives {
 		atEveryStep(t, name, func(t *testing.T, f *fuse) {

@@ -257,7 +257,7 @@ func (x *index) oldest(backend string) int64 {
 
 // waits reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
 func (w Workload) waits() bool {
-	return w.Phase == Pending && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests && len(w.After) == 0
+	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests && len(w.After) == 0
 }
 
 // head gives who is next in a line; empty when nobody is.

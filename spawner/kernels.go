@@ -46,7 +46,7 @@ func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (W
 func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest, account Account, warm int) (Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	active := 0
+	active, ending := 0, 0
 	for _, e := range m.index.owned[owner{c.Hub, c.User}] {
 		switch {
 		case e.Kind != Kernel || e.Standby != "":
@@ -54,18 +54,34 @@ func (m *Manager) enterKernel(ctx context.Context, c Caller, r SessionRequest, a
 			return Workload{}, errs.New(errs.Conflict, "this kernel is still ending").With("try again in a moment")
 		case e.Launch == r.Launch:
 			return e.Workload, nil
-		case e.Phase.Active():
+		case e.Phase.Active() && e.Want == WantRunning:
 			active++
+		case e.Phase.Active():
+			ending++
 		}
 	}
-	if most := m.cfg.Kernels; most > 0 && active >= most {
-		return Workload{}, errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
+	if err := m.tooManyKernels(active, ending); err != nil {
+		return Workload{}, err
 	}
 	m.usePoolLocked(c.Hub, r, warm)
 	if w, claimed, err := m.claimLocked(ctx, c.Hub, r, account); claimed {
 		return w, err
 	}
 	return m.enterLocked(ctx, c.Hub, r, nil)
+}
+
+// tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut one down starts the next at
+// once: what they still hold nobody has until they are seen gone. But where more of them are ending than she may have she waits, or who starts
+// and shuts down without end would have any number.
+func (m *Manager) tooManyKernels(active, ending int) error {
+	most := m.cfg.Kernels
+	switch {
+	case most > 0 && active >= most:
+		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
+	case most > 0 && ending > most:
+		return errs.New(errs.OverQuota, "%d of your kernels are still ending", ending).With("try again in a moment")
+	}
+	return nil
 }
 
 // Kernels gives the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.

@@ -3,6 +3,7 @@ package spawner_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,37 @@ func TestKernelsPerUser(t *testing.T) {
 		}
 		s.startKernel(alice, "two") // a repetition
 		s.startKernel(bob, "one")
+	})(t)
+}
+
+// Whoever shuts a kernel down at her limit starts the next at once, though not any number while none of them has ended.
+func TestKernelsThatAreEndingDoNotCount(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.config.Kernels = 1
+		s.restart()
+		w := s.startKernel(alice, "one")
+		s.reach(w.ID, spawner.Running)
+		heal := s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Stop, Times: spawnertest.Always, Err: errs.New(errs.Unavailable, "not now")})
+		end := func(w spawner.Workload) {
+			if err := s.Remove(t.Context(), alice, w.ID); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		end(w)
+		second := s.startKernel(alice, "two")
+		if s.phase(w.ID) != spawner.Stopping || len(s.Leases()) > 2 {
+			t.Errorf("meanwhile the first is %s", s.phase(w.ID))
+		}
+		s.reach(second.ID, spawner.Running)
+		end(second)
+		if _, err := s.StartKernel(t.Context(), alice, kernelRequest("three")); !errs.Is(err, errs.OverQuota) || !strings.Contains(err.Error(), "still ending") {
+			t.Errorf("while two end: %v", err)
+		}
+		heal()
+		s.gone(w.ID)
+		s.gone(second.ID)
+		s.startKernel(alice, "three")
 	})(t)
 }
 

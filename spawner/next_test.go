@@ -32,6 +32,11 @@ func everySituation(f func(situation)) {
 								here := s
 								here.fault, here.recalled = on(6), on(7)
 								f(here)
+								if here.fleeting {
+									stands := here
+									stands.standby, stands.prepared = true, on(8)
+									f(stands)
+								}
 								if job && phase == Pending {
 									here.after.open, here.after.met, here.after.lost = on(6), on(7), on(8)
 									f(here)
@@ -129,6 +134,30 @@ func TestNextStartsOnlyWithALease(t *testing.T) {
 	})
 }
 
+// TestNextOfAStandby: it stands in no line, gets no app, and is ended only for a reason.
+func TestNextOfAStandby(t *testing.T) {
+	everySituation(func(s situation) {
+		a := next(s)
+		if a == Prepare && !s.standby {
+			t.Errorf("%+v: a kernel that was asked for is not started", s)
+		}
+		if !s.standby {
+			return
+		}
+		switch a {
+		case Lease, Hand, Strike, Rouse, Again, Resume:
+			t.Errorf("%+v: %s, though nobody has asked for it", s, a)
+		case Fail, End, Expire, Kill, Retire:
+			if s.want == WantRunning && s.phase == Starting && s.seen == Up && s.app == control.Idle && !s.recalled {
+				t.Errorf("%+v: %s, though all is well", s, a)
+			}
+		}
+		if s.phase == Pending && !s.moving && s.want == WantRunning && a != Retire {
+			t.Errorf("%+v: %s, though it holds nothing", s, a)
+		}
+	})
+}
+
 // world is a workload with a backend that obeys and an agent that works, to follow next in.
 type world struct {
 	situation
@@ -149,6 +178,8 @@ func (w *world) obey(a Action) bool {
 		w.phase, w.seen, w.app, w.started, w.saved, w.evicted, w.overdue, w.leaves = Starting, Up, control.Idle, true, false, false, false, false
 	case Hand, Adopt:
 		w.phase, w.app = Booting, control.Ready
+	case Prepare:
+		w.prepared = true
 	case Welcome:
 		w.phase = Running
 	case Collect, Fail, End, Expire:
@@ -231,10 +262,11 @@ func (w *world) goOn(last Action) bool {
 func checkRest(t *testing.T, from situation, w world, last Action) {
 	t.Helper()
 	waiting := w.app == "" || w.app == control.Starting || // for the link, the app
+		w.standby && w.app == control.Idle && w.prepared || // for its owner to ask for it
 		(w.held || w.after.open || w.rests && !w.overdue) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
 	case last == Forget:
-		if from.want != WantGone && from.phase != Removing && !(from.fleeting && from.overdue) {
+		if from.want != WantGone && from.phase != Removing && !(from.fleeting && (from.overdue || from.standby)) {
 			t.Errorf("%+v: forgotten though its owner keeps it", from)
 		}
 	case w.want == WantGone:

@@ -139,7 +139,7 @@ func (s *watched) judge(before, w spawner.Workload) {
 			if w.Kind != other.Kind || w.Kind == spawner.Job && (other.Owner != w.Owner || other.Hub != w.Hub) {
 				continue // a session of a Remote goes before jobs, and whose jobs have had least go before others
 			}
-			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Want == spawner.WantRunning && !other.Held && !other.Rests && len(other.After) == 0 && !other.Moving && other.Turn < w.Turn {
+			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Standby == "" && other.Want == spawner.WantRunning && !other.Held && !other.Rests && len(other.After) == 0 && !other.Moving && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}
 		}

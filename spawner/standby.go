@@ -219,14 +219,50 @@ func (m *Manager) keepPools(ctx context.Context) {
 	}
 }
 
-// weedPools ends the standbys that are too old, and forgets who has started no kernel for as long.
+// weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no kernel for as long.
 func (m *Manager) weedPools(ctx context.Context) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range m.standbysLocked(func(e *entry) bool { return time.Since(e.Created) >= standbyLife }) {
-		m.standDownLocked(ctx, e, "nobody has taken it")
+	list := m.standbysLocked(func(*entry) bool { return true })
+	all := make([]Workload, 0, len(list))
+	for _, e := range list {
+		all = append(all, e.Workload)
 	}
 	maps.DeleteFunc(m.pools.of, func(_ poolKey, p *pool) bool { return time.Since(p.used) >= standbyLife })
+	m.mu.Unlock()
+	for _, w := range all {
+		why := m.whyNoStandby(ctx, w)
+		if why == "" {
+			continue
+		}
+		m.mu.Lock()
+		if e := m.work[w.ID]; e != nil && e.stands() {
+			m.standDownLocked(ctx, e, why)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// whyNoStandby says why a standby is to end; empty: it may stay. That it is not known just now whose it may be is no reason: it is asked again
+// before it is taken.
+func (m *Manager) whyNoStandby(ctx context.Context, w Workload) string {
+	if time.Since(w.Created) >= standbyLife {
+		return "nobody has taken it"
+	}
+	if p := w.Spec.Profile; p != "" {
+		if err := m.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
+			return "its owner may not have its profile any more: " + brief(err)
+		}
+	}
+	account, err := m.cfg.Account(ctx, w.Hub, w.Owner)
+	switch {
+	case ctx.Err() != nil, errs.Is(err, errs.Unavailable):
+		return ""
+	case err != nil:
+		return "its owner has no account any more: " + brief(err)
+	case w.Phase == Starting && !reflect.DeepEqual(w.Account, account):
+		return "its owner's account has changed"
+	}
+	return ""
 }
 
 // fillOne makes one standby of those that are lacking, and reports whether it has.
@@ -235,12 +271,11 @@ func (m *Manager) fillOne(ctx context.Context) bool {
 		return false
 	}
 	m.mu.Lock()
-	key, p := m.lackingLocked(ctx)
+	key, r, lacking := m.lackingLocked(ctx)
 	m.mu.Unlock()
-	if p == nil {
+	if !lacking {
 		return false
 	}
-	r := p.request
 	r.Launch = "standby-" + strings.ToLower(rand.Text())
 	r, err := m.examined(ctx, key.hub, r)
 	if err == nil {
@@ -255,8 +290,9 @@ func (m *Manager) fillOne(ctx context.Context) bool {
 	return false
 }
 
-// lackingLocked finds whose next kernel has no standby though it may. One of her kernels that is still starting goes first.
-func (m *Manager) lackingLocked(ctx context.Context) (poolKey, *pool) {
+// lackingLocked finds whose next kernel has no standby though it may, and what she asked for. One of her kernels that is still starting goes
+// first.
+func (m *Manager) lackingLocked(ctx context.Context) (key poolKey, r SessionRequest, lacking bool) {
 	now := time.Now()
 	for key, p := range m.pools.of {
 		if now.Before(p.notUntil) || m.comingLocked(key) {
@@ -267,13 +303,13 @@ func (m *Manager) lackingLocked(ctx context.Context) (poolKey, *pool) {
 			continue
 		}
 		if len(all) < p.most {
-			return key, p
+			return key, p.request, true
 		}
 		if now.Sub(all[0].Created) >= standbyTurn && all[0].Created.Before(p.used) {
 			m.standDownLocked(ctx, all[0], "another user is to have one")
 		}
 	}
-	return poolKey{}, nil
+	return poolKey{}, SessionRequest{}, false
 }
 
 // comingLocked reports whether a kernel of a user's is not up yet.
@@ -286,12 +322,12 @@ func (m *Manager) comingLocked(key poolKey) bool {
 	return false
 }
 
-// enterStandby saves a new standby, if there is room for it that nobody waits for: to save it is to lease it.
+// enterStandby saves a new standby and leases what it needs, if there is room for it that nobody waits for. It is saved before it holds anything,
+// as all workloads are: where a lease was saved and not confirmed, its record is known, and goes.
 func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionRequest) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.pools.of[key]
-	if p == nil || m.anybodyWaitsLocked() {
+	if m.pools.of[key] == nil || m.anybodyWaitsLocked() {
 		return errs.New(errs.NoCapacity, "somebody waits")
 	}
 	r.Spec.GPU = m.InGroup(r.Spec.GPU, key.hub, r.User)
@@ -301,10 +337,14 @@ func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionReques
 		return errs.New(errs.NoCapacity, "there is no room: %s", lacks)
 	}
 	m.turn++
-	return m.changeLocked(ctx, e, func(e *entry) {
-		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn, e.Slice = key.name, r.Launch, WantRunning, Leased, time.Now(), m.turn, g.slice
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, WantRunning, Pending, time.Now(), m.turn
 		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
 	})
+	if err != nil {
+		return err
+	}
+	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = Leased, g.slice })
 }
 
 // anybodyWaitsLocked reports whether anybody waits for something of this host.

@@ -127,6 +127,54 @@ func TestStandbyOfAnotherAccountIsNotTaken(t *testing.T) {
 	})(t)
 }
 
+// One whose owner's rights were withdrawn ends, and no other is made.
+func TestStandbyOfWhoMayNotHaveItAnyMore(t *testing.T) {
+	for name, withdraw := range map[string]func(s *service, open, account *error){
+		"the profile is closed to her": func(_ *service, open, _ *error) { *open = errs.New(errs.Forbidden, "no member") },
+		"she has no account":           func(_ *service, _, account *error) { *account = errs.New(errs.Forbidden, "no account") },
+	} {
+		t.Run(name, inBubble(func(t *testing.T, s *service) {
+			var closed, gone error
+			usual := s.config.Account
+			s.config.Account = func(ctx context.Context, hub string, u spawner.User) (spawner.Account, error) {
+				if gone != nil {
+					return spawner.Account{}, gone
+				}
+				return usual(ctx, hub, u)
+			}
+			s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, spawner.Profile) (bool, error) {
+				if errs.Is(closed, errs.Forbidden) {
+					return false, nil
+				}
+				return closed == nil, closed
+			}
+			s.restart()
+			r := warmRequest("one")
+			r.Spec.Profile = "own"
+			if _, err := s.StartKernel(t.Context(), alice, r); err != nil {
+				t.Fatal(err)
+			}
+			s.settles()
+			spare := s.standbys()
+			if len(spare) != 1 {
+				t.Fatalf("standbys: %+v", spare)
+			}
+			closed, gone = errs.New(errs.Unavailable, "nobody knows"), errs.New(errs.Unavailable, "nobody knows")
+			s.settles()
+			if list := s.standbys(); len(list) != 1 || list[0].ID != spare[0].ID {
+				t.Errorf("while it is not known: %+v", list)
+			}
+			closed, gone = nil, nil
+			withdraw(s, &closed, &gone)
+			s.gone(spare[0].ID)
+			s.settles()
+			if list := s.standbys(); len(list) > 0 {
+				t.Errorf("then %+v stand by", list)
+			}
+		}))
+	}
+}
+
 func TestStandbyGivesWay(t *testing.T) {
 	inGPUBubble(2, func(t *testing.T, s *service, _ *spawnertest.GPUs) {
 		kernel := warmRequest("one")

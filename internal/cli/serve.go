@@ -121,7 +121,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 }
 
 // beThrifty has garbage collected twice as often as Go does by itself, unless GOGC says otherwise: the service shares its host with sessions
-// and jobs. With 10,000 points it has a fifth less memory, for milliseconds of processor time every some seconds.
+// and jobs, and the agent their memory. With 10,000 points the service has a fifth less, for milliseconds of processor time every some seconds.
 func beThrifty() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)

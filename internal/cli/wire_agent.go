@@ -17,6 +17,7 @@ func agentCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "agent", Short: "Run as a workload's first process (started by the service)", Hidden: true, Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error {
+			beThrifty() // it lives in the workload's memory
 			err := agent.Run(c.Context(), agent.Config{Alone: true, Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))})
 			if app, ok := errors.AsType[*agent.ExitError](err); ok {
 				return exitCode(app.Code)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -155,8 +154,6 @@ func writeFrame(w io.Writer, first, rest []byte) error {
 	return err
 }
 
-const trusted = 64 << 10 // bytes that are made room for because the peer says that they come
-
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
@@ -166,15 +163,28 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	if n > Limit+16 {
 		return nil, fmt.Errorf("the stream has a frame of %d bytes, and at most %d", n, Limit)
 	}
-	if n <= trusted {
-		b := make([]byte, n)
-		_, err := io.ReadFull(r, b)
-		return b, whole(err)
+	b, err := ReadN(r, int(n))
+	return b, whole(err)
+}
+
+const (
+	trusted = 64 << 10 // bytes that are made room for because the peer says that they come
+	further = 4        // there is room for so many times what has come
+)
+
+// ReadN reads n bytes, with room for a few times what has come until then and no more: that a peer says so is no reason to have memory for
+// them. In the end there is as much as was read, and while the last of it came a quarter more.
+func ReadN(r io.Reader, n int) ([]byte, error) {
+	b := make([]byte, min(n, trusted))
+	for at := 0; ; {
+		got, err := io.ReadFull(r, b[at:])
+		if at += got; err != nil || at == n {
+			return b[:at], err
+		}
+		more := make([]byte, min(n, further*at))
+		copy(more, b)
+		b = more
 	}
-	var b bytes.Buffer
-	b.Grow(trusted)
-	_, err := io.CopyN(&b, r, n)
-	return b.Bytes(), whole(err)
 }
 
 func whole(err error) error {

@@ -203,14 +203,8 @@ func (s *Socket) frame(limit int) (byte, []byte, error) {
 	if n > uint64(max(limit, 0)) {
 		return 0, nil, fmt.Errorf("the other side sent a message of more than %d bytes", wire.Limit)
 	}
-	if n <= soon {
-		body := make([]byte, n)
-		_, err := io.ReadFull(s.in, body)
-		return flags, body, err
-	}
-	var body bytes.Buffer
-	_, err = io.CopyN(&body, s.in, int64(n))
-	return flags, body.Bytes(), err
+	body, err := wire.ReadN(s.in, int(n))
+	return flags, body, err
 }
 
 // Send puts a message in line. It does not wait: a kernel that computes takes messages when it has done so.

@@ -29,6 +29,7 @@ type client struct {
 	*gateway
 	ws      *websocket.Conn
 	codec   wire.Codec
+	texts   bool       // it can take no binary
 	id      spawner.ID // of the kernel
 	whose   spawner.Caller
 	hello   wire.Hello // by which the kernel's agent knows it again
@@ -41,6 +42,7 @@ type client struct {
 	fresh   chan struct{} // something was written to it
 	cell    cell
 	warn    bool // somebody was told of what it says wrongly
+	lacks   bool // it was told that it gets no binary
 }
 
 // channels is a client's websocket to one kernel. It is held while the kernel starts.
@@ -85,6 +87,8 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, c spawner.Calle
 	cl = &client{gateway: g, ws: ws, codec: wire.Legacy{}, id: k.ID, whose: c, hello: greeting(r, name), guest: who, says: make(chan said, ahead), has: make(chan uint64, 1), fresh: make(chan struct{}, 1)}
 	if ws.Subprotocol() == wire.V1Name {
 		cl.codec = wire.V1{}
+	} else {
+		cl.texts = proxied(r)
 	}
 	g.Engine.Visit(k.ID, false)
 	return cl, leave, nil
@@ -173,9 +177,9 @@ func (c *client) tell(ctx context.Context, kind string, content any) {
 
 // send writes a message to the client. One that the old framing's clients cannot take at once is written in pieces.
 func (c *client) send(ctx context.Context, m wire.Message) error {
-	pieces := []wire.Message{m}
+	pieces := []wire.Message{c.fit(ctx, m)}
 	if _, old := c.codec.(wire.Legacy); old {
-		pieces = wire.Split(m, legacyLimit)
+		pieces = wire.Split(pieces[0], legacyLimit)
 	}
 	for _, p := range pieces {
 		binary, data, err := c.codec.Encode(p)

@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,10 +29,16 @@ type browser struct {
 
 func (s *site) open(id, session string, protocols ...string) *browser {
 	s.Helper()
+	return s.openAs(http.Header{}, id, session, protocols...)
+}
+
+func (s *site) openAs(header http.Header, id, session string, protocols ...string) *browser {
+	s.Helper()
+	header.Set("Authorization", "token alice")
 	ctx, cancel := context.WithTimeout(s.Context(), long)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, s.url+"/api/kernels/"+id+"/channels?session_id="+session, &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"token alice"}}, Subprotocols: protocols,
+		HTTPHeader: header, Subprotocols: protocols,
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -371,5 +378,30 @@ func TestLargeOutput(t *testing.T) {
 		var c struct{ Text string }
 		_ = json.Unmarshal(m.Content, &c)
 		got += len(c.Text)
+	}
+}
+
+// A Jupyter Server with --gateway-url sends what is binary as text, and cannot read what is.
+func TestBinaryThroughAJupyterServer(t *testing.T) {
+	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	id := s.start()
+	b := s.openAs(http.Header{"User-Agent": {"Tornado/6.6"}}, id, "one")
+	m := ask("figure")
+	m.Buffers = [][]byte{{0xff, 0, 0x80}}
+	_, data, err := wire.Legacy{}.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(t.Context(), websocket.MessageText, data); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-s.agent("s-" + spawner.ID(id)).heard; len(got.Buffers) != 1 || !bytes.Equal(got.Buffers[0], m.Buffers[0]) {
+		t.Errorf("the kernel gets %+v", got)
+	}
+	b.say(m)
+	for _, want := range []string{"stream", m.Type(), m.Type()} {
+		if m, err := b.next(); err != nil || m.Type() != want || len(m.Buffers) > 0 {
+			t.Errorf("%s: %+v, %v", want, m, err)
+		}
 	}
 }

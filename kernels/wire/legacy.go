@@ -72,12 +72,13 @@ func withBuffers(text []byte, buffers [][]byte) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a message.
+// Decode reads a message. A Jupyter Server between passes on as text what a browser sent as binary, its bytes as they are: no JSON begins
+// with a zero, and what is binary does.
 func (Legacy) Decode(binary bool, data []byte) (Message, error) {
 	if len(data) > Limit {
 		return Message{}, fmt.Errorf("message: %d bytes", len(data))
 	}
-	if !binary {
+	if !binary && !bytes.HasPrefix(data, []byte{0}) {
 		return parseText(data)
 	}
 	pieces, err := cut(data)

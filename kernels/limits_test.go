@@ -50,7 +50,7 @@ func TestRoomOfAUser(t *testing.T) {
 		t.Error("a user is one guest, whatever she does")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := errors.Join(a.MakeRoom(ctx, 100<<20), b.MakeRoom(ctx, 212<<20), other.MakeRoom(ctx, 1212<<20)); err != nil {
+	if err := errors.Join(a.MakeRoom(ctx, 100<<20), b.MakeRoom(ctx, 28<<20), other.MakeRoom(ctx, 128<<20)); err != nil {
 		t.Error(err)
 	}
 	cancel()

@@ -29,13 +29,6 @@ func takeStandby(s *fated) {
 	}
 }
 
-// rest lets time pass, whoever runs the service meanwhile.
-func (s *fated) rest(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(30 * time.Second) {
-		s.mourn()
-	}
-}
-
 // leave shuts a kernel down.
 func (s *fated) leave(id spawner.ID) {
 	s.t.Helper()

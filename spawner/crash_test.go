@@ -198,6 +198,13 @@ func (s *fated) end(id spawner.ID) {
 	s.wait(id, spawner.Stopped)
 }
 
+// rest lets time pass, whoever runs the service meanwhile.
+func (s *fated) rest(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(30 * time.Second) {
+		s.mourn()
+	}
+}
+
 // atRest looks whether nothing is left of what was leased.
 func (s *fated) atRest() {
 	s.t.Helper()

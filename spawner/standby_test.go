@@ -59,6 +59,9 @@ func TestNextKernelStandsBy(t *testing.T) {
 		if app := s.crew.Hand(list[0].ID).App(); !app.Standby || app.Env["SITE"] != "x" {
 			t.Errorf("its agent was told %+v", app)
 		}
+		if why, n := s.Detail(list[0]), s.Stats().Kernels["python"]; why != "stands by to be alice's next kernel" || n[spawner.StandsBy] != 1 || n[spawner.Starting] != 0 {
+			t.Errorf("administrators are told %q, in numbers %v", why, n)
+		}
 		if mine := s.Kernels(alice); len(mine) != 1 {
 			t.Errorf("alice has %d kernels", len(mine))
 		}

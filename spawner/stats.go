@@ -16,9 +16,12 @@ type Stats struct {
 	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
 	Strangers map[string]int           // active sessions that the last musters found their hubs not to know, by hub
 
-	Kernels    map[string]map[Phase]int // by name, as which the gateway gives that of the kernelspec
+	Kernels    map[string]map[Phase]int // those that stand by under StandsBy; by name, as which the gateway gives that of the kernelspec
 	KernelTook []time.Duration          // as StartTook, of kernels, which are not among those
 }
+
+// StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
+const StandsBy Phase = "standby"
 
 // Stats gives the Manager's state in numbers. The durations are given once.
 func (m *Manager) Stats() Stats {
@@ -40,7 +43,11 @@ func (m *Manager) Stats() Stats {
 			if s.Kernels[e.Name] == nil {
 				s.Kernels[e.Name] = map[Phase]int{}
 			}
-			s.Kernels[e.Name][e.Phase]++
+			phase := e.Phase
+			if e.stands() {
+				phase = StandsBy
+			}
+			s.Kernels[e.Name][phase]++
 		}
 		if e.Kind == Job && e.Phase.Active() {
 			if s.Jobs[e.Backend] == nil { // the site has it no more

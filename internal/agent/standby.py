@@ -1,8 +1,8 @@
 """A Python that has imported what every ipykernel imports, waits, and becomes a kernel when it is told to.
 
 It is run with -c by the agent, as the kernel's user and in the kernel's environment. On descriptor 3 it then gets one line of JSON: the
-kernel's program, arguments (all, and those behind its module), directory and environment. If a module or a directory of modules has changed since the imports, it begins anew as a
-plain start would have: what the kernel's user sees is the same in both cases.
+kernel's program, arguments (all, and those behind its module), directory and environment. If a module or a directory of modules has changed
+since the imports, it begins anew as a plain start would have: what the kernel's user sees is the same in both cases.
 """
 
 
@@ -15,6 +15,7 @@ def standby():
     if here:
         del sys.path[0]  # as ipykernel_launcher does: nothing is imported from the working directory
 
+    began = dict(os.environ)
     # What is not in this version of ipykernel is imported when it is needed.
     wanted = (
         "ipykernel.kernelapp ipykernel.ipkernel ipykernel.zmqshell ipykernel.debugger ipykernel.subshell_manager ipykernel.comm "
@@ -51,8 +52,9 @@ def standby():
     os.chdir(order["dir"])
     if look() != before:
         os.execve(order["program"], order["argv"], order["env"])
+    imported = {name: value for name, value in os.environ.items() if began.get(name) != value}  # modules set some
     os.environ.clear()
-    os.environ.update(order["env"])
+    os.environ.update({**imported, **order["env"]})
     sys.orig_argv[:] = order["argv"]
     sys.argv[:] = ["-m", *order["rest"]]
     if here:

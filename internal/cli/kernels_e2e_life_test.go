@@ -16,9 +16,11 @@ import (
 const lifeSite = `
 kernels:
   per_user: 3
+  warm_load: 0
   specs:
     - {name: python, display_name: Python here, profile: small}
     - {name: missing, display_name: Not in the image, profile: small, argv: [no-such-kernel, "{connection_file}"]}
+    - {name: warm, display_name: Stands by, profile: small, warm: 1}
 `
 
 // heard is one message of a kernel's, as a notebook has it.
@@ -115,6 +117,8 @@ func TestKernelsFateIsTold(t *testing.T) {
 			t.Errorf("%d %s", answer.status, answer.body)
 		}
 	})
+	s.asAlice("kernels", "stop", "--all")
+	t.Run("stood by", func(t *testing.T) { kernelThatStoodBy(t, s, j) })
 }
 
 // reconnects has a client come again a hundred times while a cell prints. It misses nothing; what it gets twice is what it had not said that it

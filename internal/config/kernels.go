@@ -14,9 +14,10 @@ import (
 
 // Kernels are the Jupyter kernels that users may start beside their servers.
 type Kernels struct {
-	PerUser int          `yaml:"per_user"` // most that a user may have at once; 0: any number
-	Tickets bool         `yaml:"tickets"`  // the id of a new kernel lets one websocket in without a token, for a minute
-	Specs   []KernelSpec `yaml:"specs"`    // the first is the default; none: there is no gateway
+	PerUser  int          `yaml:"per_user"`  // most that a user may have at once; 0: any number
+	WarmLoad float64      `yaml:"warm_load"` // this host's load per processor above which none is made to stand by; 0: any
+	Tickets  bool         `yaml:"tickets"`   // the id of a new kernel lets one websocket in without a token, for a minute
+	Specs    []KernelSpec `yaml:"specs"`     // the first is the default; none: there is no gateway
 }
 
 // KernelSpec is one kind of kernel, or several that differ in the software that they run alone.
@@ -77,7 +78,9 @@ func (k *KernelSpec) UnmarshalYAML(read func(any) error) error {
 	return nil
 }
 
-func defaultKernels() Kernels { return Kernels{PerUser: 4, Tickets: true, Specs: []KernelSpec{}} }
+func defaultKernels() Kernels {
+	return Kernels{PerUser: 4, WarmLoad: 16, Tickets: true, Specs: []KernelSpec{}}
+}
 
 var kernelName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
@@ -86,6 +89,9 @@ func (c Config) checkKernels(p *problems) {
 		if j := slices.IndexFunc(c.Profiles, func(f Profile) bool { return f.Name == k.Profile }); k.Warm < 0 || k.Warm > 0 && j >= 0 && c.Profiles[j].Backend != BackendDocker {
 			p.add(fmt.Sprintf("kernels.specs[%d].warm", i), k.Warm, "0, or more where the profile's sessions run on this host")
 		}
+	}
+	if c.Kernels.WarmLoad < 0 {
+		p.add("kernels.warm_load", c.Kernels.WarmLoad, "0 for any load, or more")
 	}
 	if c.Kernels.PerUser < 0 {
 		p.add("kernels.per_user", c.Kernels.PerUser, "0 for any number, or more")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestKernels(t *testing.T) {
-	profiles := []Profile{{Name: "cpu", Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30}}
+	profiles := []Profile{{Name: "cpu", Backend: BackendDocker, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30}}
 	good := KernelSpec{Name: "python", Profile: "cpu", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
 	site := Config{Profiles: profiles, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
 	for _, tt := range []struct {
@@ -40,6 +40,8 @@ func TestKernels(t *testing.T) {
 		{"interrupt_mode", func(k *KernelSpec) { k.Interrupt = "shout" }},
 		{"idle_limit", func(k *KernelSpec) { k.IdleLimit = 1 }},
 		{"profile", func(k *KernelSpec) { k.Profile = "gpu" }},
+		{"", func(k *KernelSpec) { k.Warm = 2 }},
+		{"warm", func(k *KernelSpec) { k.Warm = -1 }},
 		{"image", func(k *KernelSpec) { k.Image = "other" }},
 	} {
 		k := good
@@ -55,9 +57,9 @@ func TestKernels(t *testing.T) {
 		}
 	}
 	var p problems
-	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, Specs: []KernelSpec{good, good}}}.checkKernels(&p)
-	if len(p) != 2 {
-		t.Errorf("two of one name, and a limit below zero: %v", p)
+	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, WarmLoad: -1, Specs: []KernelSpec{good, good}}}.checkKernels(&p)
+	if len(p) != 3 {
+		t.Errorf("two of one name, and two limits below zero: %v", p)
 	}
 	own := good
 	own.Name, own.Environments = "py", EnvironmentsOwn

@@ -2,6 +2,7 @@ package spawner_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,18 +112,19 @@ func TestStandbyIsForItsOwnersNextAlone(t *testing.T) {
 
 func TestStandbyOfAnotherAccountIsNotTaken(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		var groups []spawner.Group
+		var groups atomic.Pointer[[]spawner.Group]
+		groups.Store(new([]spawner.Group))
 		usual := s.config.Account
 		s.config.Account = func(ctx context.Context, hub string, u spawner.User) (spawner.Account, error) {
 			a, err := usual(ctx, hub, u)
-			a.Groups = groups
+			a.Groups = *groups.Load()
 			return a, err
 		}
 		s.restart()
 		s.warm(alice, "one")
 		s.settles()
 		spare := s.standbys()[0]
-		groups = []spawner.Group{{ID: 4242, Name: "new"}}
+		groups.Store(&[]spawner.Group{{ID: 4242, Name: "new"}})
 		if w := s.warm(alice, "two"); w.ID == spare.ID || len(w.Account.Groups) != 1 {
 			t.Errorf("%+v", w)
 		}
@@ -132,24 +134,25 @@ func TestStandbyOfAnotherAccountIsNotTaken(t *testing.T) {
 
 // One whose owner's rights were withdrawn ends, and no other is made.
 func TestStandbyOfWhoMayNotHaveItAnyMore(t *testing.T) {
-	for name, withdraw := range map[string]func(s *service, open, account *error){
-		"the profile is closed to her": func(_ *service, open, _ *error) { *open = errs.New(errs.Forbidden, "no member") },
-		"she has no account":           func(_ *service, _, account *error) { *account = errs.New(errs.Forbidden, "no account") },
+	for name, withdraw := range map[string]func(open, account *atomic.Pointer[errs.Error]){
+		"the profile is closed to her": func(open, _ *atomic.Pointer[errs.Error]) { open.Store(errs.New(errs.Forbidden, "no member")) },
+		"she has no account":           func(_, account *atomic.Pointer[errs.Error]) { account.Store(errs.New(errs.Forbidden, "no account")) },
 	} {
 		t.Run(name, inBubble(func(t *testing.T, s *service) {
-			var closed, gone error
+			var closed, gone atomic.Pointer[errs.Error]
 			usual := s.config.Account
 			s.config.Account = func(ctx context.Context, hub string, u spawner.User) (spawner.Account, error) {
-				if gone != nil {
-					return spawner.Account{}, gone
+				if err := gone.Load(); err != nil {
+					return spawner.Account{}, err
 				}
 				return usual(ctx, hub, u)
 			}
 			s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, spawner.Profile) (bool, error) {
-				if errs.Is(closed, errs.Forbidden) {
-					return false, nil
+				err := closed.Load()
+				if err == nil || err.Kind == errs.Forbidden {
+					return err == nil, nil
 				}
-				return closed == nil, closed
+				return false, err
 			}
 			s.restart()
 			r := warmRequest("one")
@@ -162,13 +165,16 @@ func TestStandbyOfWhoMayNotHaveItAnyMore(t *testing.T) {
 			if len(spare) != 1 {
 				t.Fatalf("standbys: %+v", spare)
 			}
-			closed, gone = errs.New(errs.Unavailable, "nobody knows"), errs.New(errs.Unavailable, "nobody knows")
+			unknown := errs.New(errs.Unavailable, "nobody knows")
+			closed.Store(unknown)
+			gone.Store(unknown)
 			s.settles()
 			if list := s.standbys(); len(list) != 1 || list[0].ID != spare[0].ID {
 				t.Errorf("while it is not known: %+v", list)
 			}
-			closed, gone = nil, nil
-			withdraw(s, &closed, &gone)
+			closed.Store(nil)
+			gone.Store(nil)
+			withdraw(&closed, &gone)
 			s.gone(spare[0].ID)
 			s.settles()
 			if list := s.standbys(); len(list) > 0 {

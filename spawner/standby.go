@@ -58,6 +58,11 @@ func (w *Workload) stands() bool {
 	return w.Standby != "" && w.Want == WantRunning && w.Phase.Active() && w.Phase != Stopping
 }
 
+// claimable reports whether a standby can become a kernel now: its agent is there, and waits.
+func (e *entry) claimable() bool {
+	return e.stands() && e.Phase == Starting && e.status.State == control.Idle
+}
+
 func (w *Workload) pool() poolKey { return poolKey{w.owner(), w.Standby} }
 
 // usePoolLocked notes that a user has asked for a kernel of a kernelspec that may have standbys.
@@ -110,7 +115,7 @@ func (m *Manager) claimLocked(ctx context.Context, hub string, r SessionRequest,
 			}
 			continue
 		}
-		if e.Phase != Starting || e.status.State != control.Idle {
+		if !e.claimable() {
 			continue
 		}
 		now := time.Now()

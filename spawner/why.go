@@ -75,8 +75,10 @@ func (m *Manager) Detail(w Workload) string {
 		return ""
 	case e.hindrance != "":
 		return e.hindrance
-	case e.stands():
+	case e.claimable():
 		return fmt.Sprintf("stands by to be %s's next kernel", e.Owner)
+	case e.stands():
+		return fmt.Sprintf("is made ready to be %s's next kernel", e.Owner)
 	case e.Held:
 		return "its owner has it wait"
 	case e.rests():

@@ -127,7 +127,7 @@ func (g *gateway) start(w http.ResponseWriter, r *http.Request, c spawner.Caller
 	if err != nil {
 		return err
 	}
-	if k, err = g.settled(r.Context(), c, g.noted(r, k)); err != nil {
+	if k, err = g.settled(r.Context(), c, g.noted(r, k), true); err != nil {
 		return err
 	}
 	if _, given := q.Env["KERNEL_ID"]; !given { // others may know an id that the client has chosen
@@ -173,13 +173,13 @@ func launchOf(id string) string {
 	return "kernel-" + hex.EncodeToString(sum[:16])
 }
 
-// settled waits until a new kernel is up. One of which nobody has heard is not left behind.
-func (g *gateway) settled(ctx context.Context, c spawner.Caller, k spawner.Workload) (spawner.Workload, error) {
+// settled waits until a kernel is up. One that this request has started, and of which nobody has heard, is not left behind.
+func (g *gateway) settled(ctx context.Context, c spawner.Caller, k spawner.Workload, fresh bool) (spawner.Workload, error) {
 	wait, cancel := context.WithTimeout(ctx, g.Patience)
 	defer cancel()
 	k, err := g.Engine.Await(wait, c, k.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
 	switch {
-	case ctx.Err() != nil && k.Spec.Life.Away > 0: // its client asks again, or it ends for want of one
+	case ctx.Err() != nil && (!fresh || k.Spec.Life.Away > 0): // its client asks again, or it ends for want of one
 		return k, ctx.Err()
 	case ctx.Err() != nil:
 		return k, errors.Join(ctx.Err(), g.Engine.Remove(context.WithoutCancel(ctx), c, k.ID))

@@ -112,7 +112,7 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return err
 	}
-	if k, err = g.settled(r.Context(), c, k); err != nil {
+	if k, err = g.settled(r.Context(), c, k, fresh); err != nil {
 		return err
 	}
 	if fresh {
@@ -179,7 +179,7 @@ func (g *gateway) rebind(r *http.Request, c spawner.Caller, old spawner.Workload
 	k, fresh, err := old, false, error(nil)
 	if q.Kernel.ID != nil || q.Kernel.Name != nil {
 		if k, fresh, err = g.kernelFor(r, c, q); err == nil && fresh {
-			k, err = g.settled(r.Context(), c, k)
+			k, err = g.settled(r.Context(), c, k, fresh)
 		}
 	}
 	if err != nil {

@@ -95,11 +95,11 @@ func (h *hours) below(o owner, window time.Duration, most float64, now time.Time
 	return now
 }
 
-// payLocked counts a slice that its holder has until now.
+// payLocked counts a slice that its holder has until now. What a standby holds nobody has asked for.
 func (m *Manager) payLocked(id ID, now time.Time) {
 	s, holds := m.slices[id]
 	e := m.work[id]
-	if !holds || e == nil || m.slices.lent(s) {
+	if !holds || e == nil || e.Standby != "" || m.slices.lent(s) {
 		return
 	}
 	if d := m.hours.since(s.since, now); d > 0 {

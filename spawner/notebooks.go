@@ -36,34 +36,13 @@ func (m *Manager) Bind(ctx context.Context, c Caller, id ID, n Notebook) (Worklo
 			return Workload{}, errs.Bad(f.field, fmt.Sprintf("%d bytes", len(f.value)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most))
 		}
 	}
-	return m.changeNotebooks(ctx, c, id, func(list []Notebook) ([]Notebook, error) {
-		if i := slices.IndexFunc(list, func(o Notebook) bool { return o.ID == n.ID }); i >= 0 {
-			list[i] = n
-			return list, nil
-		}
-		if len(list) == mostNotebooks {
-			return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).With("start another kernel")
-		}
-		return append(list, n), nil
-	})
-}
-
-// Unbind forgets a notebook of a kernel of the caller's.
-func (m *Manager) Unbind(ctx context.Context, c Caller, id ID, notebook string) (Workload, error) {
-	return m.changeNotebooks(ctx, c, id, func(list []Notebook) ([]Notebook, error) {
-		return slices.DeleteFunc(list, func(n Notebook) bool { return n.ID == notebook }), nil
-	})
-}
-
-// changeNotebooks edits a copy of a kernel's notebooks and saves it.
-func (m *Manager) changeNotebooks(ctx context.Context, c Caller, id ID, edit func([]Notebook) ([]Notebook, error)) (Workload, error) {
 	m.mu.Lock()
-	w, err := m.changeNotebooksLocked(ctx, c, id, edit)
+	w, err := m.bindLocked(ctx, c, id, n)
 	m.mu.Unlock()
 	return m.vouch(ctx, w, err)
 }
 
-func (m *Manager) changeNotebooksLocked(ctx context.Context, c Caller, id ID, edit func([]Notebook) ([]Notebook, error)) (Workload, error) {
+func (m *Manager) bindLocked(ctx context.Context, c Caller, id ID, n Notebook) (Workload, error) {
 	e, err := m.entryLocked(c, id)
 	switch {
 	case err != nil:
@@ -73,10 +52,23 @@ func (m *Manager) changeNotebooksLocked(ctx context.Context, c Caller, id ID, ed
 	case e.Want == WantGone || !e.Phase.Active():
 		return Workload{}, errs.New(errs.Conflict, "the kernel has ended").With("start another")
 	}
-	list, err := edit(slices.Clone(e.Notebooks))
+	list, err := withNotebook(e.Notebooks, n)
 	if err != nil || slices.Equal(list, e.Notebooks) {
 		return e.Workload, err
 	}
 	err = m.changeLocked(ctx, e, func(e *entry) { e.Notebooks = list })
 	return e.Workload, err
+}
+
+// withNotebook gives a copy of a kernel's notebooks with one more, or with what is known of it now.
+func withNotebook(list []Notebook, n Notebook) ([]Notebook, error) {
+	list = slices.Clone(list)
+	if i := slices.IndexFunc(list, func(o Notebook) bool { return o.ID == n.ID }); i >= 0 {
+		list[i] = n
+		return list, nil
+	}
+	if len(list) == mostNotebooks {
+		return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).With("start another kernel")
+	}
+	return append(list, n), nil
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
 	"slipway/internal/gpu/tidings"
 	"slipway/internal/gpu/usage"
 	"slipway/spawner"
@@ -16,13 +18,18 @@ import (
 // hintsEnv in a kernel's environment says whether its notebook gets hints of another slice. A client may set it with the kernel.
 const hintsEnv = "KERNEL_SLICE_HINTS"
 
+// restTime is for what one kernel says of itself: it is its user's, and the others are not to wait for it.
+const restTime = 3 * time.Second
+
 // runTidings tells those who compute on GPUs what becomes of these, until ctx ends.
 func (s *service) runTidings(ctx context.Context) error {
 	links := agents{s.links}
 	return tidings.New(tidings.Config{
-		Inventory: s.gpus.Inventory, Held: s.engine.Leases, Use: s.gpuUse, Smaller: usage.Enough,
+		Inventory: s.gpus.Inventory, Held: s.heldByUsers, Use: s.gpuUse, Smaller: usage.Enough,
 		Hints: s.wantsHints,
 		Rests: func(ctx context.Context, holder string) bool {
+			ctx, cancel := context.WithTimeout(ctx, restTime)
+			defer cancel()
 			k, err := links.client(spawner.ID(holder)).Kernel(ctx)
 			return err == nil && k.State == control.KernelIdle
 		},
@@ -31,6 +38,14 @@ func (s *service) runTidings(ctx context.Context) error {
 			s.engine.Tell(ctx, spawner.ID(holder), text)
 		},
 	}).Run(ctx)
+}
+
+// heldByUsers gives the leases without those of kernels that stand by: nobody is there to be told, and whoever takes one has it from then on.
+func (s *service) heldByUsers() []gpu.Lease {
+	return slices.DeleteFunc(s.engine.Leases(), func(l gpu.Lease) bool {
+		w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(l.Holder))
+		return err != nil || w.Standby != ""
+	})
 }
 
 // wantsHints reports whether a workload is a kernel whose user has not said that she wants no hints.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/coder/websocket"
@@ -22,6 +23,7 @@ const (
 	base        = "http://slipway/kernels/api/kernels"
 	longestBody = 1 << 20
 	askTime     = 10 * time.Second
+	hintsEnv    = "KERNEL_SLICE_HINTS" // what a session's user has said of them holds for the kernels that it starts
 )
 
 // service is the gateway to kernels, as this session's agent has it.
@@ -110,6 +112,9 @@ func (s *service) look(ctx context.Context) (state, error) {
 // start starts the kernel. It waits for a while; asking once more is harmless.
 func (s *service) start(ctx context.Context, spec, dir string) (state, error) {
 	env := map[string]string{"KERNEL_ID": s.id}
+	if hints := os.Getenv(hintsEnv); hints != "" {
+		env[hintsEnv] = hints
+	}
 	if dir != "" {
 		env["KERNEL_WORKING_DIR"] = dir
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -164,30 +165,38 @@ func (s *Socket) ReadAhead() (fill func()) {
 	return s.ahead.fill
 }
 
+// ErrTooLarge is what Receive gives in place of a message that is larger than any may be. The next one can be received.
+var ErrTooLarge = fmt.Errorf("a message of more than %d bytes, or of more than %d frames", wire.Limit, mostFrames)
+
 // Receive gives the next message. One socket has one receiver.
 func (s *Socket) Receive() ([][]byte, error) {
 	var frames [][]byte
-	for size := 0; ; {
+	for size, large := 0, false; ; {
 		flags, body, err := s.frame(wire.Limit - size)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			large = true
+		case err != nil:
 			return nil, err
 		}
 		if flags&flagCommand != 0 {
 			continue
 		}
-		frames, size = append(frames, body), size+len(body)
-		if flags&flagMore == 0 {
-			return frames, nil
+		if large = large || len(frames) > mostFrames; !large {
+			frames, size = append(frames, body), size+len(body)
 		}
-		if len(frames) > mostFrames {
-			return nil, fmt.Errorf("the other side sent a message of more than %d frames", mostFrames)
+		switch last := flags&flagMore == 0; {
+		case last && large:
+			return nil, ErrTooLarge
+		case last:
+			return frames, nil
 		}
 	}
 }
 
-func (s *Socket) frame(limit int) (byte, []byte, error) {
-	flags, err := s.in.ReadByte()
-	if err != nil {
+// frame reads one frame. One of more bytes than limit is read to its end, and ErrTooLarge given in its place.
+func (s *Socket) frame(limit int) (flags byte, body []byte, err error) {
+	if flags, err = s.in.ReadByte(); err != nil {
 		return 0, nil, err
 	}
 	size := make([]byte, 8)
@@ -199,11 +208,16 @@ func (s *Socket) frame(limit int) (byte, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	n := binary.BigEndian.Uint64(size)
-	if n > uint64(max(limit, 0)) {
-		return 0, nil, fmt.Errorf("the other side sent a message of more than %d bytes", wire.Limit)
+	switch n := binary.BigEndian.Uint64(size); {
+	case n > math.MaxInt64:
+		return 0, nil, fmt.Errorf("the other side announces %d bytes", n)
+	case n > uint64(max(limit, 0)):
+		if _, err = io.CopyN(io.Discard, s.in, int64(n)); err == nil {
+			err = ErrTooLarge
+		}
+	default:
+		body, err = wire.ReadN(s.in, int(n))
 	}
-	body, err := wire.ReadN(s.in, int(n))
 	return flags, body, err
 }
 

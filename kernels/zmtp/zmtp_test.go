@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"slipway/kernels/wire"
 )
 
 // pair is two sockets that are connected.
@@ -98,6 +102,34 @@ func (c conn) Write(b []byte) (int, error)      { return len(b), nil }
 func (c conn) Close() error                     { return nil }
 func (c conn) SetDeadline(time.Time) error      { return nil }
 func greeting(kind, identity string) (b []byte) { return hello(kind, []byte(identity)) }
+
+// What is too large is left out, in one frame or in several, and what follows is not.
+func TestTooLarge(t *testing.T) {
+	huge := func(flags byte, size int64) io.Reader {
+		return io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint64([]byte{flags | flagLong}, uint64(size))), io.LimitReader(zeros{}, size))
+	}
+	small := appendFrames(nil, [][]byte{[]byte("a"), []byte("b")})
+	s := &Socket{in: bufio.NewReader(io.MultiReader(
+		huge(0, wire.Limit+1), bytes.NewReader(small),
+		huge(flagMore, wire.Limit/2), huge(flagMore, wire.Limit/2), huge(0, 1), bytes.NewReader(small),
+		bytes.NewReader(appendFrames(nil, make([][]byte, mostFrames+2))), bytes.NewReader(small),
+	))}
+	for i := range 3 {
+		if _, err := s.Receive(); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%d: %v", i, err)
+		}
+		if got, err := s.Receive(); err != nil || len(got) != 2 || string(got[1]) != "b" {
+			t.Errorf("%d: then %q, %v", i, got, err)
+		}
+	}
+	if _, err := s.Receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 func FuzzPeer(f *testing.F) {
 	f.Add(append(greeting("DEALER", "a"), appendFrames(nil, [][]byte{[]byte("a"), {}})...))

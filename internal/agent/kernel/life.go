@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -200,12 +201,19 @@ func (l *life) connect(ctx context.Context, c wire.Channel, kind string, identit
 	return s, nil
 }
 
-// receive takes messages from a socket until it ends. Those that are not signed as they must be are left out.
+var tooLarge = fmt.Sprintf("the kernel has sent something of more than %d MiB at once, which was left out: write it to a file, or show less of it", wire.Limit>>20)
+
+// receive takes messages from a socket until it ends. Those that are too large, or not signed as they must be, are left out.
 func (l *life) receive(s *zmtp.Socket, c wire.Channel, any func(), take func(wire.Message)) {
 	l.begin(func() {
 		defer s.Close()
 		for {
 			frames, err := s.Receive()
+			if errors.Is(err, zmtp.ErrTooLarge) {
+				l.kernel.cfg.Logger.Warn("a message from the kernel is left out", "channel", c, "error", err)
+				l.kernel.Tell(tooLarge, false)
+				continue
+			}
 			if err != nil {
 				return
 			}

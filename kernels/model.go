@@ -2,7 +2,9 @@ package kernels
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"strings"
@@ -85,6 +87,10 @@ func writeFault(w http.ResponseWriter, status int, message string) {
 
 // refuse answers with an error. What is of no kind is only logged: its words may tell of other users or of the host.
 func (g *gateway) refuse(w http.ResponseWriter, err error) {
+	if errors.Is(err, context.Canceled) { // the client has gone: nobody is left to tell
+		g.Logger.Debug("a request of the kernel gateway was given up", "error", err)
+		return
+	}
 	kind, message := errs.KindOf(err), err.Error()
 	switch kind {
 	case errs.Internal:

@@ -289,5 +289,9 @@ func (g *gateway) change(r *http.Request, c spawner.Caller, do func(Agent, conte
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), changeTime)
 	defer cancel()
-	return k, do(g.Agent(k.ID), ctx)
+	err = do(g.Agent(k.ID), ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errs.New(errs.Unavailable, "the kernel has not done it within %.0f s", changeTime.Seconds()).With("look whether it has by now; a kernel that hangs can be shut down")
+	}
+	return k, err
 }

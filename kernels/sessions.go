@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -176,22 +177,27 @@ func (g *gateway) changeSession(w http.ResponseWriter, r *http.Request, c spawne
 
 // rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up.
 func (g *gateway) rebind(r *http.Request, c spawner.Caller, old spawner.Workload, n spawner.Notebook, q sessionRequest) (spawner.Workload, error) {
-	k, fresh, err := old, false, error(nil)
-	if q.Kernel.ID != nil || q.Kernel.Name != nil {
-		if k, fresh, err = g.kernelFor(r, c, q); err == nil && fresh {
-			k, err = g.settled(r.Context(), c, k, fresh)
-		}
+	if q.Kernel.ID == nil && q.Kernel.Name == nil {
+		return g.Engine.Bind(r.Context(), c, old.ID, n)
+	}
+	k, fresh, err := g.kernelFor(r, c, q)
+	if err == nil && fresh {
+		k, err = g.settled(r.Context(), c, k, fresh)
 	}
 	if err != nil {
 		return k, err
 	}
+	bound, err := g.Engine.Bind(r.Context(), c, k.ID, n)
+	switch {
+	case err != nil && fresh:
+		return k, errors.Join(err, g.Engine.Remove(r.Context(), c, k.ID))
+	case err == nil && k.ID != old.ID:
+		err = g.Engine.Remove(r.Context(), c, old.ID)
+	}
 	if fresh {
 		g.tickets.issue(k.Kernel, c)
 	}
-	if k, err = g.Engine.Bind(r.Context(), c, k.ID, n); err == nil && k.ID != old.ID {
-		err = g.Engine.Remove(r.Context(), c, old.ID)
-	}
-	return k, err
+	return bound, err
 }
 
 // closeSession ends a session, and so its kernel.

@@ -117,27 +117,11 @@ func (q *requests) open(kinds ...string) (list []*request) {
 // seen knows which messages of the kernel's have come. After a loss of the connection those come once more of which the agent does not know
 // that they have come.
 type seen struct {
-	seed maphash.Seed
-	has  map[uint64]bool
-	ring []uint64
-	at   int
+	seed   maphash.Seed
+	latest *wire.Latest[uint64]
 }
 
-func newSeen() *seen { return &seen{seed: maphash.MakeSeed(), has: map[uint64]bool{}} }
+func newSeen() *seen { return &seen{maphash.MakeSeed(), wire.NewLatest[uint64](mostSeen)} }
 
 // first reports whether a message comes for the first time.
-func (s *seen) first(id string) bool {
-	sum := maphash.String(s.seed, id)
-	if s.has[sum] {
-		return false
-	}
-	s.has[sum] = true
-	if len(s.ring) < mostSeen {
-		s.ring = append(s.ring, sum)
-		return true
-	}
-	delete(s.has, s.ring[s.at])
-	s.ring[s.at] = sum
-	s.at = (s.at + 1) % mostSeen
-	return true
-}
+func (s *seen) first(id string) bool { return s.latest.First(maphash.String(s.seed, id)) }

@@ -28,14 +28,12 @@ type Key struct {
 	secret []byte
 
 	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool
-	ring [][sha256.Size]byte
-	next int
+	seen *Latest[[sha256.Size]byte] // signatures
 }
 
 // NewKey makes the key of a connection file's text.
 func NewKey(secret []byte) *Key {
-	return &Key{secret: bytes.Clone(secret), seen: map[[sha256.Size]byte]bool{}}
+	return &Key{secret: bytes.Clone(secret), seen: NewLatest[[sha256.Size]byte](remember)}
 }
 
 // Frames gives the frames of a message, signed, as a DEALER sends them.
@@ -104,16 +102,8 @@ func (k *Key) verify(signature []byte, parts [][]byte) error {
 func (k *Key) first(sum [sha256.Size]byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.seen[sum] {
+	if !k.seen.First(sum) {
 		return ErrReplayed
 	}
-	k.seen[sum] = true
-	if len(k.ring) < remember {
-		k.ring = append(k.ring, sum)
-		return nil
-	}
-	delete(k.seen, k.ring[k.next])
-	k.ring[k.next] = sum
-	k.next = (k.next + 1) % remember
 	return nil
 }

@@ -135,8 +135,8 @@ func TestSignaturesAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(k.seen) != remember || len(k.ring) != remember {
-		t.Errorf("%d signatures are kept", len(k.seen))
+	if len(k.seen.has) != remember || len(k.seen.ring) != remember {
+		t.Errorf("%d signatures are kept", len(k.seen.has))
 	}
 }
 

@@ -20,14 +20,7 @@ func (k *Kernel) forget(name string) {
 	k.remove(s)
 }
 
-// taken are the ids of what a client has sent. One that lost its connection sends once more what may not have come.
-type taken struct {
-	has  map[string]bool
-	ring []string
-	at   int
-}
-
-// repeats reports whether a client has sent a message before.
+// repeats reports whether a client has sent a message before: one that lost its connection sends once more what may not have come.
 func (s *seat) repeats(v1 []byte) bool {
 	m, err := wire.DecodeV1(v1)
 	id := m.ID()
@@ -36,20 +29,8 @@ func (s *seat) repeats(v1 []byte) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &s.taken
-	if t.has == nil {
-		t.has = map[string]bool{}
+	if s.taken == nil {
+		s.taken = wire.NewLatest[string](mostTaken)
 	}
-	if t.has[id] {
-		return true
-	}
-	t.has[id] = true
-	if len(t.ring) < mostTaken {
-		t.ring = append(t.ring, id)
-		return false
-	}
-	delete(t.has, t.ring[t.at])
-	t.ring[t.at] = id
-	t.at = (t.at + 1) % mostTaken
-	return false
+	return !s.taken.First(id)
 }

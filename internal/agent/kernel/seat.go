@@ -36,8 +36,8 @@ type seat struct {
 
 	mu      sync.Mutex
 	journal journal
-	wake    chan struct{} // of the visit
-	taken   taken
+	wake    chan struct{}        // of the visit
+	taken   *wire.Latest[string] // ids of what it has sent
 
 	sending sync.Mutex
 	life    *life // that the sockets belong to

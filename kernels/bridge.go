@@ -108,12 +108,12 @@ func (c *client) carry(ctx context.Context, r *bufio.Reader) (seq uint64, err er
 		}
 		defer c.guest.down.Release(n)
 	}
-	seq, data, err := wire.ReadDown(r)
+	d, err := wire.ReadDown(r)
 	if err != nil {
 		return 0, err
 	}
-	c.cell.hears(data)
-	return seq, c.deliver(ctx, data)
+	c.cell.hears(d.Message)
+	return d.Seq, c.deliver(ctx, d.Message)
 }
 
 // deliver gives the client one message, which travels in the new framing.

@@ -65,11 +65,11 @@ func cellPrints(t *testing.T, c net.Conn, in *bufio.Reader, code string) (string
 func nextPrint(t *testing.T, in *bufio.Reader, id string) (string, uint64) {
 	t.Helper()
 	for {
-		seq, data, err := wire.ReadDown(in)
+		d, err := wire.ReadDown(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := wire.DecodeV1(data)
+		m, err := wire.DecodeV1(d.Message)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func nextPrint(t *testing.T, in *bufio.Reader, id string) (string, uint64) {
 			continue
 		}
 		if text := strings.TrimSpace(said.Text); text != "" { // the end of a line may come by itself
-			return text, seq
+			return text, d.Seq
 		}
 	}
 }

@@ -69,6 +69,7 @@ func FuzzFrames(f *testing.F) {
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("{\"client\":\"a\"}\n\x00\x00\x00\x09a\x00\x00\x00\x00\x00\x00\x00\x01"))
 	f.Add([]byte("{\"state\":\"idle\"}\n\x00\x00\x00\x02mx"))
+	f.Add([]byte("{\"takes\":true}\n\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x02"))
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		r := bufio.NewReader(bytes.NewReader(b))
 		if _, err := ReadHello(r); err == nil {
@@ -79,7 +80,7 @@ func FuzzStream(f *testing.F) {
 		r = bufio.NewReader(bytes.NewReader(b))
 		if _, err := ReadWelcome(r); err == nil {
 			for err == nil {
-				_, _, err = ReadDown(r)
+				_, err = ReadDown(r)
 			}
 		}
 	})

@@ -18,8 +18,8 @@ func TestNext(t *testing.T) {
 			t.Errorf("%d, %v", n, err)
 		}
 	}
-	if seq, m, err := ReadDown(r); seq != 7 || string(m) != "message" || err != nil {
-		t.Errorf("%d %q, %v", seq, m, err)
+	if d, err := ReadDown(r); d.Seq != 7 || string(d.Message) != "message" || err != nil {
+		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := Next(r); err == nil {
 		t.Error("there is another at the end")

@@ -10,7 +10,7 @@ import (
 )
 
 // The stream between service and agent: a Hello, a Welcome, and then frames. Up, to the agent, goes what the client sends and which
-// messages it has; down comes each message with its number. Messages are in the framing V1.
+// messages it has; down comes each message with its number, and how many of the client's messages were taken. Messages are in the framing V1.
 
 const (
 	lineLimit   = 4 << 10
@@ -29,6 +29,7 @@ type Hello struct {
 	Came   int64  `json:"came,omitempty"`  // when it came to the service, in milliseconds since 1970: of two of one name the later one stays
 	Fresh  bool   `json:"fresh,omitempty"` // it begins anew, and wants nothing of what was kept for this name
 	Once   bool   `json:"once,omitempty"`  // it sends once more what may not have come: each message is to be taken once
+	Takes  bool   `json:"takes,omitempty"` // it wants to know what was taken, and sends the rest once more over another stream, with Once
 }
 
 // Welcome is the agent's answer. With an Error the stream ends.
@@ -36,6 +37,7 @@ type Welcome struct {
 	State string `json:"state"`           // of the kernel, as Jupyter has it
 	Acked uint64 `json:"acked"`           // the number up to which the client has all; what follows comes now
 	Error string `json:"error,omitempty"` // why there is no kernel here
+	Takes bool   `json:"takes,omitempty"` // it says what was taken, as the Hello asked; an older agent does not
 
 	// Cell is the header of the cell that the client has had run last: what it is to be told is shown under it.
 	Cell json.RawMessage `json:"cell,omitempty"`
@@ -128,16 +130,31 @@ func WriteDown(w io.Writer, seq uint64, v1 []byte) error {
 	return writeFrame(w, binary.BigEndian.AppendUint64(nil, seq), v1)
 }
 
-// ReadDown reads what WriteDown wrote.
-func ReadDown(r *bufio.Reader) (seq uint64, v1 []byte, err error) {
+// WriteTaken says how many messages of this stream were taken since its beginning: the kernel has them, or has had them before, or they were
+// answered in its place. None of them is to be sent again. Only a Hello that asks for it is told.
+func WriteTaken(w io.Writer, messages uint64) error {
+	return writeFrame(w, binary.BigEndian.AppendUint64(nil, messages), nil)
+}
+
+// Down is what comes from the agent: a message and its number, or with none how many of the client's messages were taken on this stream.
+type Down struct {
+	Seq     uint64
+	Message []byte // V1
+	Taken   uint64
+}
+
+// ReadDown reads what WriteDown or WriteTaken wrote.
+func ReadDown(r *bufio.Reader) (Down, error) {
 	b, err := readFrame(r)
-	if err != nil {
-		return 0, nil, err
+	switch {
+	case err != nil:
+		return Down{}, err
+	case len(b) > 8:
+		return Down{Seq: binary.BigEndian.Uint64(b), Message: b[8:]}, nil
+	case len(b) == 8:
+		return Down{Taken: binary.BigEndian.Uint64(b)}, nil
 	}
-	if len(b) <= 8 {
-		return 0, nil, fmt.Errorf("the stream has a frame of %d bytes, which is no message", len(b))
-	}
-	return binary.BigEndian.Uint64(b), b[8:], nil
+	return Down{}, fmt.Errorf("the stream has a frame of %d bytes, which is neither a message nor a count", len(b))
 }
 
 // writeFrame writes the length of what follows, and that. Whoever gives a bufio.Writer flushes it.

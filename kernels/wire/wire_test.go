@@ -207,7 +207,7 @@ func TestStreamCarries(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789"), 100_000)
 	for _, err := range []error{
 		WriteHello(&b, Hello{Client: "tab 1"}), WriteWelcome(&b, Welcome{State: "idle", Acked: 7, Cell: json.RawMessage(`{"msg_id":"1"}`)}),
-		WriteMessage(&b, []byte("up")), WriteAck(&b, 1<<40), WriteDown(&b, 1<<41, large),
+		WriteMessage(&b, []byte("up")), WriteAck(&b, 1<<40), WriteDown(&b, 1<<41, large), WriteTaken(&b, 1<<42),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -226,10 +226,13 @@ func TestStreamCarries(t *testing.T) {
 	if u, err := ReadUp(r); u.Message != nil || u.Ack != 1<<40 || err != nil {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if seq, m, err := ReadDown(r); seq != 1<<41 || !bytes.Equal(m, large) || err != nil {
-		t.Errorf("%d, %d bytes, %v", seq, len(m), err)
+	if d, err := ReadDown(r); d.Seq != 1<<41 || !bytes.Equal(d.Message, large) || err != nil {
+		t.Errorf("%d, %d bytes, %v", d.Seq, len(d.Message), err)
 	}
-	if _, _, err := ReadDown(r); !errors.Is(err, io.EOF) {
+	if d, err := ReadDown(r); d.Message != nil || d.Taken != 1<<42 || err != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := ReadDown(r); !errors.Is(err, io.EOF) {
 		t.Errorf("the end: %v", err)
 	}
 }
@@ -239,11 +242,14 @@ func TestStreamIsBounded(t *testing.T) {
 	if _, err := ReadHello(read(strings.Repeat(" ", lineLimit+1))); err == nil {
 		t.Error("a line without end")
 	}
-	if _, _, err := ReadDown(read("\xff\xff\xff\xff")); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := ReadDown(read("\xff\xff\xff\xff")); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a giant: %v", err)
 	}
-	if _, _, err := ReadDown(read("\x07\x00\x00\x00abc")); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := ReadDown(read("\x07\x00\x00\x00abc")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %v", err)
+	}
+	if d, err := ReadDown(read("\x00\x00\x00\x03abc")); err == nil {
+		t.Errorf("neither message nor count: %+v", d)
 	}
 	if err := WriteDown(io.Discard, 1, make([]byte, Limit+100)); err == nil {
 		t.Error("a giant is sent")

@@ -193,7 +193,7 @@ func TestNewStreamEndsTheOlder(t *testing.T) {
 	f.prints(f.key, "1")
 	older.receive()
 	newer := r.join("one")
-	if _, _, err := wire.ReadDown(older.in); err == nil {
+	if _, err := wire.ReadDown(older.in); err == nil {
 		t.Error("the older stream goes on")
 	}
 	f.prints(f.key, "2")

@@ -166,15 +166,15 @@ func (c *client) ack() {
 // receive gives the next message. Their numbers go up.
 func (c *client) receive() wire.Message {
 	c.t.Helper()
-	seq, data, err := wire.ReadDown(c.in)
+	d, err := wire.ReadDown(c.in)
 	if err != nil {
 		c.t.Fatalf("after message %d: %v", c.seq, err)
 	}
-	if seq <= c.seq {
-		c.t.Fatalf("message %d comes after %d", seq, c.seq)
+	if d.Seq <= c.seq {
+		c.t.Fatalf("message %d comes after %d", d.Seq, c.seq)
 	}
-	c.seq = seq
-	m, err := wire.DecodeV1(data)
+	c.seq = d.Seq
+	m, err := wire.DecodeV1(d.Message)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import struct
 import time
 import uuid
@@ -108,6 +109,7 @@ class Channels:
         """Take what comes, also while nobody waits for it: pings are answered on the way."""
         while True:
             got = await self.ws.receive()
+            self.acknowledge()
             self.came.put_nowait(got)
             if got.type in (
                 aiohttp.WSMsgType.CLOSE,
@@ -116,6 +118,12 @@ class Channels:
                 aiohttp.WSMsgType.ERROR,
             ):
                 return
+
+    def acknowledge(self) -> None:
+        """Acknowledge what comes at once: servers that leave Nagle's algorithm on wait 40 ms for it otherwise."""
+        line = self.ws.get_extra_info("socket")
+        if line is not None:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # for the next few packets
 
     async def send(self, kind: str, content: dict[str, Any]) -> str:
         """Send a request on the shell and give its id."""

@@ -104,8 +104,8 @@ func rules() map[string]rule {
 		},
 
 		// Kernels of Jupyter's.
-		"kernels/wire":   {},
-		"kernels/zmtp":   {own: []string{"kernels/wire"}},
+		"kernels/wire":   {own: []string{"kernels/zmtp"}},
+		"kernels/zmtp":   {},
 		"kernels/bridge": {own: []string{"internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},

@@ -64,7 +64,7 @@ func (c *clients) serve(channel wire.Channel) func(context.Context, net.Conn) {
 			c.log.Debug("a client does not speak as clients do", "channel", channel, "error", err)
 			return
 		}
-		p := &peer{Socket: s, channel: channel, identity: s.Peer().Identity}
+		p := &peer{Socket: s, channel: channel, identity: s.Peer()}
 		if p.identity == "" || channel == wire.IOPub {
 			p.identity = wire.NewID()
 		}

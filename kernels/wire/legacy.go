@@ -128,7 +128,7 @@ func parseText(data []byte) (Message, error) {
 	if t.Channel != nil {
 		name = *t.Channel
 	}
-	channel, err := ParseChannel(name)
+	channel, err := parseChannel(name)
 	if err != nil {
 		return Message{}, err
 	}

@@ -7,14 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"slipway/kernels/zmtp"
 )
 
 // The stream between service and agent: a Hello, a Welcome, and then frames. Up, to the agent, goes what the client sends and which
 // messages it has; down comes each message with its number, and how many of the client's messages were taken. Messages are in the framing V1.
 
 const (
-	lineLimit   = 4 << 10
-	clientLimit = 256
+	lineLimit = 4 << 10
+
+	// ClientLimit is how many bytes a client's name for itself has at most.
+	ClientLimit = 256
 
 	// CellLimit is how many bytes a Welcome's Cell has at most.
 	CellLimit = 2 << 10
@@ -45,8 +49,8 @@ type Welcome struct {
 
 // WriteHello begins the stream.
 func WriteHello(w io.Writer, h Hello) error {
-	if len(h.Client) > clientLimit {
-		return fmt.Errorf("the client's name has %d bytes, and at most %d", len(h.Client), clientLimit)
+	if len(h.Client) > ClientLimit {
+		return fmt.Errorf("the client's name has %d bytes, and at most %d", len(h.Client), ClientLimit)
 	}
 	return writeLine(w, h)
 }
@@ -56,7 +60,7 @@ func ReadHello(r *bufio.Reader) (h Hello, err error) {
 	if err := readLine(r, &h); err != nil {
 		return Hello{}, err
 	}
-	if len(h.Client) > clientLimit {
+	if len(h.Client) > ClientLimit {
 		return Hello{}, errors.New("the client's name is too long")
 	}
 	return h, nil
@@ -180,28 +184,8 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	if n > Limit+16 {
 		return nil, fmt.Errorf("the stream has a frame of %d bytes, and at most %d", n, Limit)
 	}
-	b, err := ReadN(r, int(n))
+	b, err := zmtp.ReadN(r, int(n))
 	return b, whole(err)
-}
-
-const (
-	trusted = 64 << 10 // bytes that are made room for because the peer says that they come
-	further = 4        // there is room for so many times what has come
-)
-
-// ReadN reads n bytes, with room for a few times what has come until then and no more: that a peer says so is no reason to have memory for
-// them. In the end there is as much as was read, and while the last of it came a quarter more.
-func ReadN(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, min(n, trusted))
-	for at := 0; ; {
-		got, err := io.ReadFull(r, b[at:])
-		if at += got; err != nil || at == n {
-			return b[:at], err
-		}
-		more := make([]byte, min(n, further*at))
-		copy(more, b)
-		b = more
-	}
 }
 
 func whole(err error) error {

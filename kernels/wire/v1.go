@@ -70,7 +70,7 @@ func DecodeV1(data []byte) (Message, error) {
 		}
 		pieces[i], from = data[from:to:to], to
 	}
-	channel, err := ParseChannel(string(pieces[0][:min(len(pieces[0]), 64)]))
+	channel, err := parseChannel(string(pieces[0][:min(len(pieces[0]), 64)]))
 	m := Message{Channel: channel, Header: pieces[1], Parent: pieces[2], Metadata: pieces[3], Content: pieces[4]}
 	if len(pieces) > 5 {
 		m.Buffers = pieces[5:]

@@ -8,18 +8,23 @@ package wire
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+
+	"slipway/kernels/zmtp"
 )
 
-// Limit is how many bytes a message has at most, in any form.
-const Limit = 128 << 20
-
 const (
+	// Limit is how many bytes a message has at most, in any form.
+	Limit = zmtp.Limit
+	// RequestLimit is how many bytes a client's message has at most, on its websocket.
+	RequestLimit = 64 << 20
+
+	// Session is that of the messages which New makes.
+	Session = "slipway"
+
 	headLimit = 1 << 20 // of a header, which is parsed to route a message
 	maxParts  = 4096    // of a message: buffers and all else
 )
@@ -38,8 +43,8 @@ const (
 // ErrChannel is of a message on a channel that there is not. Jupyter's servers drop such a message with a warning.
 var ErrChannel = errors.New("no such channel")
 
-// ParseChannel gives the channel of a name. No name is the shell.
-func ParseChannel(name string) (Channel, error) {
+// parseChannel gives the channel of a name. No name is the shell.
+func parseChannel(name string) (Channel, error) {
 	switch c := Channel(name); c {
 	case "":
 		return Shell, nil
@@ -59,8 +64,8 @@ type Message struct {
 	Buffers  [][]byte
 }
 
-// Head is what routing needs of a header.
-type Head struct {
+// heading is what routing needs of a header.
+type heading struct {
 	ID      string `json:"msg_id"`
 	Type    string `json:"msg_type"`
 	Session string `json:"session"`
@@ -84,10 +89,10 @@ func (m Message) ParentType() string { return head(m.Parent).Type }
 // ParentSession gives the session of the client whose request the message is about, empty for none.
 func (m Message) ParentSession() string { return head(m.Parent).Session }
 
-func head(b []byte) Head {
-	var h Head
+func head(b []byte) heading {
+	var h heading
 	if len(b) > headLimit || json.Unmarshal(b, &h) != nil {
-		return Head{}
+		return heading{}
 	}
 	return h
 }
@@ -110,6 +115,18 @@ func (m Message) Check() error {
 	}
 	if len(m.Header) > headLimit || len(m.Parent) > headLimit {
 		return fmt.Errorf("message: its header has more than %d bytes", headLimit)
+	}
+	return nil
+}
+
+// Oversized says how a message is larger than a client's may be; nil: it is not.
+func (m Message) Oversized() error {
+	pieces := 5 + len(m.Buffers)
+	switch size := 8*(pieces+2) + m.Size(); {
+	case size > RequestLimit:
+		return fmt.Errorf("%d MiB in one message, and at most %d can be sent", size>>20, RequestLimit>>20)
+	case pieces >= maxParts:
+		return fmt.Errorf("%d buffers in one message, and at most %d can be sent", len(m.Buffers), maxParts-6)
 	}
 	return nil
 }
@@ -138,20 +155,13 @@ func New(c Channel, kind string, parent json.RawMessage, content any) (Message, 
 		parent = json.RawMessage("{}")
 	}
 	header, err := json.Marshal(map[string]string{
-		"msg_id": NewID(), "msg_type": kind, "session": "slipway", "username": "slipway", "version": "5.3",
+		"msg_id": NewID(), "msg_type": kind, "session": Session, "username": Session, "version": "5.3",
 		"date": Stamp(time.Now()),
 	})
 	if err != nil {
 		return Message{}, err
 	}
 	return Message{Channel: c, Header: header, Parent: parent, Metadata: json.RawMessage("{}"), Content: body}, nil
-}
-
-// NewID makes an id that no other message has.
-func NewID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Stamp writes a time as Jupyter does. Its Python clients read no other: the fraction and the Z must be there.

@@ -7,10 +7,10 @@ import (
 
 const (
 	spoolPiece = 64 << 10
-	spoolLimit = 256 << 20 // bytes that wait; a reader behind that makes the kernel drop what it prints, as it does without a spool from 1000 messages on
+	spoolLimit = 256 << 20 // bytes that wait; what a reader behind that has not taken waits in the kernel, which keeps it or drops it
 )
 
-// spool reads ahead: libzmq publishes without waiting, and drops what a reader does not take at once.
+// spool reads ahead: libzmq publishes without waiting, and drops what waits beyond its limit, of 1000 messages if nobody has set another.
 type spool struct {
 	from io.Reader
 

@@ -18,9 +18,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"slipway/kernels/wire"
 )
+
+// Limit is how many bytes a message has at most.
+const Limit = 128 << 20
 
 const (
 	flagMore    = 1
@@ -48,17 +49,11 @@ type Socket struct {
 	more   chan struct{}
 	room   chan struct{} // holds one thing after something has been taken
 	unhook func() bool   // from what closes it
-	peer   Peer
+	peer   string
 }
 
-// Peer is what the other side says of itself.
-type Peer struct {
-	Kind     string // of its socket, such as DEALER
-	Identity string // by which answers find it; empty: it leaves that to this side
-}
-
-// Peer gives what the other side said of itself when the connection was opened.
-func (s *Socket) Peer() Peer { return s.peer }
+// Peer gives the identity by which the other side wants to be found; empty: it leaves that to this side.
+func (s *Socket) Peer() string { return s.peer }
 
 // Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
 // is open.
@@ -101,36 +96,33 @@ func (s *Socket) greet(kind string, identity []byte) error {
 		err = fmt.Errorf("it answers %.80q", body)
 	}
 	if err == nil {
-		s.peer, err = readPeer(properties)
+		s.peer, err = readIdentity(properties)
 	}
 	return err
 }
 
 const longestIdentity = 255
 
-// readPeer reads the properties of a READY: a name, its length in one byte before it, and a value, its length in four.
-func readPeer(b []byte) (p Peer, err error) {
+// readIdentity reads the properties of a READY: a name, its length in one byte before it, and a value, its length in four.
+func readIdentity(b []byte) (identity string, err error) {
 	for len(b) > 0 {
 		n := int(b[0])
 		if len(b) < 1+n+4 {
-			return p, errors.New("a property of its READY is cut off")
+			return "", errors.New("a property of its READY is cut off")
 		}
 		name, size := string(b[1:1+n]), int64(binary.BigEndian.Uint32(b[1+n:]))
 		if b = b[1+n+4:]; int64(len(b)) < size {
-			return p, errors.New("a property of its READY is cut off")
+			return "", errors.New("a property of its READY is cut off")
 		}
-		switch strings.ToLower(name) {
-		case "socket-type":
-			p.Kind = string(b[:size])
-		case "identity":
-			p.Identity = string(b[:size])
+		if strings.EqualFold(name, "identity") {
+			identity = string(b[:size])
 		}
 		b = b[size:]
 	}
-	if len(p.Identity) > longestIdentity {
-		err = errors.New("its identity is too long")
+	if len(identity) > longestIdentity {
+		return "", errors.New("its identity is too long")
 	}
-	return p, err
+	return identity, nil
 }
 
 func property(b []byte, name string, value []byte) []byte {
@@ -166,13 +158,13 @@ func (s *Socket) ReadAhead() (fill func()) {
 }
 
 // ErrTooLarge is what Receive gives in place of a message that is larger than any may be. The next one can be received.
-var ErrTooLarge = fmt.Errorf("a message of more than %d bytes, or of more than %d frames", wire.Limit, mostFrames)
+var ErrTooLarge = fmt.Errorf("a message of more than %d bytes, or of more than %d frames", Limit, mostFrames)
 
 // Receive gives the next message. One socket has one receiver.
 func (s *Socket) Receive() ([][]byte, error) {
 	var frames [][]byte
 	for size, large := 0, false; ; {
-		flags, body, err := s.frame(wire.Limit - size)
+		flags, body, err := s.frame(Limit - size)
 		switch {
 		case errors.Is(err, ErrTooLarge):
 			large = true
@@ -216,7 +208,7 @@ func (s *Socket) frame(limit int) (flags byte, body []byte, err error) {
 			err = ErrTooLarge
 		}
 	default:
-		body, err = wire.ReadN(s.in, int(n))
+		body, err = ReadN(s.in, int(n))
 	}
 	return flags, body, err
 }
@@ -229,7 +221,7 @@ func (s *Socket) Send(frames [][]byte) error {
 	if s.closed {
 		return net.ErrClosed
 	}
-	if len(s.queue) >= mostQueued || len(s.queue) > 0 && s.queued+len(b) > wire.Limit {
+	if len(s.queue) >= mostQueued || len(s.queue) > 0 && s.queued+len(b) > Limit {
 		return errFull
 	}
 	s.queue, s.queued = append(s.queue, b), s.queued+len(b)

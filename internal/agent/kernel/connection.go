@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"slipway/kernels/wire"
@@ -25,21 +24,12 @@ const (
 
 func connectionFile(dir string) string { return filepath.Join(dir, "connection.json") }
 
-// socketPath is where libzmq listens for ipc://<prefix>-<port>.
-func socketPath(dir string, port int) string { return prefix(dir) + "-" + strconv.Itoa(port) }
-
-func prefix(dir string) string { return filepath.Join(dir, "ipc") }
-
-func port(c wire.Channel) int {
-	switch c {
-	case wire.Shell:
-		return shellPort
-	case wire.Control:
-		return controlPort
-	case wire.Stdin:
-		return stdinPort
+// connection says where the sockets of a kernel in a directory are. It has no key.
+func connection(dir string) wire.Connection {
+	return wire.Connection{
+		Transport: "ipc", IP: filepath.Join(dir, "ipc"), Scheme: wire.Signature,
+		Shell: shellPort, IOPub: iopubPort, Stdin: stdinPort, Control: controlPort, Heartbeat: heartbeatPort,
 	}
-	return iopubPort
 }
 
 // writeConnection writes a connection file with a new key, which is for nobody else, and gives the key.
@@ -48,11 +38,9 @@ func writeConnection(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	secret := wire.NewID() + wire.NewID()
-	b, err := json.Marshal(map[string]any{
-		"transport": "ipc", "ip": prefix(dir), "signature_scheme": "hmac-sha256", "key": secret,
-		"shell_port": shellPort, "iopub_port": iopubPort, "stdin_port": stdinPort, "control_port": controlPort, "hb_port": heartbeatPort,
-	})
+	c := connection(dir)
+	c.Key = wire.NewID() + wire.NewID()
+	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -60,7 +48,7 @@ func writeConnection(dir string) ([]byte, error) {
 	if err := os.WriteFile(connectionFile(dir), b, 0o600); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	return []byte(secret), nil
+	return []byte(c.Key), nil
 }
 
 const dialEvery = 5 * time.Millisecond // until the kernel listens
@@ -86,6 +74,6 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 // clearSockets removes what a process before has left, so that nobody takes it for the next one's.
 func clearSockets(dir string) {
 	for p := shellPort; p <= heartbeatPort; p++ {
-		_ = os.Remove(socketPath(dir, p))
+		_ = os.Remove(connection(dir).Path(p))
 	}
 }

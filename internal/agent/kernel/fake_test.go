@@ -44,7 +44,7 @@ func newFake(t *testing.T, file string) *fake {
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait() })
 	for p, kind := range map[int]string{shellPort: "ROUTER", controlPort: "ROUTER", stdinPort: "ROUTER", iopubPort: "PUB"} {
-		l, err := net.Listen("unix", socketPath(filepath.Dir(file), p))
+		l, err := net.Listen("unix", connection(filepath.Dir(file)).Path(p))
 		if err != nil {
 			t.Fatal(err)
 		}

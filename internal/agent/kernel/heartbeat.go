@@ -51,7 +51,7 @@ func (l *life) heartbeat(ctx context.Context, answers chan<- struct{}) *zmtp.Soc
 	ctx, cancel := context.WithTimeout(ctx, hbDialTime)
 	defer cancel()
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socketPath(l.kernel.cfg.Dir, heartbeatPort))
+	conn, err := d.DialContext(ctx, "unix", connection(l.kernel.cfg.Dir).Path(heartbeatPort))
 	if err != nil {
 		return nil
 	}

@@ -27,7 +27,6 @@ import (
 const (
 	mostDeaths = 5                // in a row: a kernel that dies again and again is dead
 	stable     = 10 * time.Second // a kernel that lived for so long begins a new row
-	session    = "slipway"        // of the agent's own requests, as wire.New names it
 )
 
 // Config is what a kernel needs.

@@ -189,7 +189,8 @@ func once(c chan struct{}) func() { return sync.OnceFunc(func() { close(c) }) }
 
 // connect opens a socket, which is closed with the life.
 func (l *life) connect(ctx context.Context, c wire.Channel, kind string, identity []byte) (*zmtp.Socket, error) {
-	conn, err := dial(ctx, socketPath(l.kernel.cfg.Dir, port(c)))
+	at := connection(l.kernel.cfg.Dir)
+	conn, err := dial(ctx, at.Path(at.Port(c)))
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +310,7 @@ func (k *Kernel) printed(m wire.Message) {
 	case "iopub_welcome":
 		return
 	case "status":
-		if m.ParentSession() == session {
+		if m.ParentSession() == wire.Session {
 			return
 		}
 		k.note(m)

@@ -108,7 +108,7 @@ func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Tim
 }
 
 // Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a file does.
-// That a page is open and asks for news is no activity.
+// That a page is open and asks for news is no activity. Of a kernel that is not up yet it is noted that somebody asks for it.
 func (m *Manager) Visit(id ID, acted bool) {
 	now := time.Now()
 	if !m.isNews(id, acted, now) {
@@ -117,7 +117,11 @@ func (m *Manager) Visit(id ID, acted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]
-	if e == nil || e.Phase != Running {
+	switch {
+	case e == nil:
+		return
+	case e.Phase != Running:
+		e.pulse.asked = now
 		return
 	}
 	first := e.Visited.IsZero()
@@ -140,7 +144,10 @@ func (m *Manager) isNews(id ID, acted bool, now time.Time) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.work[id]
-	return e != nil && e.Phase == Running && (e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain)
+	if e == nil || e.Phase != Running {
+		return e != nil && e.Kind == Kernel && now.Sub(e.pulse.asked) > visitGrain
+	}
+	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
 }
 
 // Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on in it. Its

@@ -15,7 +15,8 @@ type KernelRequest struct {
 	Backend string // where it is to run. Empty: Config.Sessions
 	Launch  string // names this start; repeating the request with the same one is harmless
 	ID      string // as Workload.Kernel
-	Warm    int    // how many may stand by to be the next kernels of this name, of all users together; see standby.go
+	Entry   string // as which it is counted among all: what the site calls it, without words of users'. Empty: Name
+	Warm    int    // how many of its entry may stand by to be next kernels, of all users together; see standby.go
 }
 
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.
@@ -27,10 +28,10 @@ func (k Kind) ofHub() bool { return k != Job && k != Kernel }
 // StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
 // stopping it is removing it. One that is started from a session ends with that.
 func (m *Manager) StartKernel(ctx context.Context, c Caller, r KernelRequest) (Workload, error) {
-	if !c.maySubmit() {
-		return Workload{}, errs.New(errs.Forbidden, "kernels are started by users, from outside or from a session")
+	if err := c.MayHaveKernels(); err != nil {
+		return Workload{}, err
 	}
-	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, From: c.Workload})
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
 	if err != nil {
 		return Workload{}, err
 	}
@@ -80,6 +81,14 @@ func (m *Manager) tooManyKernels(active, ending int) error {
 		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
 	case most > 0 && ending > most:
 		return errs.New(errs.OverQuota, "%d of your kernels are still ending", ending).With("try again in a moment")
+	}
+	return nil
+}
+
+// MayHaveKernels refuses callers whose kernels there cannot be.
+func (c Caller) MayHaveKernels() error {
+	if !c.maySubmit() {
+		return errs.New(errs.Forbidden, "kernels are their users', who start them with a token or from a session").With("use a token of your own from the Hub")
 	}
 	return nil
 }

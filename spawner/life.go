@@ -13,6 +13,7 @@ type Life struct {
 	MaxAge       time.Duration `json:"max_age,omitempty"`       // after it has run so long, busy or not
 	FirstConnect time.Duration `json:"first_connect,omitempty"` // after so long without anybody having opened it
 	Away         time.Duration `json:"away,omitempty"`          // kernels: after so long without a client, busy or not
+	FirstClient  time.Duration `json:"first_client,omitempty"`  // kernels: after so long in which no client has ever come
 	Connected    bool          `json:"connected,omitempty"`     // kernels: one that a client is connected to does not idle
 	Warning      time.Duration `json:"warning,omitempty"`       // how long before a stop its user is told
 	MaxKeep      time.Duration `json:"max_keep,omitempty"`      // most that its user may ask it to be kept while idle; zero: not at all
@@ -96,6 +97,7 @@ type pulse struct {
 	mute   time.Time // since when it has not answered, though it is connected; zero: it does
 	cpu    float64   // seconds, at that time
 	left   time.Time // since when a kernel was seen without a client; zero: it has one
+	asked  time.Time // when somebody last asked for a kernel that is not up yet; zero: not yet
 	saved  time.Time // the Active that is in the store
 	warned time.Time // when its user was told of the coming stop; zero: not
 	stop   time.Time // the time of that stop

@@ -6,12 +6,20 @@ import (
 )
 
 // tidyKernels ends the kernels whose sessions have ended: a kernel that was started from a session is there for it alone, and holds a slice.
+// It ends those as well that wait for a slice which nobody wants any more.
 func (m *Manager) tidyKernels(ctx context.Context) {
 	for _, id := range m.orphanKernels() {
-		m.log.Info("a kernel ends with the session that started it", "id", id)
-		if err := m.Remove(ctx, Caller{System: true}, id); err != nil {
-			m.log.Warn("cannot end a kernel whose session has ended", "id", id, "err", err)
-		}
+		m.endKernel(ctx, id, "a kernel ends with the session that started it")
+	}
+	for _, id := range m.forsakenKernels(time.Now()) {
+		m.endKernel(ctx, id, "a kernel that waits ends because nobody asks for it any more")
+	}
+}
+
+func (m *Manager) endKernel(ctx context.Context, id ID, why string) {
+	m.log.Info(why, "id", id)
+	if err := m.Remove(ctx, Caller{System: true}, id); err != nil {
+		m.log.Warn("cannot end a kernel that nobody wants any more", "id", id, "err", err)
 	}
 }
 
@@ -29,24 +37,50 @@ func (m *Manager) orphanKernels() (ids []ID) {
 	return ids
 }
 
+// forsakenKernels gives the tied kernels that are not up yet and for which nobody has asked for as long as they may be left. While the service
+// is away nobody can ask: that time does not count.
+func (m *Manager) forsakenKernels(now time.Time) (ids []ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range m.work {
+		if e.Kind != Kernel || e.Spec.Life.Away == 0 || e.Phase == Running || e.Want != WantRunning {
+			continue
+		}
+		if e.pulse.asked.IsZero() {
+			e.pulse.asked = now
+		}
+		if now.Sub(e.pulse.asked) >= e.Spec.Life.Away {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // mindDeserted ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run of the service has
 // seen: while the service is away nobody can come.
 func (m *Manager) mindDeserted(ctx context.Context, id ID, left bool) {
-	if !m.deserted(id, left, time.Now()) {
-		return
-	}
-	m.log.Info("a kernel ends because its client has not come back", "id", id)
-	if err := m.Remove(ctx, Caller{System: true}, id); err != nil {
-		m.log.Warn("cannot end a kernel that was left", "id", id, "err", err)
+	if m.deserted(ctx, id, left, time.Now()) {
+		m.endKernel(ctx, id, "a kernel ends because no client has come, or come back")
 	}
 }
 
-func (m *Manager) deserted(id ID, left bool, now time.Time) bool {
+func (m *Manager) deserted(ctx context.Context, id ID, left bool, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]
+	if e == nil {
+		return false
+	}
+	patience := e.Spec.Life.Away
+	if e.Visited.IsZero() && patience == 0 {
+		patience = e.Spec.Life.FirstClient
+	}
 	switch {
-	case e == nil || e.Spec.Life.Away == 0:
+	case patience == 0 || e.Standby != "":
+		return false
+	case !left && e.Visited.IsZero():
+		e.Visited = now
+		m.saveActivityLocked(ctx, e, now)
 		return false
 	case !left:
 		e.pulse.left = time.Time{}
@@ -54,16 +88,5 @@ func (m *Manager) deserted(id ID, left bool, now time.Time) bool {
 	case e.pulse.left.IsZero():
 		e.pulse.left = now
 	}
-	return now.Sub(e.pulse.left) >= e.Spec.Life.Away
-}
-
-// HowFar says in a line what has happened last to a workload of the caller's; empty: nothing that is known.
-func (m *Manager) HowFar(c Caller, id ID) string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, err := m.entryLocked(c, id)
-	if err != nil {
-		return ""
-	}
-	return e.journal.latest().Message
+	return now.Sub(e.pulse.left) >= patience
 }

@@ -74,3 +74,67 @@ func TestDesertedKernelEnds(t *testing.T) {
 		}
 	})
 }
+
+// A tied kernel that waits for its slice ends when nobody asks for it any more: whoever has asked so long is gone, and nobody would use the slice.
+func TestTiedKernelThatWaitsInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		r := kernelRequest("all")
+		r.Spec.Resources.CPUs = 2
+		all, err := s.StartKernel(t.Context(), alice, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.reach(all.ID, spawner.Running)
+		r = kernelRequest("one")
+		r.Spec.Life.Away = 5 * time.Minute
+		w, err := s.StartKernel(t.Context(), alice, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			time.Sleep(time.Minute / 2)
+			s.Visit(w.ID, false)
+		}
+		if p := s.phase(w.ID); p == spawner.Running || !p.Active() {
+			t.Fatalf("it is %s though it is asked for", p)
+		}
+		time.Sleep(4 * time.Minute)
+		s.kill()
+		time.Sleep(time.Hour)
+		s.start()
+		time.Sleep(4 * time.Minute)
+		if p := s.phase(w.ID); !p.Active() {
+			t.Error("it ends for the time in which the service was away")
+		}
+		s.gone(w.ID)
+	})
+}
+
+// A kernel of which no client was ever told ends before it idles; one that had a client for a moment is hers.
+func TestKernelThatNobodyKnowsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		var all []spawner.Workload
+		for _, launch := range []string{"unknown", "known"} {
+			r := kernelRequest(launch)
+			r.Spec.Life.FirstClient = 10 * time.Minute
+			w, err := s.StartKernel(t.Context(), alice, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s.reach(w.ID, spawner.Running))
+			s.crew.Hand(w.ID).Act(control.Activity{Asked: true, Kernels: 1, Left: launch == "unknown"})
+		}
+		time.Sleep(5 * time.Minute)
+		s.crew.Hand(all[1].ID).Act(control.Activity{Asked: true, Kernels: 1, Left: true})
+		if s.phase(all[0].ID) != spawner.Running {
+			t.Error("it has no time to be found")
+		}
+		s.gone(all[0].ID)
+		time.Sleep(time.Hour)
+		if s.phase(all[1].ID) != spawner.Running {
+			t.Error("one that a client knows ends with it")
+		}
+	})
+}

@@ -246,6 +246,7 @@ func (m *Manager) end(ctx context.Context, e entry, o Outcome) error {
 
 func (m *Manager) endLocked(ctx context.Context, e *entry, o Outcome) error {
 	m.failedLocked(e, o)
+	m.countFailedLocked(e, o)
 	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
 }
 

@@ -1,6 +1,9 @@
 package spawner
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which come back.
 const another = "start another, and run what you need again"
@@ -9,6 +12,21 @@ const another = "start another, and run what you need again"
 const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
+
+// countFailedLocked counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed, and the next one may be.
+func (m *Manager) countFailedLocked(e *entry, o Outcome) {
+	if e.Kind != Kernel || !o.Failed || e.Outcome != nil {
+		return
+	}
+	ended := CauseStart
+	if e.Phase == Running {
+		ended = CauseExit
+	}
+	if m.kernelsFailed[e.entryName()] == nil {
+		m.kernelsFailed[e.entryName()] = map[Cause]int{}
+	}
+	m.kernelsFailed[e.entryName()][cmp.Or(o.Cause, toldBy(o.Reason), ended)]++
+}
 
 // ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
 func ofKernel(o Outcome, ran bool) Outcome {

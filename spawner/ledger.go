@@ -3,6 +3,7 @@ package spawner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -91,6 +92,20 @@ func (l ledger) strike(w Workload) {
 // with gives c with n times r added.
 func (c Capacity) with(r Resources, n int) Capacity {
 	return Capacity{CPUs: c.CPUs + float64(n)*r.CPUs, Memory: c.Memory + int64(n)*r.Memory, Count: c.Count + n}
+}
+
+// plus gives the ledger as it would be if some held n times more than they do: it is for looking alone.
+func (l ledger) plus(n int, some []Workload) ledger {
+	if len(some) == 0 {
+		return l
+	}
+	l.sum = maps.Clone(l.sum)
+	for _, w := range some {
+		for _, of := range l.counts(w.Backend) {
+			l.sum[of] = l.sum[of].with(w.Spec.Resources, n)
+		}
+	}
+	return l
 }
 
 // use sums what is held of backend.

@@ -67,3 +67,14 @@ func (w Workload) vehicle() string {
 func (e *entry) furnishes() bool {
 	return e.Phase == Starting || e.Kind == Job && e.Phase == Running && e.status.State == ""
 }
+
+// HowFar says in a line what has happened last to a workload of the caller's; empty: nothing that is known.
+func (m *Manager) HowFar(c Caller, id ID) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return ""
+	}
+	return e.journal.latest().Message
+}

@@ -24,6 +24,7 @@ type SessionRequest struct {
 	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
 	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
 	Kernel  string      // of kernels: as Workload.Kernel
+	Entry   string      // of kernels: as Workload.Entry
 	From    ID          // as Workload.Session
 }
 
@@ -254,7 +255,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 func (m *Manager) sessionOf(hub string, r SessionRequest) Workload {
 	now := time.Now()
 	return Workload{
-		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,
+		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Entry: r.Entry, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,
 		Created: now, Since: now,
 	}
 }

@@ -70,10 +70,13 @@ func (b sliceBook) lent(e sliceEntry) bool {
 }
 
 // held gives every leased place once.
-func (b sliceBook) held() []gpu.Slice {
+func (b sliceBook) held() []gpu.Slice { return b.heldBeside(nil) }
+
+// heldBeside gives those that are not some workloads'.
+func (b sliceBook) heldBeside(some []Workload) []gpu.Slice {
 	list := make([]gpu.Slice, 0, len(b))
-	for _, e := range b {
-		if !b.lent(e) {
+	for id, e := range b {
+		if !b.lent(e) && !slices.ContainsFunc(some, func(w Workload) bool { return w.ID == id }) {
 			list = append(list, e.Slice)
 		}
 	}
@@ -127,13 +130,12 @@ func (m *Manager) roomLocked(e *entry) (g grant, lacks string) {
 	return g, lacks
 }
 
-// roomOnGPUsLocked narrows room down to what there is of GPUs.
-func (m *Manager) roomOnGPUsLocked(room *Room, g gpu.Request) {
+// roomOnGPUsLocked narrows room down to what there is of GPUs beside what is held.
+func (m *Manager) roomOnGPUsLocked(room *Room, g gpu.Request, held []gpu.Slice) {
 	if m.cfg.GPUs == nil {
 		room.Most, room.Free, room.Lacks = 0, 0, "this host has no GPU"
 		return
 	}
-	held := m.slices.held()
 	free, most := m.cfg.GPUs.Count(g, held)
 	room.Free, room.Most = least(room.Free, free), least(room.Most, most)
 	if _, lacks := m.cfg.GPUs.Place(g, held); lacks != "" {

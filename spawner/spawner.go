@@ -154,6 +154,7 @@ type Workload struct {
 
 	// Of kernels.
 	Kernel    string     `json:"kernel,omitempty"`    // by which its clients know it: not to be told to anybody else, for in its first minute it opens the kernel
+	Entry     string     `json:"entry,omitempty"`     // the site's word for what it is; empty: there is none but Name
 	Notebooks []Notebook `json:"notebooks,omitempty"` // that have it
 	// Standby is the name of which it is to be its owner's next kernel: it has all of a kernel but its app. Empty: it is one that was asked for.
 	Standby string `json:"standby,omitempty"`

@@ -16,8 +16,10 @@ type Stats struct {
 	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
 	Strangers map[string]int           // active sessions that the last musters found their hubs not to know, by hub
 
-	Kernels    map[string]map[Phase]int // those that stand by under StandsBy; by name, as which the gateway gives that of the kernelspec
-	KernelTook []time.Duration          // as StartTook, of kernels, which are not among those
+	Kernels       map[string]map[Phase]int // those that stand by under StandsBy; by Entry
+	KernelTook    []time.Duration          // as StartTook, of kernels, which are not among those
+	KernelsFailed map[string]map[Cause]int // since the service started, by Entry; CauseStart: before they first answered
+	Standbys      map[string]Standbys      // as StandbysOf
 }
 
 // StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
@@ -28,7 +30,11 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
-	s.Kernels, s.KernelTook = map[string]map[Phase]int{}, m.kernelTook
+	s.Kernels, s.KernelTook, s.Standbys = map[string]map[Phase]int{}, m.kernelTook, m.standbysOfLocked()
+	s.KernelsFailed = map[string]map[Cause]int{}
+	for entry, causes := range m.kernelsFailed {
+		s.KernelsFailed[entry] = maps.Clone(causes)
+	}
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[Phase]int{}, maps.Clone(m.refused)
 	for _, name := range m.jobBackends() {
@@ -40,14 +46,14 @@ func (m *Manager) Stats() Stats {
 		}
 		s.Workloads[e.Kind][e.Phase]++
 		if e.Kind == Kernel {
-			if s.Kernels[e.Name] == nil {
-				s.Kernels[e.Name] = map[Phase]int{}
+			if s.Kernels[e.entryName()] == nil {
+				s.Kernels[e.entryName()] = map[Phase]int{}
 			}
 			phase := e.Phase
 			if e.stands() {
 				phase = StandsBy
 			}
-			s.Kernels[e.Name][phase]++
+			s.Kernels[e.entryName()][phase]++
 		}
 		if e.Kind == Job && e.Phase.Active() {
 			if s.Jobs[e.Backend] == nil { // the site has it no more

@@ -81,10 +81,12 @@ func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {
 func (m *Manager) roomForLocked(w Workload) Room {
 	w.Turn = m.turn + 1
 	l, g := w.line(), w.gpuHere()
-	room := Room{Waiting: len(m.index.lines[l]), Lacks: m.ledger.lacks(l.backend, w.Spec.Resources), Estimate: -1}
-	room.Most, room.Free = m.ledger.room(l.backend, w.Spec.Resources)
+	standbys := m.standbysHoldLocked(func(*entry) bool { return true }) // they give way to whoever asks
+	book := m.ledger.plus(-1, standbys)
+	room := Room{Waiting: len(m.index.lines[l]), Lacks: book.lacks(l.backend, w.Spec.Resources), Estimate: -1}
+	room.Most, room.Free = book.room(l.backend, w.Spec.Resources)
 	if !g.None() {
-		m.roomOnGPUsLocked(&room, g)
+		m.roomOnGPUsLocked(&room, g, m.slices.heldBeside(standbys))
 	}
 	if w.Kind == Job {
 		room.Lacks = cmp.Or(m.whyBarredLocked(w.client(), l), room.Lacks)

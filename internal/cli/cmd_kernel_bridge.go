@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +28,7 @@ func kernelBridgeCommand(env Env) *cobra.Command {
 			cfg.Dir, _ = os.Getwd() // a directory that is gone is not the kernel's either
 			// Jupyter names itself to kernels that are not to outlive it.
 			if env.Getenv("JPY_PARENT_PID") != "" {
-				cfg.Gone = orphaned()
+				cfg.Parent = os.Getppid
 			}
 			interrupts := make(chan os.Signal, 1)
 			signal.Notify(interrupts, os.Interrupt)
@@ -47,20 +46,4 @@ func kernelBridgeCommand(env Env) *cobra.Command {
 		_ = c.MarkFlagRequired(name)
 	}
 	return c
-}
-
-const parentEvery = time.Second
-
-// orphaned is closed once this process has another parent than now.
-func orphaned() <-chan struct{} {
-	gone, parent := make(chan struct{}), os.Getppid()
-	go func() {
-		for range time.Tick(parentEvery) {
-			if os.Getppid() != parent {
-				close(gone)
-				return
-			}
-		}
-	}()
-	return gone
 }

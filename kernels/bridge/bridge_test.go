@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -102,6 +104,7 @@ func TestInterruptTakesBackWhatWaits(t *testing.T) {
 	g.exists, g.state.State = true, "starting"
 	c := startBridge(t, g, "", nil).join("one")
 	id := c.cell("run")
+	c.until("status", id) // the bridge has it
 	c.until("interrupt_reply", c.ask(wire.Control, "interrupt_request", struct{}{}))
 	c.find("error", func(m wire.Message) bool {
 		return m.ParentID() == id && strings.Contains(string(m.Content), "KeyboardInterrupt")
@@ -170,14 +173,14 @@ func TestRestartKeepsTheKernel(t *testing.T) {
 func TestNextProcessGoesOn(t *testing.T) {
 	g := newGateway(t)
 	g.exists = true
-	gone := make(chan struct{})
-	s := startBridge(t, g, "", func(c *Config) { c.Gone = gone })
+	var parent atomic.Int64
+	s := startBridge(t, g, "", func(c *Config) { c.Parent = func() int { return int(parent.Load()) } })
 	c := s.join("one")
 	c.until("execute_reply", c.cell("run"))
 	if g.called("POST restart") != 0 || g.called("POST") != 0 {
 		t.Errorf("%q", g.calls)
 	}
-	close(gone)
+	parent.Store(1)
 	s.over()
 	if g.called("DELETE") != 1 {
 		t.Errorf("it was left alone: %q", g.calls)
@@ -292,13 +295,92 @@ func TestForgedMessageGoesNowhere(t *testing.T) {
 }
 
 func TestConnectionFilesThatAreRefused(t *testing.T) {
-	for name, c := range map[string]connection{
+	for name, c := range map[string]wire.Connection{
 		"transport": {Transport: "udp", Scheme: "hmac-sha256", Key: "k"},
 		"signature": {Transport: "tcp", Scheme: "hmac-md5", Key: "k"},
 		"key":       {Transport: "tcp", Scheme: "hmac-sha256"},
 	} {
-		if err := c.check(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := check(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What no service takes is refused at once, and what this one does not take is not sent for ever.
+func TestGiantsAreRefused(t *testing.T) {
+	g := newGateway(t)
+	c := startBridge(t, g, "", nil).join("one")
+	for name, buffers := range map[string][][]byte{"64 can be sent": {make([]byte, wire.RequestLimit)}, "4090 can be sent": make([][]byte, 4091)} {
+		id := c.ask(wire.Shell, "execute_request", map[string]string{"code": "giant"}, buffers...)
+		if got := words(c.until("error", id)); !strings.Contains(got, name) {
+			t.Errorf("%q instead of %q", got, name)
+		}
+		c.until("execute_reply", id)
+		if g.times(id) != 0 {
+			t.Error("it is sent all the same")
+		}
+	}
+	g.set(func() {
+		g.hears = func(m wire.Message) {
+			if m.Size() > 1<<20 {
+				g.hangUp(websocket.StatusMessageTooBig, "too large")
+				return
+			}
+			g.answers(m)
+		}
+	})
+	id := c.ask(wire.Shell, "execute_request", map[string]string{"code": "large"}, make([]byte, 2<<20))
+	if got := words(c.until("error", id)); !strings.Contains(got, "does not take") {
+		t.Errorf("%q", got)
+	}
+	c.until("execute_reply", c.cell("next"))
+	if n := g.times(id); n != 1 {
+		t.Errorf("it was sent %d times", n)
+	}
+}
+
+// stuck is a client that takes nothing of what is printed.
+func (s *started) stuck() {
+	if err := s.connect(s.c.IOPub, "SUB", "").Send([][]byte{{1}}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+const flood = 10_000 // messages: more than wait for one client
+
+func (g *gateway) flood() {
+	for range flood {
+		g.say(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": strings.Repeat("x", 200)})
+	}
+}
+
+func TestClientThatTakesNothingIsGivenUp(t *testing.T) {
+	g := newGateway(t)
+	s := startBridge(t, g, "", func(c *Config) { c.Patience = time.Millisecond })
+	s.stuck()
+	c := s.join("other")
+	c.until("execute_reply", c.cell("before"))
+	go g.flood()
+	for range flood {
+		c.until("stream", "")
+	}
+}
+
+// While one takes nothing, others can say something, interrupt the kernel, and end it.
+func TestClientThatTakesNothingHoldsUpNobody(t *testing.T) {
+	g := newGateway(t)
+	s := startBridge(t, g, "", func(c *Config) { c.Patience = time.Hour })
+	s.stuck()
+	c := s.join("other")
+	c.until("execute_reply", c.cell("before"))
+	g.flood()
+	for range flood / 4 { // the other does not take them
+		c.until("stream", "")
+	}
+	id := c.cell("held up")
+	testenv.Until(t, "the cell reaches the kernel", long, func() bool { return g.times(id) == 1 })
+	c.ask(wire.Control, "interrupt_request", struct{}{})
+	testenv.Until(t, "the kernel is interrupted", long, func() bool { return g.called("POST interrupt") == 1 })
+	c.until("shutdown_reply", c.ask(wire.Control, "shutdown_request", map[string]bool{"restart": false}))
+	s.over()
 }

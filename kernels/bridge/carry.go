@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -12,33 +14,31 @@ import (
 	"slipway/kernels/wire"
 )
 
-const (
-	firstRedial = 200 * time.Millisecond
-	mostRedial  = 5 * time.Second
-	writeTime   = time.Minute
-)
+const writeTime = time.Minute
 
 // carry carries messages until the kernel has ended, which is an error that says why, or ctx has.
 func (b *bridge) carry(ctx context.Context) error {
 	seen := newSeen()
-	first, wait := true, firstRedial
+	first, wait := true, firstWait
 	for {
 		ws, err := b.service.dial(ctx, first)
 		if err == nil {
-			first, wait = false, firstRedial
-			err = b.converse(ctx, ws, seen)
+			first = false
+			err = b.converse(ctx, ws, seen, func() { wait = firstWait })
 		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case websocket.CloseStatus(err) == websocket.StatusNormalClosure, errs.Is(err, errs.NotFound):
 			return b.last(ctx)
+		case refused(err):
+			b.giveUp()
 		}
 		b.cfg.Logger.Info("the connection to the kernel is lost: connecting again", "error", err)
 		if !pause(ctx, wait) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, mostRedial)
+		wait = longer(wait)
 	}
 }
 
@@ -50,8 +50,24 @@ func (b *bridge) last(ctx context.Context) error {
 	return errors.New("the kernel was shut down")
 }
 
-// converse carries messages over one connection until that is lost.
-func (b *bridge) converse(outer context.Context, ws *websocket.Conn, seen *seen) error {
+// refused reports whether a connection has ended because of what was sent by it.
+func refused(err error) bool {
+	code := websocket.CloseStatus(err)
+	return code == websocket.StatusMessageTooBig || code == websocket.StatusInvalidFramePayloadData
+}
+
+// giveUp refuses what the service does not take: of what was sent by the connection before, it is the largest. To send it again would end
+// each connection.
+func (b *bridge) giveUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.asked.largest(); r != nil {
+		b.refuse(r, "TooLarge", fmt.Sprintf("the service does not take this message of %d bytes: send less at once", r.m.Size()))
+	}
+}
+
+// converse carries messages over one connection until that is lost. It says when the first one has come.
+func (b *bridge) converse(outer context.Context, ws *websocket.Conn, seen *seen, works func()) error {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	defer ws.CloseNow()
@@ -60,7 +76,7 @@ func (b *bridge) converse(outer context.Context, ws *websocket.Conn, seen *seen)
 	b.mu.Unlock()
 	b.begun()
 	down := make(chan error, 1)
-	go func() { defer cancel(); down <- b.hear(ctx, ws, seen) }()
+	go func() { defer cancel(); down <- b.hear(ctx, ws, seen, sync.OnceFunc(works)) }()
 	b.speak(ctx, ws)
 	_ = ws.CloseNow()
 	return <-down
@@ -99,12 +115,14 @@ func (b *bridge) speak(ctx context.Context, ws *websocket.Conn) {
 }
 
 // hear gives the clients what the kernel says.
-func (b *bridge) hear(ctx context.Context, ws *websocket.Conn, seen *seen) error {
+func (b *bridge) hear(ctx context.Context, ws *websocket.Conn, seen *seen, works func()) error {
 	for {
 		_, data, err := ws.Read(ctx)
 		if err != nil {
 			return err
 		}
+		works()
+		b.out.room()
 		m, err := wire.DecodeV1(data)
 		if err != nil {
 			b.cfg.Logger.Warn("a message of the kernel's is left out", "error", err)
@@ -119,22 +137,21 @@ func (b *bridge) hear(ctx context.Context, ws *websocket.Conn, seen *seen) error
 // give gives a message to whom it is for.
 func (b *bridge) give(m wire.Message) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	r := b.asked.known(m.ParentID())
 	answer := m.Channel == wire.Shell || m.Channel == wire.Control
-	open := r != nil && r.open
-	if answer && r != nil {
-		r.open = false
-	}
-	b.mu.Unlock()
 	switch {
 	case m.Channel == wire.IOPub:
 		b.spread(m)
-	case r != nil && (open || !answer):
-		b.clients.reply(r.from, m)
+	case r != nil && (r.open || !answer):
+		b.out.put(word{m, r.from})
+	}
+	if answer && r != nil {
+		r.open = false
 	}
 }
 
-// spread tells all clients what the kernel publishes. That it has ended they are told in words of this side's own.
+// spread tells all clients what the kernel publishes. That it has ended they are told in words of this side's own. The lock is held.
 func (b *bridge) spread(m wire.Message) {
 	var c struct {
 		State string `json:"execution_state"`
@@ -145,10 +162,8 @@ func (b *bridge) spread(m wire.Message) {
 	if c.State == "dead" {
 		return
 	}
-	b.clients.publish(b.ctx, m)
+	b.out.put(word{m: m})
 	if c.State == "restarting" {
-		b.mu.Lock()
-		defer b.mu.Unlock()
 		b.refuseAll("DeadKernel", "the kernel began anew, and its variables are gone: run the cells again that it needs")
 	}
 }

@@ -14,15 +14,13 @@ import (
 	"slipway/kernels/zmtp"
 )
 
-// patience is how long a client may take nothing of what is printed before its connection is ended: libzmq then connects again.
-const patience = 30 * time.Second
-
 // clients are those that have connected to the kernel's sockets.
 type clients struct {
-	key    *wire.Key
-	kernel string // its id, for topics
-	log    *slog.Logger
-	take   func(from *peer, m wire.Message)
+	key      *wire.Key
+	kernel   string // its id, for topics
+	log      *slog.Logger
+	patience time.Duration // as Config has it
+	take     func(ctx context.Context, from *peer, m wire.Message)
 
 	mu    sync.Mutex
 	peers map[wire.Channel]map[string]*peer
@@ -88,7 +86,7 @@ func (c *clients) serve(channel wire.Channel) func(context.Context, net.Conn) {
 				c.log.Warn("a client's message is left out", "channel", channel, "error", err)
 				continue
 			}
-			c.take(p, m)
+			c.take(ctx, p, m)
 		}
 	}
 }
@@ -155,6 +153,15 @@ func (p *peer) wants(topic string) bool {
 	return slices.ContainsFunc(p.topics, func(t string) bool { return strings.HasPrefix(topic, t) })
 }
 
+// say tells the clients something. It waits for those that take nothing.
+func (c *clients) say(ctx context.Context, w word) {
+	if w.to == nil {
+		c.publish(ctx, w.m)
+		return
+	}
+	c.reply(w.to, w.m)
+}
+
 // reply gives a message to the client that has sent a request by a connection, also if that is another now.
 func (c *clients) reply(to *peer, m wire.Message) {
 	if to.channel == m.Channel && to.Send(c.key.Frames(m)) == nil {
@@ -183,7 +190,7 @@ func (c *clients) publish(ctx context.Context, m wire.Message) {
 		if !p.wants(topic) {
 			continue
 		}
-		if err := p.SendSoon(ctx, frames, patience); err != nil && ctx.Err() == nil {
+		if err := p.SendSoon(ctx, frames, c.patience); err != nil && ctx.Err() == nil {
 			c.log.Warn("a client takes nothing of what is printed: its connection is ended", "error", err)
 			p.Close()
 		}

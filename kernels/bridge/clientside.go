@@ -8,19 +8,23 @@ import (
 )
 
 // take takes a message of a client's.
-func (b *bridge) take(from *peer, m wire.Message) {
+func (b *bridge) take(ctx context.Context, from *peer, m wire.Message) {
 	switch m.Type() {
 	case "shutdown_request":
-		b.shutdown(from, m)
+		b.shutdown(ctx, from, m)
 		return
 	case "interrupt_request":
-		b.clients.work.Go(func() { b.interruptFor(from, m) })
+		b.clients.work.Go(func() { b.interruptFor(ctx, from, m) })
 		return
 	}
+	large := m.Oversized()
+	b.out.room()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.asked.add(from, m)
 	switch {
+	case large != nil:
+		b.refuse(r, "TooLarge", large.Error()+": write it to a file, or send it in pieces")
 	case b.over != "":
 		b.refuse(r, "NoKernel", b.over)
 	case b.running:
@@ -39,7 +43,7 @@ func (b *bridge) wake() {
 }
 
 // hold keeps a message until the kernel is there. Servers of Jupyter relay nothing to browsers before a kernel has answered them, by either
-// channel: they are answered by the one on which nobody looks at what kernel it is.
+// channel: they are answered by the one on which nobody looks at what kernel it is. The lock is held.
 func (b *bridge) hold(r *request) {
 	if r.kind() == "kernel_info_request" && (r.m.Channel == wire.Control || b.late) {
 		b.present(r)
@@ -52,24 +56,26 @@ func (b *bridge) hold(r *request) {
 	}
 }
 
-// shutdown ends the bridge, with a word to the clients.
-func (b *bridge) shutdown(from *peer, m wire.Message) {
+// shutdown ends the bridge, with a word to the clients, which waits for none of them: what takes long Jupyter kills.
+func (b *bridge) shutdown(ctx context.Context, from *peer, m wire.Message) {
 	var c struct {
 		Restart bool `json:"restart"`
 	}
 	_ = json.Unmarshal(m.Content, &c) // what is no JSON is no restart
 	content := map[string]any{"status": "ok", "restart": c.Restart}
-	b.reply(from, m, "shutdown_reply", content)
-	b.publish(m.Header, "shutdown_reply", content)
-	select {
-	case b.ended <- c.Restart:
-	default:
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	for channel, to := range map[wire.Channel]*peer{m.Channel: from, wire.IOPub: nil} {
+		if answer, err := wire.New(channel, "shutdown_reply", m.Header, content); err == nil {
+			b.clients.say(now, word{answer, to})
+		}
 	}
+	b.finish(c.Restart)
 }
 
-func (b *bridge) interruptFor(from *peer, m wire.Message) {
+func (b *bridge) interruptFor(ctx context.Context, from *peer, m wire.Message) {
 	content := map[string]any{"status": "ok"}
-	if err := b.interrupt(b.ctx); err != nil {
+	if err := b.interrupt(ctx); err != nil {
 		content = failure("Interrupt", err.Error())
 	}
 	b.reply(from, m, "interrupt_reply", content)
@@ -91,7 +97,7 @@ func (b *bridge) interrupt(ctx context.Context) error {
 		return nil
 	}
 	err := b.service.interrupt(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		b.cfg.Logger.Warn("the kernel is not interrupted", "error", err)
 	}
 	return err
@@ -114,7 +120,7 @@ func (b *bridge) refuseAll(name, why string) {
 	}
 }
 
-// refuse answers a request that no kernel answers.
+// refuse answers a request that no kernel answers. The lock is held.
 func (b *bridge) refuse(r *request, name, why string) {
 	if !r.open {
 		return
@@ -142,14 +148,14 @@ func failure(name, why string) map[string]any {
 func (b *bridge) reply(to *peer, request wire.Message, kind string, content any) {
 	m, err := wire.New(request.Channel, kind, request.Header, content)
 	if err == nil {
-		b.clients.reply(to, m)
+		b.out.put(word{m, to})
 	}
 }
 
-// publish tells all clients something, as the kernel.
+// publish tells all clients something, as the kernel, when it is that one's turn.
 func (b *bridge) publish(parent json.RawMessage, kind string, content any) {
 	m, err := wire.New(wire.IOPub, kind, parent, content)
 	if err == nil {
-		b.clients.publish(b.ctx, m)
+		b.out.put(word{m: m})
 	}
 }

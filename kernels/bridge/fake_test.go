@@ -206,7 +206,7 @@ type started struct {
 	*testing.T
 	file string
 	key  *wire.Key
-	c    connection
+	c    wire.Connection
 	stop context.CancelFunc
 	done chan error
 }
@@ -216,7 +216,7 @@ func startBridge(t *testing.T, g *gateway, file string, more func(*Config)) *sta
 	s := &started{T: t, file: file, done: make(chan error, 1)}
 	if file == "" {
 		s.file = filepath.Join(filepath.Dir(g.path), "kernel-1.json")
-		s.c = connection{Transport: "ipc", IP: filepath.Join(filepath.Dir(g.path), "ipc"), Scheme: "hmac-sha256", Key: "key", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5}
+		s.c = wire.Connection{Transport: "ipc", IP: filepath.Join(filepath.Dir(g.path), "ipc"), Scheme: "hmac-sha256", Key: "key", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5}
 		b, _ := json.Marshal(s.c)
 		if err := os.WriteFile(s.file, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func (s *started) join(identity string) *client {
 	s.Helper()
 	c := &client{started: s, identity: identity, sockets: map[wire.Channel]*zmtp.Socket{}, got: make(chan wire.Message, 1000)}
 	for channel, kind := range map[wire.Channel]string{wire.Shell: "DEALER", wire.Control: "DEALER", wire.Stdin: "DEALER", wire.IOPub: "SUB"} {
-		socket := s.connect(s.c.port(channel), kind, identity)
+		socket := s.connect(s.c.Port(channel), kind, identity)
 		c.sockets[channel] = socket
 		go func() {
 			for {

@@ -87,6 +87,17 @@ func (q *requests) known(id string) *request {
 	return q.byID[id]
 }
 
+// largest takes the largest message of those that were sent out of the line; nil: none was.
+func (q *requests) largest() (r *request) {
+	for _, one := range q.line {
+		if one.sent && (r == nil || one.m.Size() > r.m.Size()) {
+			r = one
+		}
+	}
+	q.remove(r)
+	return r
+}
+
 func (q *requests) drop(n int) {
 	for _, r := range q.line[:n] {
 		q.bytes -= r.m.Size()
@@ -95,9 +106,12 @@ func (q *requests) drop(n int) {
 }
 
 // withdraw takes a message out of the line. It says no if it was sent.
-func (q *requests) withdraw(r *request) bool {
+func (q *requests) withdraw(r *request) bool { return !r.sent && q.remove(r) }
+
+// remove reports whether the message was in line.
+func (q *requests) remove(r *request) bool {
 	at := slices.Index(q.line, r)
-	if at < 0 || r.sent {
+	if at < 0 {
 		return false
 	}
 	q.line, q.bytes = slices.Delete(q.line, at, at+1), q.bytes-r.m.Size()

@@ -44,10 +44,13 @@ type Socket struct {
 
 	mu     sync.Mutex
 	queue  [][]byte
-	queued int // bytes
+	queued int       // bytes
+	line   int       // messages: of the queue, and what is being written
+	took   time.Time // when the last one was taken, or since when there is one that is not
 	closed bool
 	more   chan struct{}
 	room   chan struct{} // holds one thing after something has been taken
+	over   chan struct{} // closed with the socket
 	unhook func() bool   // from what closes it
 	peer   string
 }
@@ -58,7 +61,7 @@ func (s *Socket) Peer() string { return s.peer }
 // Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
 // is open.
 func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socket, error) {
-	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1), over: make(chan struct{})}
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if err := s.greet(kind, identity); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the other side: %w", err), c.Close())
@@ -224,7 +227,10 @@ func (s *Socket) Send(frames [][]byte) error {
 	if len(s.queue) >= mostQueued || len(s.queue) > 0 && s.queued+len(b) > Limit {
 		return errFull
 	}
-	s.queue, s.queued = append(s.queue, b), s.queued+len(b)
+	if s.line == 0 {
+		s.took = time.Now()
+	}
+	s.queue, s.queued, s.line = append(s.queue, b), s.queued+len(b), s.line+1
 	select {
 	case s.more <- struct{}{}:
 	default:
@@ -232,16 +238,17 @@ func (s *Socket) Send(frames [][]byte) error {
 	return nil
 }
 
-// SendSoon puts a message in line once there is room for it. A peer that takes nothing for longer than patience is an error.
+// SendSoon puts a message in line once there is room for it. A peer that has taken nothing for longer than patience is an error.
 func (s *Socket) SendSoon(ctx context.Context, frames [][]byte, patience time.Duration) error {
 	for {
 		err := s.Send(frames)
 		if !errors.Is(err, errFull) {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, patience)
+		wait, cancel := context.WithDeadline(ctx, s.last().Add(patience))
 		select {
 		case <-s.room:
+		case <-s.over:
 		case <-wait.Done():
 			cancel()
 			return errors.Join(err, ctx.Err())
@@ -265,7 +272,7 @@ func (s *Socket) Write() {
 				s.Close()
 				return
 			}
-			s.took()
+			s.taken()
 		}
 		if len(queue) == 0 {
 			<-s.more
@@ -273,8 +280,18 @@ func (s *Socket) Write() {
 	}
 }
 
-// took says that there may be room now.
-func (s *Socket) took() {
+// last is when the peer has last taken something of what waits for it.
+func (s *Socket) last() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.took
+}
+
+// taken notes that a message was taken. There may be room now.
+func (s *Socket) taken() {
+	s.mu.Lock()
+	s.line, s.took = s.line-1, time.Now()
+	s.mu.Unlock()
 	select {
 	case s.room <- struct{}{}:
 	default:
@@ -294,6 +311,6 @@ func (s *Socket) Close() {
 		s.ahead.end()
 	}
 	close(s.more)
-	s.took()
+	close(s.over)
 	_ = s.conn.Close()
 }

@@ -1,0 +1,121 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+)
+
+const (
+	lookEvery  = time.Second            // at a kernel that is not up yet
+	endingTime = time.Minute            // for a kernel before to be gone
+	firstWait  = 200 * time.Millisecond // before what has failed is tried again; then ever longer
+	mostWait   = 5 * time.Second
+)
+
+// obtain finds the kernel of an earlier process, or starts one, and waits until it is there.
+func (b *bridge) obtain(ctx context.Context) error {
+	_, no := os.Stat(b.mark)
+	anew := no == nil
+	_ = os.Remove(b.mark)
+	now, err := b.found(ctx)
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	if err != nil {
+		now, err = b.begin(ctx)
+	} else if anew && now.State != "starting" {
+		now, err = b.anew(ctx)
+	}
+	for err == nil && now.State == "starting" {
+		b.progress(now.Progress)
+		if !pause(ctx, lookEvery) {
+			return ctx.Err()
+		}
+		now, err = insist(ctx, b.service.look)
+	}
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return errs.New(errs.NotFound, "the kernel was shut down before it was there")
+	case err == nil && now.over():
+		return errors.New(now.Reason)
+	}
+	return err
+}
+
+// found gives the kernel that an earlier process has left, alive; NotFound: there is none.
+func (b *bridge) found(ctx context.Context) (state, error) {
+	now, err := insist(ctx, b.service.look)
+	if err != nil || !now.over() {
+		return now, err
+	}
+	if _, err := insist(ctx, func(ctx context.Context) (state, error) { return state{}, b.service.remove(ctx) }); err != nil {
+		return now, err
+	}
+	return now, errs.New(errs.NotFound, "the kernel before has ended")
+}
+
+// begin starts the kernel, and says meanwhile how it goes on. One that has just been removed may still be on its way out.
+func (b *bridge) begin(ctx context.Context) (state, error) {
+	watching, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer stop()
+	work.Go(func() { b.watch(watching) })
+	dir := b.cfg.Dir
+	if strings.ContainsAny(dir, "$`\n\r\x00") { // the gateway takes no such values
+		dir = ""
+	}
+	for began := time.Now(); ; {
+		now, err := insist(ctx, func(ctx context.Context) (state, error) { return b.service.start(ctx, b.cfg.Spec, dir) })
+		if !errs.Is(err, errs.Conflict) || time.Since(began) > endingTime {
+			return now, err
+		}
+		if !pause(ctx, lookEvery) {
+			return now, ctx.Err()
+		}
+	}
+}
+
+func (b *bridge) watch(ctx context.Context) {
+	for pause(ctx, lookEvery) {
+		if now, err := b.service.look(ctx); err == nil && now.State == "starting" {
+			b.progress(now.Progress)
+		}
+	}
+}
+
+// anew has the kernel of an earlier process begin anew.
+func (b *bridge) anew(ctx context.Context) (state, error) {
+	now, err := insist(ctx, b.service.restart)
+	if errs.Is(err, errs.Conflict) { // it has ended meanwhile, or is not up yet
+		return b.service.look(ctx)
+	}
+	return now, err
+}
+
+// insist repeats what fails because the service is not reached.
+func insist(ctx context.Context, do func(context.Context) (state, error)) (state, error) {
+	for wait := firstWait; ; wait = longer(wait) {
+		v, err := do(ctx)
+		if err == nil || errs.KindOf(err) != errs.Internal || !pause(ctx, wait) {
+			return v, err
+		}
+	}
+}
+
+func longer(wait time.Duration) time.Duration { return min(2*wait, mostWait) }
+
+// pause reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -40,7 +40,7 @@ type Config struct {
 }
 
 const (
-	answerTime  = 30 * time.Second // after that clients that ask what kernel it is are answered, though it is not there
+	answerTime  = 5 * time.Second // after that clients that ask what kernel it is are answered, though it is not there
 	crossTime   = 300 * time.Millisecond
 	endTime     = 4 * time.Second // for the last words with the service: Jupyter kills what takes longer
 	parentEvery = time.Second     // a look whether the parent is there

@@ -70,7 +70,7 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, c spawner.Calle
 		return nil, nil, errs.Bad("session_id", shorten(name), "at most 256 bytes")
 	}
 	if name == "" {
-		name = newID()
+		name = wire.NewUUID()
 	}
 	who, leave, err := g.guests.seat(c, k.ID, g.Sockets)
 	if err != nil {

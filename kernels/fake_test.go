@@ -33,6 +33,7 @@ type world struct {
 	deeds   []kernels.Deed
 	agents  map[spawner.ID]*agent
 	visits  int
+	waiting int // requests, for kernels that are not up
 }
 
 func newWorld() *world {
@@ -42,7 +43,10 @@ func newWorld() *world {
 func (f *world) StartKernel(_ context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := spawner.Workload{ID: spawner.ID("s-" + r.ID), Kernel: r.ID, Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
+	if i := slices.IndexFunc(f.work, func(w spawner.Workload) bool { return w.Launch == r.Launch && w.Owner == c.User }); i >= 0 {
+		return f.work[i], nil
+	}
+	w := spawner.Workload{ID: spawner.ID("s-" + r.ID), Kernel: r.ID, Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Spec: r.Spec, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
 	if f.slow {
 		w.Phase = spawner.Pending
 	}
@@ -112,11 +116,29 @@ func (f *world) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done
 		if done(w) {
 			return w, nil
 		}
+		f.wait(1)
 		select {
 		case <-ctx.Done():
+			f.wait(-1)
 			return w, ctx.Err()
 		case <-changed:
+			f.wait(-1)
 		}
+	}
+}
+
+func (f *world) wait(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting += n
+}
+
+// waits reports whether so many requests and websockets wait for kernels.
+func (f *world) waits(n int) func() bool {
+	return func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.waiting == n
 	}
 }
 

@@ -49,8 +49,9 @@ type Spec struct {
 	Backend     string
 	Metadata    map[string]any // what clients are told beside
 	Logos       []Logo
-	Warm        int   // how many may stand by, as spawner.KernelRequest.Warm
-	Refused     error // why it cannot be started just now, though it is shown; nil: it can be asked for
+	Entry       string // of the site, as spawner.KernelRequest.Entry
+	Warm        int    // how many may stand by, as spawner.KernelRequest.Warm
+	Refused     error  // why it cannot be started just now, though it is shown; nil: it can be asked for
 }
 
 // Config is what a gateway needs. All fields without a stated default are required.
@@ -80,6 +81,7 @@ type Config struct {
 // Deed is what is known of what a request does. What is zero is not known, or was told before.
 type Deed struct {
 	Kernel spawner.ID
+	Ended  spawner.ID     // a kernel that ends by it, beside
 	Err    error          // why it is not done
 	By     spawner.Caller // who was let in by a ticket, with a websocket that lasts
 }

@@ -1,16 +1,18 @@
 package kernels
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"maps"
-	"net/http"
-	"strings"
+	"sync"
+	"time"
 
-	"slipway/internal/errs"
+	"slipway/kernels/wire"
 	"slipway/spawner"
+)
+
+const (
+	askTime      = 3 * time.Second // for what a kernel does
+	askedAtOnce  = 16
+	unknownState = "unknown" // of a kernel whose agent does not tell
 )
 
 // model is a kernel as clients know it.
@@ -25,38 +27,6 @@ type model struct {
 	// Session is the kernel's own, for this service's clients.
 	Session spawner.ID `json:"session"`
 }
-
-// specModel is a kernelspec as clients know it.
-type specModel struct {
-	Name      string            `json:"name"`
-	Spec      specFile          `json:"spec"`
-	Resources map[string]string `json:"resources"`
-}
-
-type specFile struct {
-	Argv          []string          `json:"argv"`
-	DisplayName   string            `json:"display_name"`
-	Language      string            `json:"language"`
-	InterruptMode string            `json:"interrupt_mode"`
-	Env           map[string]string `json:"env"`
-	Metadata      map[string]any    `json:"metadata"`
-}
-
-// modelOf makes it, for clients that know the gateway by the path root.
-func modelOf(root string, s Spec) specModel {
-	m := specModel{Name: s.Name, Resources: map[string]string{}, Spec: specFile{
-		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: cmp.Or(s.Session.Interrupt, "signal"),
-		Env: map[string]string{}, Metadata: map[string]any{},
-	}}
-	maps.Copy(m.Spec.Metadata, s.Metadata)
-	for _, l := range s.Logos {
-		m.Resources[l.Key] = root + "/kernelspecs/" + s.Name + "/" + l.File
-	}
-	return m
-}
-
-// rootOf gives the path of the gateway itself, from one of a kernelspec.
-func rootOf(path string) string { return path[:max(0, strings.LastIndex(path, "/api/kernelspecs"))] }
 
 // over reports whether a kernel has ended, or is about to.
 func over(w spawner.Workload) bool {
@@ -74,34 +44,41 @@ func whyOver(w spawner.Workload) string {
 	return why
 }
 
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader has gone: nobody is left to tell
+// models asks the agents of several kernels.
+func (g *gateway) models(ctx context.Context, all []spawner.Workload) []model {
+	list := make([]model, len(all))
+	room := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for i, k := range all {
+		asking.Go(func() {
+			room <- struct{}{}
+			list[i] = g.model(ctx, k)
+			<-room
+		})
+	}
+	asking.Wait()
+	return list
 }
 
-// writeFault answers with an error in the form that Jupyter's clients show.
-func writeFault(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, map[string]string{"reason": http.StatusText(status), "message": message})
-}
-
-// refuse answers with an error. What is of no kind is only logged: its words may tell of other users or of the host.
-func (g *gateway) refuse(w http.ResponseWriter, err error) {
-	if errors.Is(err, context.Canceled) { // the client has gone: nobody is left to tell
-		g.Logger.Debug("a request of the kernel gateway was given up", "error", err)
-		return
+// model asks a kernel's agent what the kernel does.
+func (g *gateway) model(ctx context.Context, k spawner.Workload) model {
+	m := model{ID: k.Kernel, Session: k.ID, Name: k.Name, State: "starting", Activity: wire.Stamp(k.Since)}
+	switch {
+	case over(k):
+		m.State, m.Reason = "dead", whyOver(k)
+		return m
+	case k.Phase != spawner.Running:
+		m.Progress = g.Engine.HowFar(spawner.Caller{System: true}, k.ID)
+		return m
 	}
-	kind, message := errs.KindOf(err), err.Error()
-	switch kind {
-	case errs.Internal:
-		g.Logger.Error("internal error of the kernel gateway", "error", err)
-		message = "something went wrong inside Slipway: the administrator finds it in the service's log"
-	case errs.Unauthorized:
-		w.Header().Set("WWW-Authenticate", "Bearer")
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := g.Agent(k.ID).Kernel(ctx)
+	if err != nil {
+		m.State = unknownState
+		return m
 	}
-	status := errs.RowOf(kind).Status
-	if kind == errs.Invalid {
-		status = http.StatusBadRequest // as Jupyter has it
-	}
-	writeFault(w, status, message)
+	m.State, m.Connections = string(s.State), s.Connections
+	m.Activity = wire.Stamp(time.Now().Add(-time.Duration(s.Quiet * float64(time.Second))))
+	return m
 }

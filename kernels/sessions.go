@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/internal/errs"
+	"slipway/kernels/wire"
 	"slipway/spawner"
 )
 
@@ -109,11 +111,21 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 	case q.Type == nil || *q.Type == "":
 		return errs.Bad("type", "", "what it is, such as notebook or console")
 	}
-	k, n, fresh, err := g.named(r, c, q)
+	n := q.edit(spawner.Notebook{ID: wire.NewUUID()})
+	if err := n.Check(); err != nil {
+		return err
+	}
+	who, leave := g.guests.enter(c)
+	defer leave()
+	fresh := false
+	k, err := g.awaited(who, func() (k spawner.Workload, anew bool, err error) {
+		k, n, fresh, err = g.named(r, c, n, q)
+		return k, fresh, err
+	})
 	if err != nil {
 		return err
 	}
-	if k, err = g.settled(r.Context(), c, k, fresh); err != nil {
+	if k, err = g.settled(r.Context(), c, who, k); err != nil {
 		return err
 	}
 	if fresh {
@@ -124,24 +136,26 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 	return nil
 }
 
-// named gives the kernel of the path that a request names, one at a time, so that two requests do not start two.
-func (g *gateway) named(r *http.Request, c spawner.Caller, q sessionRequest) (k spawner.Workload, n spawner.Notebook, fresh bool, err error) {
-	who, leave := g.guests.enter(c)
-	defer leave()
-	who.naming.Lock()
-	defer who.naming.Unlock()
-	if k, n, ok := g.seen(c, func(n spawner.Notebook) bool { return n.Path == *q.Path }); ok {
-		return g.noted(r, k), n, false, nil
+// named gives the session of the path that a request names, with its kernel: one that is there already, or n with the kernel that is asked for.
+func (g *gateway) named(r *http.Request, c spawner.Caller, n spawner.Notebook, q sessionRequest) (spawner.Workload, spawner.Notebook, bool, error) {
+	if k, there, ok := g.seen(c, func(o spawner.Notebook) bool { return o.Path == n.Path }); ok {
+		return g.noted(r, k), there, false, nil
 	}
-	n = q.edit(spawner.Notebook{ID: newID()})
-	if k, fresh, err = g.kernelFor(r, c, q); err != nil {
-		return k, n, fresh, err
+	k, fresh, err := g.kernelFor(r, c, q)
+	if err != nil {
+		return k, n, false, err
 	}
-	bound, err := g.Engine.Bind(r.Context(), c, k.ID, n)
-	if err != nil && fresh {
-		_ = g.Engine.Remove(r.Context(), c, k.ID) // the first error says why; else its life ends it
-	}
+	bound, err := g.bind(r.Context(), c, k.ID, n, fresh)
 	return bound, n, fresh, err
+}
+
+// bind gives a notebook a kernel. A fresh one is there for it alone, and ends if it cannot be.
+func (g *gateway) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook, fresh bool) (spawner.Workload, error) {
+	k, err := g.Engine.Bind(ctx, c, id, n)
+	if err != nil && fresh {
+		err = errors.Join(err, g.remove(ctx, c, id))
+	}
+	return k, err
 }
 
 // kernelFor gives the kernel that a request asks for, by its id or by its kernelspec; a fresh one was just started.
@@ -154,8 +168,8 @@ func (g *gateway) kernelFor(r *http.Request, c spawner.Caller, q sessionRequest)
 	if q.Kernel.Name != nil {
 		spec = *q.Kernel.Name
 	}
-	k, err = g.launch(r.Context(), c, request{Name: spec})
-	return g.noted(r, k), err == nil, err
+	k, fresh, err = g.launch(r.Context(), c, request{Name: spec})
+	return g.noted(r, k), fresh, err
 }
 
 // changeSession changes what is known of a session. With another kernel its former one is shut down, as Jupyter has it.
@@ -164,37 +178,55 @@ func (g *gateway) changeSession(w http.ResponseWriter, r *http.Request, c spawne
 	if err != nil {
 		return err
 	}
+	who, leave := g.guests.enter(c)
+	defer leave()
+	end, err := g.guests.turn(r.Context(), who, chi.URLParam(r, "id"))
+	if err != nil {
+		return err
+	}
+	defer end()
 	old, n, err := g.findSession(r, c)
 	if err != nil {
 		return err
 	}
-	k, err := g.rebind(r, c, old, q.edit(n), q)
+	n = q.edit(n)
+	if err := n.Check(); err != nil {
+		return err
+	}
+	k, err := g.rebind(r, c, who, old, n, q)
 	if err == nil {
-		writeJSON(w, http.StatusOK, sessionOf(q.edit(n), g.model(r.Context(), k)))
+		writeJSON(w, http.StatusOK, sessionOf(n, g.model(r.Context(), k)))
 	}
 	return err
 }
 
-// rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up.
-func (g *gateway) rebind(r *http.Request, c spawner.Caller, old spawner.Workload, n spawner.Notebook, q sessionRequest) (spawner.Workload, error) {
+// rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up. Whoever else wants to change
+// the session meanwhile waits, or her kernel would be left without a notebook.
+func (g *gateway) rebind(r *http.Request, c spawner.Caller, who *guest, old spawner.Workload, n spawner.Notebook, q sessionRequest) (spawner.Workload, error) {
+	ctx := r.Context()
 	if q.Kernel.ID == nil && q.Kernel.Name == nil {
-		return g.Engine.Bind(r.Context(), c, old.ID, n)
+		return g.Engine.Bind(ctx, c, old.ID, n)
 	}
-	k, fresh, err := g.kernelFor(r, c, q)
+	fresh := false
+	k, err := g.awaited(who, func() (k spawner.Workload, anew bool, err error) {
+		k, fresh, err = g.kernelFor(r, c, q)
+		return k, fresh, err
+	})
 	if err == nil && fresh {
-		k, err = g.settled(r.Context(), c, k, fresh)
+		k, err = g.settled(ctx, c, who, k)
 	}
 	if err != nil {
 		return k, err
 	}
-	bound, err := g.Engine.Bind(r.Context(), c, k.ID, n)
-	switch {
-	case err != nil && fresh:
-		return k, errors.Join(err, g.Engine.Remove(r.Context(), c, k.ID))
-	case err == nil && k.ID != old.ID:
-		err = g.Engine.Remove(r.Context(), c, old.ID)
+	g.guests.tell(who, k.ID)
+	if _, _, there := g.seen(c, func(o spawner.Notebook) bool { return o.ID == n.ID }); fresh && !there {
+		return k, errors.Join(errs.New(errs.Conflict, "the session was ended meanwhile").With("start another"), g.remove(ctx, c, k.ID))
 	}
-	if fresh {
+	bound, err := g.bind(ctx, c, k.ID, n, fresh)
+	if err == nil && k.ID != old.ID {
+		err = g.remove(ctx, c, old.ID)
+	}
+	if err == nil && fresh {
 		g.tickets.issue(k.Kernel, c)
 	}
 	return bound, err

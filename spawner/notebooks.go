@@ -26,15 +26,23 @@ const (
 	notebookWord  = 64
 )
 
-// Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
-func (m *Manager) Bind(ctx context.Context, c Caller, id ID, n Notebook) (Workload, error) {
+// Check refuses what cannot be kept of a notebook.
+func (n Notebook) Check() error {
 	for _, f := range []struct {
 		field, value string
 		most         int
 	}{{"id", n.ID, notebookWord}, {"path", n.Path, notebookPath}, {"name", n.Name, nameLimit}, {"type", n.Type, notebookWord}} {
 		if len(f.value) > f.most || !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
-			return Workload{}, errs.Bad(f.field, fmt.Sprintf("%d bytes", len(f.value)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most))
+			return errs.Bad(f.field, fmt.Sprintf("%d bytes", len(f.value)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most))
 		}
+	}
+	return nil
+}
+
+// Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
+func (m *Manager) Bind(ctx context.Context, c Caller, id ID, n Notebook) (Workload, error) {
+	if err := n.Check(); err != nil {
+		return Workload{}, err
 	}
 	m.mu.Lock()
 	w, err := m.bindLocked(ctx, c, id, n)

@@ -26,8 +26,9 @@ type deed struct {
 	door   string
 	what   string // in words, once it is done
 	which  []any
-	owner  string // of what it is done to, where that is not the caller
-	wrong  string // why it was not done
+	ended  []spawner.ID // what it has ended beside, whatever came of it
+	owner  string       // of what it is done to, where that is not the caller
+	wrong  string       // why it was not done
 }
 
 // The doors by which callers come.
@@ -105,6 +106,9 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 	attrs := d.which
 	if result != auditDone {
 		attrs = nil
+	}
+	for _, id := range d.ended {
+		attrs = append(attrs, "ended", id)
 	}
 	attrs = append(attrs, s.who(r.Context(), d)...)
 	if changes(r.Method, route) && !ofKernels(route) { // the path of a look may open something, and the id of a new kernel does

@@ -43,6 +43,9 @@ func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	if d.Kernel != "" {
 		t.deed.which = []any{"kernel", d.Kernel}
 	}
+	if d.Ended != "" {
+		t.deed.ended = append(t.deed.ended, d.Ended)
+	}
 	if d.Err != nil {
 		t.deed.wrong = errs.Brief(d.Err)
 	}

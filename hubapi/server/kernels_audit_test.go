@@ -9,20 +9,27 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/kernels"
 	"slipway/spawner"
 )
 
 // withKernels is a server with the real gateway, whose engine has one kernel of alice's.
-func withKernels(t *testing.T) *harness {
+func withKernels(t *testing.T) *harness { return withEngine(t, &oneKernel{k: aKernel()}) }
+
+func aKernel() spawner.Workload {
 	k := lab("s-kernel", "alice", "")
 	k.Kind, k.Kernel, k.Notebooks = spawner.Kernel, "11111111-1111-4111-8111-111111111111", []spawner.Notebook{{ID: "22222222-2222-4222-8222-222222222222", Path: "a", Type: "notebook"}}
+	return k
+}
+
+func withEngine(t *testing.T, e kernels.Engine) *harness {
 	return start(t, newFake(), func(c *Config) {
 		c.Kernels = func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{
-				Engine: &oneKernel{k: k}, Identify: identify, Tell: tell, Logger: c.Logger, Specs: func(spawner.Caller) []kernels.Spec { return []kernels.Spec{{Name: "python"}} },
-				Agent: func(spawner.ID) kernels.Agent { return nil },
+				Engine: e, Identify: identify, Tell: tell, Logger: c.Logger, Specs: func(spawner.Caller) []kernels.Spec { return []kernels.Spec{{Name: "python"}} },
+				Agent: func(spawner.ID) kernels.Agent { return mute{} },
 			})
 		}
 	})
@@ -100,6 +107,45 @@ func TestKernelsAreInTheLog(t *testing.T) {
 	})
 	if seen < 15 {
 		t.Errorf("%d routes", seen)
+	}
+}
+
+// mute is an agent that does not answer.
+type mute struct{ kernels.Agent }
+
+func (mute) Kernel(context.Context) (control.KernelStatus, error) {
+	return control.KernelStatus{}, errs.New(errs.Unavailable, "it is away")
+}
+
+// another is an engine in which each kernel that is asked for comes up at once.
+type another struct{ oneKernel }
+
+func (e *another) fresh() spawner.Workload {
+	k := aKernel()
+	k.ID, k.Kernel, k.Phase = "s-other", "33333333-3333-4333-8333-333333333333", spawner.Running
+	return k
+}
+
+func (e *another) StartKernel(context.Context, spawner.Caller, spawner.KernelRequest) (spawner.Workload, error) {
+	return e.fresh(), nil
+}
+
+func (e *another) Bind(context.Context, spawner.Caller, spawner.ID, spawner.Notebook) (spawner.Workload, error) {
+	return e.fresh(), nil
+}
+
+func (e *another) Await(context.Context, spawner.Caller, spawner.ID, func(spawner.Workload) bool) (spawner.Workload, error) {
+	return e.fresh(), nil
+}
+
+// A notebook that gets another kernel is one line, with the kernel that it has and the one that has ended.
+func TestChangedKernelIsInTheLog(t *testing.T) {
+	h := withEngine(t, &another{oneKernel{k: aKernel()}})
+	r := httptest.NewRequest(http.MethodPatch, "/kernels/api/sessions/22222222-2222-4222-8222-222222222222", strings.NewReader(`{"kernel": {"name": "python"}}`))
+	r.Header.Set("Authorization", "token alice-token")
+	h.Public().ServeHTTP(httptest.NewRecorder(), r)
+	if lines := auditLines(h.logged.String()); len(lines) != 1 || !strings.Contains(lines[0], "kernel=s-other ended=s-kernel by=") || !strings.Contains(lines[0], "audit=done") {
+		t.Errorf("%s", lines)
 	}
 }
 

@@ -173,7 +173,7 @@ func (m *kernelMenu) offer(g guest, k config.KernelSpec, v variant, refused erro
 	o.entry, o.image = k.Name, image
 	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
 	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
-	o.Spec = gateway.Spec{Name: v.name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
+	o.Spec = gateway.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
 	o.wire = hubapi.KernelSpec{
 		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs,
 		Memory: memsize.Format(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: memsize.Format(p.MostMemory()),

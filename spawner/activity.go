@@ -78,6 +78,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	}
 	now := time.Now()
 	e.pulse.mute = time.Time{}
+	m.noteDroppedLocked(e, a.Dropped)
 	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != Lab && e.Kind != Kernel {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
@@ -85,6 +86,15 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		m.queue.add(id)
 	}
+}
+
+// noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the time of another service, if
+// there is something, and an agent that begins anew counts from 0 again.
+func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
+	if more := dropped - e.pulse.lost; e.Kind == Kernel && more > 0 && !e.pulse.looked.IsZero() {
+		m.kernelsDropped[e.entryName()] += more
+	}
+	e.pulse.lost = dropped
 }
 
 // actedLocked notes that something went on in a session.
@@ -226,7 +236,10 @@ func (m *Manager) markWarned(id ID, at, stop time.Time) {
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
 	left := max(time.Until(p.At), p.leastWarning())
-	text := fmt.Sprintf("Slipway will stop this %s in %s: %s. %s", calling(e.Kind), words(left), p.Why, p.advice(e.Kind))
+	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+	if e.Kind == Kernel { // its agent says who tells it
+		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+	}
 	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -45,7 +45,7 @@ func TestIdleKernelIsWarnedAndEnded(t *testing.T) {
 		hand.Act(control.Activity{Asked: true, Kernels: 1, Quiet: -1})
 		<-time.After(53 * time.Minute)
 		const advice = "What it has in memory will be lost. To keep it, run any cell"
-		if n := hand.Notices(); len(n) != 1 || !strings.HasPrefix(n[0], "Slipway will stop this kernel in ") || !strings.Contains(n[0], advice) {
+		if n := hand.Notices(); len(n) != 1 || !strings.HasPrefix(n[0], "This kernel will be stopped in ") || !strings.Contains(n[0], advice) {
 			t.Errorf("told %q", n)
 		}
 		w = s.reach(w.ID, spawner.Stopped)
@@ -108,6 +108,27 @@ func TestMovedKernelBeginsAnew(t *testing.T) {
 		s.again(w.ID, 1)
 		if anew := s.crew.Hand(w.ID).App().Kernel.Anew; !strings.Contains(anew, "its variables are gone. Run the cells that you need again") {
 			t.Errorf("then: %q", anew)
+		}
+	})(t)
+}
+
+// What kernels say and nobody can be given is counted, once for each.
+func TestDroppedMessagesAreCounted(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		hand := s.crew.Hand(s.runKernel("one", spawner.Life{}).ID)
+		for _, n := range []int64{0, 5, 5, 12, 0, 3} {
+			hand.Act(control.Activity{Asked: true, Kernels: 1, Dropped: n})
+			<-time.After(2 * time.Minute)
+		}
+		if n := s.Stats().KernelsDropped["python"]; n != 15 {
+			t.Errorf("%d were dropped", n)
+		}
+		s.restart()
+		<-time.After(2 * time.Minute)
+		hand.Act(control.Activity{Asked: true, Kernels: 1, Dropped: 4})
+		<-time.After(2 * time.Minute)
+		if n := s.Stats().KernelsDropped["python"]; n != 1 {
+			t.Errorf("since the restart %d", n)
 		}
 	})(t)
 }

@@ -82,6 +82,8 @@ func latest(first time.Time, others ...time.Time) time.Time {
 func words(d time.Duration) string {
 	minutes := max(int(d.Round(time.Minute).Minutes()), 0) // a clock may have been set back
 	switch h, m := minutes/60, minutes%60; {
+	case minutes == 0:
+		return "less than a minute"
 	case h == 0:
 		return fmt.Sprintf("%d min", m)
 	case m == 0:
@@ -98,6 +100,7 @@ type pulse struct {
 	cpu    float64   // seconds, at that time
 	left   time.Time // since when a kernel was seen without a client; zero: it has one
 	asked  time.Time // when somebody last asked for a kernel that is not up yet; zero: not yet
+	lost   int64     // of a kernel, Activity.Dropped
 	saved  time.Time // the Active that is in the store
 	warned time.Time // when its user was told of the coming stop; zero: not
 	stop   time.Time // the time of that stop

@@ -216,9 +216,10 @@ type Manager struct {
 	startTook  []time.Duration
 	kernelTook []time.Duration
 	orphans    int
-	// kernelsFailed counts kernels that failed, by entries and causes.
-	kernelsFailed map[string]map[Cause]int
-	pools         pools
+	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
+	kernelsFailed  map[string]map[Cause]int
+	kernelsDropped map[string]int64
+	pools          pools
 	books
 }
 
@@ -258,7 +259,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(), kernelsFailed: map[string]map[Cause]int{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(), kernelsFailed: map[string]map[Cause]int{}, kernelsDropped: map[string]int64{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b

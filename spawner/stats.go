@@ -19,7 +19,9 @@ type Stats struct {
 	Kernels       map[string]map[Phase]int // those that stand by under StandsBy; by Entry
 	KernelTook    []time.Duration          // as StartTook, of kernels, which are not among those
 	KernelsFailed map[string]map[Cause]int // since the service started, by Entry; CauseStart: before they first answered
-	Standbys      map[string]Standbys      // as StandbysOf
+	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away, since the service started.
+	KernelsDropped map[string]int64
+	Standbys       map[string]Standbys // as StandbysOf
 }
 
 // StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
@@ -31,7 +33,7 @@ func (m *Manager) Stats() Stats {
 	defer m.mu.Unlock()
 	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
 	s.Kernels, s.KernelTook, s.Standbys = map[string]map[Phase]int{}, m.kernelTook, m.standbysOfLocked()
-	s.KernelsFailed = map[string]map[Cause]int{}
+	s.KernelsFailed, s.KernelsDropped = map[string]map[Cause]int{}, maps.Clone(m.kernelsDropped)
 	for entry, causes := range m.kernelsFailed {
 		s.KernelsFailed[entry] = maps.Clone(causes)
 	}

@@ -128,10 +128,10 @@ type engine struct {
 	refused   *prometheus.Desc
 	orphans   *prometheus.Desc
 	strangers *prometheus.Desc
-	kernels   *prometheus.Desc
+	kernels   kernels
 
-	mu            sync.Mutex // one collection at a time
-	start, kernel prometheus.Histogram
+	mu    sync.Mutex // one collection at a time
+	start prometheus.Histogram
 }
 
 func newEngine(stats func() spawner.Stats) *engine {
@@ -144,10 +144,7 @@ func newEngine(stats func() spawner.Stats) *engine {
 		refused:   prometheus.NewDesc("slipway_jobs_refused_total", "Submissions refused for what their users may have.", []string{"reason"}, nil),
 		orphans:   prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
 		strangers: prometheus.NewDesc("slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"}, nil),
-		kernels:   prometheus.NewDesc("slipway_kernels", "Kernels by kernelspec and phase.", []string{"spec", "phase"}, nil),
-		kernel: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slipway_kernel_start_seconds", Help: "From the request of a kernel to its first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
-		}),
+		kernels:   newKernels(),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "slipway_start_seconds", Help: "From the request of a start to the first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
 		}),
@@ -156,11 +153,11 @@ func newEngine(stats func() spawner.Stats) *engine {
 
 // Describe names what there is.
 func (e *engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.orphans, e.strangers, e.kernels} {
+	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.orphans, e.strangers} {
 		ch <- d
 	}
 	e.start.Describe(ch)
-	e.kernel.Describe(ch)
+	e.kernels.describe(ch)
 }
 
 // Collect asks the Manager.
@@ -202,19 +199,11 @@ func (e *engine) Collect(ch chan<- prometheus.Metric) {
 	for hub, n := range s.Strangers {
 		gauge(e.strangers, float64(n), hub)
 	}
-	for spec, phases := range s.Kernels {
-		for phase, n := range phases {
-			gauge(e.kernels, float64(n), spec, string(phase))
-		}
-	}
 	for _, d := range s.StartTook {
 		e.start.Observe(d.Seconds())
 	}
-	for _, d := range s.KernelTook {
-		e.kernel.Observe(d.Seconds())
-	}
 	e.start.Collect(ch)
-	e.kernel.Collect(ch)
+	e.kernels.collect(ch, s)
 }
 
 func each(c spawner.Capacity, do func(resource string, v float64)) {

@@ -169,6 +169,7 @@ type Activity struct {
 	SSH       int     `json:"ssh,omitempty"`     // open channels of ssh connections
 	Editors   int     `json:"editors,omitempty"` // open windows of VS Code
 	Left      bool    `json:"left,omitempty"`    // the app is a kernel that no client is connected to
+	Dropped   int64   `json:"dropped,omitempty"` // how many messages of a kernel were not kept for clients that were away, since the agent began
 	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
 	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
 }

@@ -1,13 +1,5 @@
 package spawner
 
-// calling is what its user calls a session.
-func calling(k Kind) string {
-	if k == Kernel {
-		return "kernel"
-	}
-	return "session"
-}
-
 // advice says to who is warned of a stop what becomes of her work, and what she can do.
 func (p Prospect) advice(k Kind) string {
 	keep := ""

@@ -85,7 +85,7 @@ func TestActiveAt(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{20 * time.Minute: "20 min", time.Hour: "1 h", 110 * time.Minute: "1 h 50 min", 29 * time.Second: "0 min"} {
+	for d, want := range map[time.Duration]string{20 * time.Minute: "20 min", time.Hour: "1 h", 110 * time.Minute: "1 h 50 min", 29 * time.Second: "less than a minute"} {
 		if got := words(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}

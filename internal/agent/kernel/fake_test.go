@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,6 +28,16 @@ type fake struct {
 
 	mu    sync.Mutex
 	iopub []*zmtp.Socket
+	heard []string // ids of all requests on the shell
+
+	deaf sync.Mutex // held while it does not listen to its shell
+}
+
+// has gives the ids of the requests that have come.
+func (f *fake) has() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.heard)
 }
 
 // newFake starts one for a connection file. It ends with the test.
@@ -55,14 +66,14 @@ func newFake(t *testing.T, file string) *fake {
 				if err != nil {
 					return
 				}
-				work.Go(func() { f.serve(ctx, c, kind) })
+				work.Go(func() { f.serve(ctx, c, kind, p == shellPort) })
 			}
 		})
 	}
 	return f
 }
 
-func (f *fake) serve(ctx context.Context, c net.Conn, kind string) {
+func (f *fake) serve(ctx context.Context, c net.Conn, kind string, shell bool) {
 	s, err := zmtp.Open(ctx, c, kind, nil)
 	if err != nil {
 		return
@@ -84,10 +95,23 @@ func (f *fake) serve(ctx context.Context, c net.Conn, kind string) {
 			continue
 		}
 		m, err := f.key.Parse(wire.Shell, frames)
-		if err == nil {
-			f.answer(s, m)
+		if err != nil {
+			continue
 		}
+		if shell && m.Session() != wire.Session {
+			f.hears(m.ID())
+		}
+		f.answer(s, m)
 	}
+}
+
+// hears notes a request, once it listens.
+func (f *fake) hears(id string) {
+	f.deaf.Lock()
+	defer f.deaf.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard = append(f.heard, id)
 }
 
 // answer does what is asked of a kernel that knows no language: a cell is run when it has come.
@@ -127,15 +151,35 @@ func (f *fake) prints(key *wire.Key, text string) [][]byte {
 
 // withFake is a kernel that answers.
 func withFake(t *testing.T, change ...func(*Process, *Config)) (*rig, *fake) {
+	r, f := startFake(t, change...)
+	r.answers()
+	return r, f()
+}
+
+// answers waits until the kernel has answered.
+func (r *rig) answers() {
+	select {
+	case <-r.ready:
+	case <-time.After(patience):
+		r.t.Fatal("the kernel has not answered")
+	}
+}
+
+// startFake starts a kernel that will answer. It gives the fake of its last process.
+func startFake(t *testing.T, change ...func(*Process, *Config)) (*rig, func() *fake) {
 	dir, err := os.MkdirTemp("/tmp", "kernel")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{t: t, ready: make(chan struct{}), done: make(chan error, 1)}
-	var f *fake
+	var mu sync.Mutex
+	var last *fake
 	cfg := Config{Dir: dir, Logger: slog.New(slog.DiscardHandler), Ready: func() { close(r.ready) }, Start: func(file string) (Process, error) {
-		f = newFake(t, file)
+		f := newFake(t, file)
+		mu.Lock()
+		last = f
+		mu.Unlock()
 		p, err := begin(dir, "sleep", "3600")
 		for _, f := range change {
 			f(&p, &Config{})
@@ -146,12 +190,7 @@ func withFake(t *testing.T, change ...func(*Process, *Config)) (*rig, *fake) {
 		f(&Process{}, &cfg)
 	}
 	r.start(cfg)
-	select {
-	case <-r.ready:
-	case <-time.After(patience):
-		t.Fatal("the kernel has not answered")
-	}
-	return r, f
+	return r, func() *fake { mu.Lock(); defer mu.Unlock(); return last }
 }
 
 func TestForgedMessagesGoNowhere(t *testing.T) {
@@ -211,16 +250,16 @@ func TestNewStreamEndsTheOlder(t *testing.T) {
 func TestOvertakenStreamEndsNobody(t *testing.T) {
 	r, _ := withFake(t)
 	now := time.Now().UnixMilli()
-	later, err := r.sit("one", now, func() { t.Error("the later one was ended") })
+	later, err := r.sit(wire.Hello{Client: "one", Came: now}, func() { t.Error("the later one was ended") })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.sit("one", now-30, func() {}); !errs.Is(err, errs.Conflict) || r.now()["one"].at != later {
+	if _, err := r.sit(wire.Hello{Client: "one", Came: now - 30}, func() {}); !errs.Is(err, errs.Conflict) || r.now()["one"].at != later {
 		t.Errorf("the earlier one: %v", err)
 	}
 	ended := false
 	later.end = func() { ended = true }
-	if _, err := r.sit("one", now-overtaking.Milliseconds(), func() {}); err != nil || !ended {
+	if _, err := r.sit(wire.Hello{Client: "one", Came: now - overtaking.Milliseconds()}, func() {}); err != nil || !ended {
 		t.Errorf("after a clock was set back: %v", err)
 	}
 }
@@ -230,12 +269,12 @@ func TestSeatsAreBounded(t *testing.T) {
 	for i := range mostSeats {
 		r.join(string(rune('a' + i)))
 	}
-	if _, err := r.sit("too many", 0, func() {}); err == nil {
+	if _, err := r.sit(wire.Hello{Client: "too many"}, func() {}); err == nil {
 		t.Error("one more")
 	}
 	a := r.now()["a"]
 	r.leave(a.at)
-	if v, err := r.sit("in its place", 0, func() {}); err != nil || r.now()["a"] != nil {
+	if v, err := r.sit(wire.Hello{Client: "in its place"}, func() {}); err != nil || r.now()["a"] != nil {
 		t.Errorf("%v", err)
 	} else {
 		r.leave(v)
@@ -344,7 +383,7 @@ func TestAnswerEndsItsRequest(t *testing.T) {
 		t.Errorf("it computes: %+v", s)
 	}
 	for _, id := range []string{"2", "1"} {
-		r.replied(id)
+		r.Kernel.done(id)
 	}
 	if s := r.Status(); s.State != control.KernelIdle {
 		t.Errorf("it has answered: %+v", s)

@@ -2,7 +2,7 @@ package kernel
 
 import (
 	"context"
-	"strings"
+	"sync"
 	"time"
 
 	"slipway/kernels/wire"
@@ -10,18 +10,8 @@ import (
 
 const healEvery = 30 * time.Second
 
-// work is a request that the kernel works on.
-type work struct {
-	kind string
-	at   time.Time
-}
-
-// unanswered reports whether nothing but an idle status ends a request. That is said on a channel that may drop it; a kernel that looked busy
-// for ever would never be culled.
-func (w work) unanswered() bool { return strings.HasPrefix(w.kind, "comm_") }
-
-// heal looks from time to time for such requests that seem to go on, and asks the kernel something behind them: once it answers they are done.
-// Others are left alone: kernels that do several things at once answer while a cell runs.
+// heal looks from time to time for requests that nothing answers and that seem to go on, and asks the kernel something behind them: once it
+// answers they are done. Others are left alone: kernels that do several things at once answer while a cell runs.
 func (l *life) heal(ctx context.Context) {
 	tick := time.NewTicker(l.kernel.cfg.Heal)
 	defer tick.Stop()
@@ -32,21 +22,9 @@ func (l *life) heal(ctx context.Context) {
 		case <-tick.C:
 		}
 		if ids := l.kernel.lasting(time.Now()); len(ids) > 0 && l.reached(ctx) {
-			l.kernel.done(ids)
+			l.kernel.done(ids...)
 		}
 	}
-}
-
-// lasting gives the requests without an answer that seem to be worked on for long.
-func (k *Kernel) lasting(now time.Time) (ids []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for id, w := range k.busy {
-		if w.unanswered() && now.Sub(w.at) >= k.cfg.Heal {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // reached reports whether the kernel has come to what is asked now.
@@ -59,7 +37,8 @@ func (l *life) reached(ctx context.Context) bool {
 	}
 	defer s.Close()
 	answered := make(chan struct{})
-	l.receive(s, wire.Shell, once(answered), func(wire.Message) {})
+	answers := sync.OnceFunc(func() { close(answered) })
+	l.receive(s, wire.Shell, func(wire.Message) { answers() })
 	if l.ask(s, wire.Shell, "kernel_info_request", struct{}{}) != nil {
 		return false
 	}
@@ -69,14 +48,4 @@ func (l *life) reached(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// done says that requests are not worked on any more.
-func (k *Kernel) done(ids []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, id := range ids {
-		delete(k.busy, id)
-	}
-	k.workOrRest()
 }

@@ -55,12 +55,12 @@ func (l *life) heartbeat(ctx context.Context, answers chan<- struct{}) *zmtp.Soc
 	if err != nil {
 		return nil
 	}
-	s, err := zmtp.Open(l.ctx, conn, "DEALER", []byte(wire.NewID()))
+	s, err := l.open(conn, "DEALER", []byte(wire.NewID()))
 	if err != nil {
 		return nil
 	}
-	l.begin(s.Write)
-	l.begin(func() {
+	l.during(func(context.Context) { s.Write() })
+	l.during(func(context.Context) {
 		defer s.Close()
 		for {
 			if _, err := s.Receive(); err != nil {

@@ -95,10 +95,17 @@ type client struct {
 	in   *bufio.Reader
 	seq  uint64 // of the last message
 	from uint64 // that the agent began behind
+	took uint64 // messages of this stream, as far as was told
 }
 
 // join opens a stream for a client.
 func (r *rig) join(name string) *client {
+	r.t.Helper()
+	return r.come(wire.Hello{Client: name})
+}
+
+// come opens a stream for a client that says so much of itself.
+func (r *rig) come(h wire.Hello) *client {
 	r.t.Helper()
 	here, there := sockets(r.t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -107,11 +114,11 @@ func (r *rig) join(name string) *client {
 	r.t.Cleanup(func() { cancel(); _ = here.Close(); served.Wait() })
 	c := &client{t: r.t, conn: here, in: bufio.NewReaderSize(here, 1<<20)}
 	_ = here.SetDeadline(time.Now().Add(2 * patience))
-	if err := wire.WriteHello(here, wire.Hello{Client: name}); err != nil {
+	if err := wire.WriteHello(here, h); err != nil {
 		r.t.Fatal(err)
 	}
 	w, err := wire.ReadWelcome(c.in)
-	if err != nil || w.Error != "" {
+	if err != nil || w.Error != "" || w.Takes != h.Takes {
 		r.t.Fatalf("%+v, %v", w, err)
 	}
 	c.seq, c.from = w.Acked, w.Acked
@@ -139,16 +146,28 @@ func sockets(t testing.TB) (net.Conn, net.Conn) {
 // send sends a request and gives its id.
 func (c *client) send(ch wire.Channel, kind string, content any, buffers ...[]byte) string {
 	c.t.Helper()
+	m := c.message(ch, kind, content)
+	m.Buffers = buffers
+	c.say(m)
+	return m.ID()
+}
+
+// message makes a request.
+func (c *client) message(ch wire.Channel, kind string, content any) wire.Message {
+	c.t.Helper()
 	m, err := wire.New(ch, kind, nil, content)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	m.Header = bytes.Replace(m.Header, []byte(`"session":"slipway"`), []byte(`"session":"client"`), 1)
-	m.Buffers = buffers
+	return m
+}
+
+func (c *client) say(m wire.Message) {
+	c.t.Helper()
 	if err := wire.WriteMessage(c.conn, wire.EncodeV1(m)); err != nil {
 		c.t.Fatal(err)
 	}
-	return m.ID()
 }
 
 func (c *client) execute(code string) string {
@@ -163,12 +182,38 @@ func (c *client) ack() {
 	}
 }
 
+// down reads what comes next: a message, or how many were taken.
+func (c *client) down() wire.Down {
+	c.t.Helper()
+	d, err := wire.ReadDown(c.in)
+	switch {
+	case err != nil:
+		c.t.Fatalf("after message %d: %v", c.seq, err)
+	case d.Message == nil && d.Taken <= c.took:
+		c.t.Fatalf("%d were taken after %d", d.Taken, c.took)
+	case d.Message == nil:
+		c.took = d.Taken
+	}
+	return d
+}
+
+// taken reads until so many messages were taken.
+func (c *client) taken(n uint64) {
+	c.t.Helper()
+	for c.took < n {
+		c.down()
+	}
+	if c.took != n {
+		c.t.Errorf("%d were taken, not %d", c.took, n)
+	}
+}
+
 // receive gives the next message. Their numbers go up.
 func (c *client) receive() wire.Message {
 	c.t.Helper()
-	d, err := wire.ReadDown(c.in)
-	if err != nil {
-		c.t.Fatalf("after message %d: %v", c.seq, err)
+	d := c.down()
+	for d.Message == nil {
+		d = c.down()
 	}
 	if d.Seq <= c.seq {
 		c.t.Fatalf("message %d comes after %d", d.Seq, c.seq)

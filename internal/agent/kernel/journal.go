@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -9,27 +11,37 @@ import (
 	"slipway/kernels/wire"
 )
 
-// keptBytes is how much is kept for one client that has not said that it has it.
-const keptBytes = 64 << 20
+// keptBytes is how much is kept for one client that has not said that it has it. Of what is more than that a good part goes at once: there is
+// one notice for many messages, and little to look through for each.
+const (
+	keptBytes  = 64 << 20
+	droppedPer = 8 // one part of so many
+)
 
 // journal has the messages that a client is to get, each with its number, until the client has them.
 type journal struct {
 	limit   int
 	entries []entry // by number
+	behind  int     // room in the array of entries that is before them, about
 	bytes   int
 	last    uint64 // the number given last
 	acked   uint64
-
-	dropped      int // messages that were not kept, since a notice of it was given
-	droppedBytes int
-	droppedSeq   uint64 // the last of them
+	gap     gap
 }
 
 type entry struct {
 	seq  uint64
 	data []byte // V1
-	keep bool   // an answer, which somebody waits for
+	keep bool   // somebody waits for it, as for an answer
 	once bool   // it is not given out again
+}
+
+// gap is what was not kept, of what the client has not said that it has. A notice has its place.
+type gap struct {
+	messages, bytes int
+	seq             uint64          // the last of them
+	cell            json.RawMessage // under which it would have been shown
+	notice          []byte          // V1; nil: not made yet
 }
 
 // add puts a message in line. What is printed goes before answers do, the oldest first, and the newest stays.
@@ -37,30 +49,56 @@ func (j *journal) add(e entry) {
 	j.last++
 	e.seq = j.last
 	j.entries, j.bytes = append(j.entries, e), j.bytes+len(e.data)
-	for j.bytes > j.limit && len(j.entries) > 1 {
-		j.drop()
+	if j.bytes > j.limit {
+		j.drop(false)
+		j.drop(true)
 	}
 }
 
-func (j *journal) drop() {
-	i := slices.IndexFunc(j.entries[:len(j.entries)-1], func(e entry) bool { return !e.keep })
-	i = max(i, 0)
-	e := j.entries[i]
-	j.bytes -= len(e.data)
-	j.dropped, j.droppedBytes, j.droppedSeq = j.dropped+1, j.droppedBytes+len(e.data), max(j.droppedSeq, e.seq)
-	if i == 0 {
-		j.entries[0] = entry{}
-		j.entries = j.entries[1:]
-		return
+// drop drops what need not be kept, or what had better be, until there is room again.
+func (j *journal) drop(kept bool) {
+	enough := j.limit - j.limit/droppedPer
+	newest := j.last
+	j.entries = slices.DeleteFunc(j.entries, func(e entry) bool {
+		if j.bytes <= enough || e.keep != kept || e.seq == newest {
+			return false
+		}
+		j.bytes -= len(e.data)
+		j.gap.add(e)
+		return true
+	})
+}
+
+func (g *gap) add(e entry) {
+	g.messages, g.bytes, g.seq, g.notice = g.messages+1, g.bytes+len(e.data), max(g.seq, e.seq), nil
+	m, err := wire.DecodeV1(e.data)
+	if err == nil && len(m.Parent) > len("{}") && len(m.Parent) <= cellLimit && !bytes.Equal(m.Parent, g.cell) {
+		g.cell = bytes.Clone(m.Parent) // it would keep all of the message
 	}
-	j.entries = slices.Delete(j.entries, i, i+1)
+}
+
+// tell gives the notice, if there is something to tell.
+func (g *gap) tell() []byte {
+	if g.messages == 0 || g.notice != nil {
+		return g.notice
+	}
+	text := fmt.Sprintf("\n[Slipway: %d messages (%s) were not kept]\n", g.messages, memsize.Words(int64(g.bytes)))
+	if m, err := wire.New(wire.IOPub, "stream", g.cell, map[string]string{"name": "stderr", "text": text}); err == nil {
+		g.notice = wire.EncodeV1(m)
+	}
+	return g.notice
 }
 
 // next gives the first message behind a number; none: number 0.
 func (j *journal) next(after uint64) (uint64, []byte) {
-	j.tell(after)
 	i := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].seq > after })
-	if i == len(j.entries) {
+	there := i < len(j.entries)
+	if j.gap.seq > after && (!there || j.gap.seq < j.entries[i].seq) {
+		if notice := j.gap.tell(); notice != nil {
+			return j.gap.seq, notice
+		}
+	}
+	if !there {
 		return 0, nil
 	}
 	e := j.entries[i]
@@ -69,23 +107,6 @@ func (j *journal) next(after uint64) (uint64, []byte) {
 		j.entries = slices.Delete(j.entries, i, i+1)
 	}
 	return e.seq, e.data
-}
-
-// tell puts a notice in the place of what was not kept, for a client that has not got beyond it.
-func (j *journal) tell(after uint64) {
-	if j.dropped == 0 || j.droppedSeq <= after {
-		return
-	}
-	text := fmt.Sprintf("\n[Slipway: %d messages (%s) were not kept]\n", j.dropped, memsize.Words(int64(j.droppedBytes)))
-	m, err := wire.New(wire.IOPub, "stream", nil, map[string]string{"name": "stderr", "text": text})
-	if err != nil {
-		return
-	}
-	data := wire.EncodeV1(m)
-	i := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].seq > j.droppedSeq })
-	j.entries = slices.Insert(j.entries, i, entry{seq: j.droppedSeq, data: data, keep: true})
-	j.bytes += len(data)
-	j.dropped, j.droppedBytes = 0, 0
 }
 
 // ack forgets the messages up to a number, which the client has.
@@ -98,10 +119,14 @@ func (j *journal) ack(seq uint64) {
 	n := 0
 	for n < len(j.entries) && j.entries[n].seq <= seq {
 		j.bytes -= len(j.entries[n].data)
+		j.entries[n] = entry{}
 		n++
 	}
-	j.entries = slices.Clone(j.entries[n:])
-	if j.droppedSeq <= seq {
-		j.dropped, j.droppedBytes = 0, 0
+	j.entries, j.behind = j.entries[n:], j.behind+n
+	if j.behind > len(j.entries) {
+		j.entries, j.behind = slices.Clone(j.entries), 0
+	}
+	if j.gap.seq <= seq {
+		j.gap = gap{}
 	}
 }

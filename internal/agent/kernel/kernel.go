@@ -94,7 +94,7 @@ func New(cfg Config) (*Kernel, error) {
 func (k *Kernel) Run(ctx context.Context) error {
 	deaths := 0
 	for {
-		l, err := k.begin(ctx)
+		l, err := k.start(ctx)
 		if err == nil {
 			l.run(ctx)
 			deaths, err = k.ended(l, deaths)
@@ -109,8 +109,8 @@ func (k *Kernel) Run(ctx context.Context) error {
 	}
 }
 
-// begin starts a process.
-func (k *Kernel) begin(ctx context.Context) (*life, error) {
+// start starts a process.
+func (k *Kernel) start(ctx context.Context) (*life, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (k *Kernel) begin(ctx context.Context) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &life{kernel: k, process: p}
+	l := newLife(k, p)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.life, k.lives = l, k.lives+1
@@ -168,6 +168,7 @@ func (k *Kernel) die() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.state, k.over, k.life = control.KernelDead, true, nil
+	k.abandon()
 	k.change()
 }
 
@@ -177,11 +178,12 @@ func (k *Kernel) change() {
 	k.changed = make(chan struct{})
 }
 
-// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does.
+// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does. They take for refused what they have said before.
 func (k *Kernel) restarts() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.actLocked()
+	k.abandon()
 	for _, s := range k.seats {
 		s.restarts()
 	}
@@ -199,7 +201,7 @@ func (s *seat) restarts() {
 func (k *Kernel) rests() {
 	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelIdle})
 	if err == nil {
-		k.broadcast(m)
+		k.broadcast(m, true)
 	}
 }
 
@@ -248,6 +250,7 @@ func (k *Kernel) Restart(ctx context.Context) error {
 	first := l != nil && !l.asked
 	if first {
 		l.asked, k.state, k.untold = true, control.KernelRestarting, nil
+		k.abandon()
 	}
 	k.mu.Unlock()
 	if first {

@@ -44,15 +44,13 @@ func (k *Kernel) Tell(text string, lasts bool) {
 func (s *seat) show(text string) {
 	m, err := wire.New(wire.IOPub, "stream", s.cell, map[string]string{"name": "stderr", "text": "Slipway: " + text + "\n"})
 	if err == nil {
-		s.add(wire.EncodeV1(m), true)
+		s.add(m, true)
 	}
 }
 
 // asks notes that a client has sent something: by the ids of its cells they are known again once they run. Who sends a thousand cells at once
-// is not told under the first of them.
+// is not told under the first of them. The lock is held.
 func (k *Kernel) asks(s *seat, m wire.Message) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.actLocked()
 	if m.Type() != "execute_request" {
 		return

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"syscall"
@@ -121,7 +122,7 @@ func TestNoticeOutlivesOutputs(t *testing.T) {
 	testenv.Until(t, "it has left", patience, func() bool { return r.Status().Connections == 0 })
 	r.Tell("soon", false)
 	for range 100 {
-		f.prints(f.key, strings.Repeat("x", 100))
+		f.say(f.key, "stream", json.RawMessage(`{"msg_id":"cell"}`), map[string]string{"name": "stdout", "text": strings.Repeat("x", 100)})
 	}
 	f.prints(f.key, "last")
 	testenv.Until(t, "all has come", patience, func() bool {
@@ -132,10 +133,14 @@ func TestNoticeOutlivesOutputs(t *testing.T) {
 	c = r.join("one")
 	var told []string
 	for end := false; !end; {
-		said := content(c.receive())
+		m := c.receive()
+		said := content(m)
 		end = said.Text == "last"
 		if said.Name == "stderr" {
 			told = append(told, said.Text)
+		}
+		if strings.Contains(said.Text, "not kept") && m.ParentID() != "cell" {
+			t.Errorf("what was not kept is told under %q", m.ParentID())
 		}
 	}
 	if !slices.Contains(told, "Slipway: soon\n") || len(told) != 2 || !strings.Contains(strings.Join(told, ""), "were not kept") {

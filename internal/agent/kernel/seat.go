@@ -8,7 +8,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
-	"slipway/kernels/zmtp"
 )
 
 const (
@@ -33,36 +32,53 @@ type seat struct {
 
 	asked map[string]bool // ids of cells that it has sent and that have not begun
 	cell  json.RawMessage // the header of the one that was begun last; nil: none
+	lines map[wire.Channel]*line
+	taken *wire.Latest[string] // ids of what came in line
 
 	mu      sync.Mutex
 	journal journal
-	wake    chan struct{}        // of the visit
-	taken   *wire.Latest[string] // ids of what it has sent
+	wake    chan struct{} // of the visit
 
-	sending sync.Mutex
-	life    *life // that the sockets belong to
-	sockets map[wire.Channel]*zmtp.Socket
-	gone    context.Context // over when the seat is no more
-	remove  func()
+	conns conns
 }
 
 // visit is one stream of a client.
 type visit struct {
-	seat *seat
-	came int64         // when its client came to the service, in milliseconds; 0: nobody knows
-	wake chan struct{} // holds one thing while there may be something to deliver
-	from uint64        // the number up to which the client has all
-	end  func()
+	seat    *seat
+	came    int64         // when its client came to the service, in milliseconds; 0: nobody knows
+	wake    chan struct{} // holds one thing while there may be something to deliver
+	from    uint64        // the number up to which the client has all
+	repeats bool          // over another stream its client may send once more what it sends by this one
+	again   bool          // it may be another's that comes by this one
+	taken   tally         // of its messages
+	end     func()
+}
+
+// forget has a client that begins anew get nothing of what was kept for it. The lock is held.
+func (k *Kernel) forget(name string) {
+	s := k.seats[name]
+	if s == nil || name == "" {
+		return
+	}
+	if s.at != nil {
+		s.at.end()
+		s.at = nil
+		k.attached--
+	}
+	k.remove(s)
 }
 
 // sit gives a client its seat, or a new one, for a stream. An older stream of the same client is ended: its browser has gone and does
 // not know yet.
-func (k *Kernel) sit(name string, came int64, end func()) (*visit, error) {
+func (k *Kernel) sit(h wire.Hello, end func()) (*visit, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.seats[name]
-	if name == "" || s == nil {
-		if s = k.newSeat(name); s == nil {
+	if h.Fresh {
+		k.forget(h.Client)
+	}
+	s, came := k.seats[h.Client], h.Came
+	if h.Client == "" || s == nil {
+		if s = k.newSeat(h.Client); s == nil {
 			return nil, errs.New(errs.OverQuota, "the kernel has %d clients already", mostSeats).With("close another window on it")
 		}
 	}
@@ -73,7 +89,7 @@ func (k *Kernel) sit(name string, came int64, end func()) (*visit, error) {
 		s.at.end()
 		k.attached--
 	}
-	v := &visit{seat: s, came: came, wake: make(chan struct{}, 1), end: end}
+	v := &visit{seat: s, came: came, wake: make(chan struct{}, 1), repeats: h.Takes, again: h.Once, end: end}
 	s.at = v
 	k.attached++
 	s.mu.Lock()
@@ -87,8 +103,10 @@ func (k *Kernel) newSeat(name string) *seat {
 	if len(k.seats) >= mostSeats && !k.free() {
 		return nil
 	}
-	s := &seat{kernel: k, name: name, unnamed: name == "", identity: []byte(wire.NewID()), journal: journal{limit: keptBytes}}
-	s.gone, s.remove = context.WithCancel(context.Background())
+	s := &seat{
+		kernel: k, name: name, unnamed: name == "", identity: []byte(wire.NewID()), journal: journal{limit: keptBytes},
+		lines: map[wire.Channel]*line{}, taken: wire.NewLatest[string](mostTaken),
+	}
 	if s.unnamed {
 		s.name = string(s.identity)
 	}
@@ -114,9 +132,13 @@ func (k *Kernel) free() bool {
 	return true
 }
 
+// remove takes a seat away. The lock is held; what closes the sockets may have to wait.
 func (k *Kernel) remove(s *seat) {
 	delete(k.seats, s.name)
-	s.remove()
+	s.abandon()
+	if k.life != nil {
+		k.life.during(func(context.Context) { s.close() })
+	}
 }
 
 // leave ends a visit. The seat stays for a client that has a name.
@@ -147,26 +169,31 @@ func (k *Kernel) sweep(now time.Time) {
 	}
 }
 
-// broadcast puts a message into every client's journal.
-func (k *Kernel) broadcast(m wire.Message) {
+// broadcast puts a message into every client's journal. There is one copy for all.
+func (k *Kernel) broadcast(m wire.Message, keep bool) {
 	data := wire.EncodeV1(m)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.acted = time.Now()
 	k.sweep(k.acted)
 	for _, s := range k.seats {
-		s.add(data, false)
+		s.put(entry{data: data, keep: keep})
 	}
 }
 
-func (s *seat) add(data []byte, keep bool) { s.put(entry{data: data, keep: keep}) }
+func (s *seat) add(m wire.Message, keep bool) { s.put(entry{data: wire.EncodeV1(m), keep: keep}) }
 
 func (s *seat) put(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journal.add(e)
+	wake(s.wake)
+}
+
+// wake tells who may be asleep that there may be something to do.
+func wake(c chan struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -181,42 +208,4 @@ func (s *seat) ack(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journal.ack(seq)
-}
-
-// send sends a message to the process of a life, by the seat's own sockets: all have one identity, by which the kernel finds the way back
-// for an answer and for a question.
-func (s *seat) send(l *life, m wire.Message) error {
-	s.sending.Lock()
-	defer s.sending.Unlock()
-	if s.life != l {
-		s.life, s.sockets = l, nil
-		if err := s.connect(l); err != nil {
-			s.life = nil
-			return err
-		}
-	}
-	return s.sockets[m.Channel].Send(s.kernel.key.Frames(m))
-}
-
-func (s *seat) connect(l *life) error {
-	sockets := map[wire.Channel]*zmtp.Socket{}
-	for _, c := range []wire.Channel{wire.Stdin, wire.Shell, wire.Control} {
-		one, err := l.connect(l.ctx, c, "DEALER", s.identity)
-		if err != nil {
-			for _, c := range sockets {
-				c.Close()
-			}
-			return err
-		}
-		l.receive(one, c, s.kernel.act, func(m wire.Message) {
-			if c != wire.Stdin {
-				s.kernel.replied(m.ParentID())
-			}
-			s.add(wire.EncodeV1(m), true)
-		})
-		context.AfterFunc(s.gone, one.Close)
-		sockets[c] = one
-	}
-	s.sockets = sockets
-	return nil
 }

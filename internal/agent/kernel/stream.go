@@ -39,50 +39,63 @@ func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 	if err != nil {
 		return
 	}
-	if h.Fresh {
-		k.forget(h.Client)
-	}
-	v, err := k.sit(h.Client, h.Came, cancel)
+	v, err := k.sit(h, cancel)
 	if err != nil {
 		_ = wire.WriteWelcome(c, wire.Welcome{Error: errs.Brief(err)})
 		return
 	}
 	defer k.leave(v)
-	if wire.WriteWelcome(c, wire.Welcome{State: string(k.Status().State), Acked: v.from, Cell: k.cellOf(v.seat)}) != nil {
+	if wire.WriteWelcome(c, wire.Welcome{State: string(k.Status().State), Acked: v.from, Takes: h.Takes, Cell: k.cellOf(v.seat)}) != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
 	var delivering sync.WaitGroup
 	delivering.Go(func() { defer cancel(); _ = v.deliver(ctx, c) })
-	k.take(ctx, v.seat, in, h.Once)
+	k.listen(ctx, v, in)
 	cancel()
 	delivering.Wait()
 }
 
-// take takes what the client sends.
-func (k *Kernel) take(ctx context.Context, s *seat, in *bufio.Reader, once bool) {
-	for {
+// listen takes what the client sends. That it has a message never waits behind what it says to the kernel, as long as there is room for that.
+func (k *Kernel) listen(ctx context.Context, v *visit, in *bufio.Reader) {
+	for n := uint64(0); ; {
 		u, err := wire.ReadUp(in)
 		if err != nil {
 			return
 		}
 		if u.Message == nil {
-			s.ack(u.Ack)
+			v.seat.ack(u.Ack)
 			continue
 		}
-		if once && s.repeats(u.Message) {
+		n++
+		m, err := readable(u.Message)
+		if err != nil {
+			k.cfg.Logger.Warn("a client's message is left out", "error", err)
+			v.took(n)
 			continue
 		}
-		if err := k.pass(ctx, s, u.Message); err != nil {
-			k.cfg.Logger.Warn("a client's message has not reached the kernel", "error", err)
+		if k.pass(ctx, v, request{m, func() { v.took(n) }}) != nil {
+			return
 		}
 	}
 }
 
-// deliver sends the client what it has not.
+// took says that a message of the stream was taken.
+func (v *visit) took(n uint64) {
+	if v.repeats && v.taken.add(n) {
+		wake(v.wake)
+	}
+}
+
+// deliver sends the client what it has not, and says what of its own was taken.
 func (v *visit) deliver(ctx context.Context, c net.Conn) error {
 	out := bufio.NewWriterSize(c, soon)
 	for at := v.from; ; {
+		if n, news := v.taken.tell(); news {
+			if err := wire.WriteTaken(out, n); err != nil {
+				return err
+			}
+		}
 		seq, data := v.seat.next(at)
 		if seq != 0 {
 			if err := wire.WriteDown(out, seq, data); err != nil {
@@ -100,4 +113,38 @@ func (v *visit) deliver(ctx context.Context, c net.Conn) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// tally counts the messages of a stream that were taken, up to the first that was not: those of different channels overtake each other.
+type tally struct {
+	mu    sync.Mutex
+	upTo  uint64
+	told  uint64
+	ahead map[uint64]bool // taken, behind one that was not
+}
+
+// add reports whether there is news.
+func (t *tally) add(n uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n != t.upTo+1 {
+		if t.ahead == nil {
+			t.ahead = map[uint64]bool{}
+		}
+		t.ahead[n] = true
+		return false
+	}
+	for t.upTo++; t.ahead[t.upTo+1]; t.upTo++ {
+		delete(t.ahead, t.upTo+1)
+	}
+	return true
+}
+
+// tell gives the count, and whether that is news.
+func (t *tally) tell() (uint64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := t.upTo > t.told
+	t.told = t.upTo
+	return t.upTo, news
 }

@@ -85,11 +85,6 @@ func defaultKernels() Kernels {
 var kernelName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 func (c Config) checkKernels(p *problems) {
-	for i, k := range c.Kernels.Specs {
-		if j := slices.IndexFunc(c.Profiles, func(f Profile) bool { return f.Name == k.Profile }); k.Warm < 0 || k.Warm > 0 && j >= 0 && c.Profiles[j].Backend != BackendDocker {
-			p.add(fmt.Sprintf("kernels.specs[%d].warm", i), k.Warm, "0, or more where the profile's sessions run on this host")
-		}
-	}
 	if c.Kernels.WarmLoad < 0 {
 		p.add("kernels.warm_load", c.Kernels.WarmLoad, "0 for any load, or more")
 	}
@@ -149,6 +144,9 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		return
 	}
 	f := c.Profiles[i]
+	if k.Warm < 0 || k.Warm > 0 && f.Backend != BackendDocker {
+		p.add(at+"warm", k.Warm, "0, or more where the profile's sessions run on this host")
+	}
 	if k.Image != "" && !slices.Contains(f.Images, k.Image) {
 		p.add(at+"image", k.Image, "one of the images of profile "+k.Profile+", or nothing for its first")
 	}

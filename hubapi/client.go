@@ -18,11 +18,13 @@ import (
 	"slipway/internal/errs"
 )
 
-// ClientConfig says where the service is. Exactly one of Socket and URL is set.
+// ClientConfig says where the service is. Exactly one of Socket, Dial and URL is set.
 type ClientConfig struct {
 	Socket string // an agent's api.sock: the caller is known by it, and Token must be empty
-	URL    string // such as "https://hub.example.org/slipway"
-	Token  Token
+	// Dial opens a connection to the service by which the caller is known, and Token must be empty.
+	Dial  func(context.Context) (net.Conn, error)
+	URL   string // such as "https://hub.example.org/slipway"
+	Token Token
 }
 
 // Token is a bearer token. It cannot be printed; convert it to string where it leaves.
@@ -59,14 +61,18 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, api: Base, pause: backOff}
 	switch {
-	case cfg.Socket != "" && cfg.URL == "":
+	case cfg.Dial != nil && cfg.Socket == "" && cfg.URL == "":
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) }
+		c.base, c.where = "http://slipway", "the end of the link"
+	case cfg.Socket != "" && cfg.Dial == nil && cfg.URL == "":
 		dialer := net.Dialer{Timeout: 5 * time.Second}
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", cfg.Socket)
 		}
 		c.base, c.where = "http://slipway", cfg.Socket
-	case cfg.Socket == "" && cfg.URL != "":
+	case cfg.Socket == "" && cfg.Dial == nil && cfg.URL != "":
 		u, err := url.Parse(cfg.URL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			return nil, errs.Bad("url", cfg.URL, "an address such as https://hub.example.org:8090")

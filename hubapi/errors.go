@@ -51,9 +51,9 @@ func decodeError(status int, body []byte) error {
 	}
 	e := errs.New(kind, "the answer is %d %s, %s", status, http.StatusText(status), notOurs)
 	if kind == errs.Unavailable {
-		return e.With("try again in a moment")
+		return notReached{e.With("try again in a moment")}
 	}
-	return e.With("check that the URL is that of a Slipway service")
+	return notReached{e.With("check that the URL is that of a Slipway service")}
 }
 
 func kindOfStatus(status int) errs.Kind {

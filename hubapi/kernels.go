@@ -24,6 +24,7 @@ type Kernel struct {
 // The states of Kernel that are looked for.
 const (
 	KernelStarting = "starting"
+	KernelIdle     = "idle"
 	KernelDead     = "dead"
 )
 
@@ -31,10 +32,8 @@ const (
 type KernelRequest struct {
 	Name string            `json:"name"` // a kernelspec's; empty: the default
 	Env  map[string]string `json:"env,omitempty"`
+	Tied bool              `json:"tied,omitempty"` // it ends when no client has been there for some minutes
 }
-
-// KernelIDVariable is by which variable of a request's environment a client chooses the kernel's ID, a UUID: asking again is harmless then.
-const KernelIDVariable = "KERNEL_ID"
 
 // gateway is the client that speaks to the gateway to kernels.
 func (c *Client) gateway() *Client {

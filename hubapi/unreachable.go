@@ -12,8 +12,22 @@ import (
 	"slipway/internal/errs"
 )
 
+// notReached is an error of a request that Slipway has not answered.
+type notReached struct{ error }
+
+// Unwrap gives the error.
+func (e notReached) Unwrap() error { return e.error }
+
+// NotReached reports whether a request got no answer of Slipway's: nobody has decided on it, and another try may be answered.
+func NotReached(err error) bool {
+	_, not := errors.AsType[notReached](err)
+	return not
+}
+
 // unreachable is the error of a request that got no answer of the service at where, as its caller can act on it.
-func unreachable(where string, err error) error {
+func unreachable(where string, err error) error { return notReached{whyUnreachable(where, err)} }
+
+func whyUnreachable(where string, err error) error {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return errs.New(errs.Invalid, "what is at %s speaks plain http there", where).With(plainRemedy(where))
 	}

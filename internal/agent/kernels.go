@@ -13,6 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/agent/kernel"
 	"slipway/internal/errs"
+	"slipway/kernels/wire"
 )
 
 // startKernel has an app that is a kernel kept running. It is ready when it answers, and has exited when it is dead.
@@ -54,7 +55,7 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 
 // kernelDir gives the directory that a kernel's client has named, such as its notebook's, if it is there; else the usual one.
 func kernelDir(env []string, usual string) string {
-	dir := variable(env, "KERNEL_WORKING_DIR")
+	dir := variable(env, wire.DirVariable)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
 		return usual
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"slipway/internal/agent/control"
+	"slipway/kernels/wire"
 )
 
 // standbyProgram becomes an ipykernel when it is told to.
@@ -122,7 +123,7 @@ func (b *standby) fits(program string, argv, env []string) bool {
 // early gives the variables of an environment that may matter before a kernel begins.
 func early(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		return strings.HasPrefix(kv, "KERNEL_") || strings.HasPrefix(kv, control.ProxyFileEnv+"=")
+		return strings.HasPrefix(kv, wire.VariablePrefix) || strings.HasPrefix(kv, control.ProxyFileEnv+"=")
 	})
 }
 

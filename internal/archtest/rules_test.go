@@ -93,11 +93,11 @@ func rules() map[string]rule {
 		},
 		"internal/agent/stack":  {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"}},
-		"internal/agent/specs":  {},
+		"internal/agent/specs":  {own: []string{"hubapi", "internal/errs"}},
 		"internal/agent/gate":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/kernel", "internal/agent/specs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel"},
-			outside: []string{"golang.org/x/sys"}, tests: []string{"kernels/wire", "internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
+			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/kernel", "internal/agent/specs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
+			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
 			own: []string{"internal/sshlink"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
@@ -106,7 +106,7 @@ func rules() map[string]rule {
 		// Kernels of Jupyter's.
 		"kernels/wire":   {own: []string{"kernels/zmtp"}},
 		"kernels/zmtp":   {},
-		"kernels/bridge": {own: []string{"internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/bridge": {own: []string{"hubapi", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 		},
@@ -258,7 +258,7 @@ func rules() map[string]rule {
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/bridge", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
+				"kernels", "kernels/bridge", "kernels/wire", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{

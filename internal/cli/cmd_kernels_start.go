@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/kernels/wire"
 )
 
 // kernelStartCommand is `slipway kernels start`.
@@ -41,14 +41,14 @@ func runKernelStart(ctx context.Context, env Env, spec string, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	id := newUUID()
+	id := wire.NewUUID()
 	type answer struct {
 		hubapi.Kernel
 		err error
 	}
 	started := make(chan answer, 1)
 	go func() {
-		k, err := client.StartKernel(ctx, hubapi.KernelRequest{Name: spec, Env: map[string]string{hubapi.KernelIDVariable: id}})
+		k, err := client.StartKernel(ctx, hubapi.KernelRequest{Name: spec, Env: map[string]string{wire.IDVariable: id}})
 		started <- answer{k, err}
 	}()
 	steps := &steps{w: env.Stderr, what: "start"}
@@ -95,12 +95,4 @@ func tellStarted(env Env, k hubapi.Kernel, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, printable(k.Name), k.State)
 	return err
-}
-
-// newUUID makes an ID of the form that Jupyter's have.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

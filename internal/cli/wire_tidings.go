@@ -12,11 +12,9 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/tidings"
 	"slipway/internal/gpu/usage"
+	"slipway/kernels/wire"
 	"slipway/spawner"
 )
-
-// hintsEnv in a kernel's environment says whether its notebook gets hints of another slice. A client may set it with the kernel.
-const hintsEnv = "KERNEL_SLICE_HINTS"
 
 // restTime is for what one kernel says of itself: it is its user's, and the others are not to wait for it.
 const restTime = 3 * time.Second
@@ -51,7 +49,7 @@ func (s *service) heldByUsers() []gpu.Lease {
 // wantsHints reports whether a workload is a kernel whose user has not said that she wants no hints.
 func (s *service) wantsHints(holder string) bool {
 	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(holder))
-	return err == nil && w.Kind == spawner.Kernel && w.Phase == spawner.Running && hintsOn(w.Spec.Env[hintsEnv])
+	return err == nil && w.Kind == spawner.Kernel && w.Phase == spawner.Running && hintsOn(w.Spec.Env[wire.HintsVariable])
 }
 
 func hintsOn(word string) bool {

@@ -59,7 +59,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &bridge{cfg: cfg, service: newService(cfg.Socket, id), mark: filepath.Join(filepath.Dir(cfg.Socket), "restart-"+id), born: time.Now(), ended: make(chan bool, 1), up: make(chan struct{}, 1)}
+	service, err := newService(cfg.Socket, id, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	b := &bridge{cfg: cfg, service: service, mark: filepath.Join(filepath.Dir(cfg.Socket), "restart-"+id), born: time.Now(), ended: make(chan bool, 1), up: make(chan struct{}, 1)}
 	b.clients = &clients{key: wire.NewKey([]byte(conn.Key)), kernel: id, log: cfg.Logger, patience: cmp.Or(cfg.Patience, patience), take: b.take, peers: map[wire.Channel]map[string]*peer{}}
 	b.out = newOutbox()
 	defer b.clients.work.Wait()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/hubapi"
 	"slipway/internal/testenv"
 	"slipway/kernels/wire"
 )
@@ -86,7 +87,7 @@ func TestBuffersAndSizePassThrough(t *testing.T) {
 // A cell that waits for a slice says so; a Jupyter Server gets the answer without which it relays nothing to browsers.
 func TestWaitingIsShown(t *testing.T) {
 	g := newGateway(t)
-	g.exists, g.state = true, state{State: "starting", Progress: "2 before you"}
+	g.exists, g.state = true, hubapi.Kernel{State: "starting", Progress: "2 before you"}
 	c := startBridge(t, g, "", nil).join("one")
 	c.until("kernel_info_reply", c.ask(wire.Control, "kernel_info_request", struct{}{}))
 	id := c.cell("run")
@@ -224,7 +225,7 @@ func TestKernelEnds(t *testing.T) {
 	g.set(func() { g.hears = func(m wire.Message) { heard <- m } })
 	id := c.cell("busy")
 	<-heard
-	g.set(func() { g.state = state{State: "dead", Reason: "its slice was lost"} })
+	g.set(func() { g.state = hubapi.Kernel{State: "dead", Reason: "its slice was lost"} })
 	g.say(wire.IOPub, "status", nil, map[string]string{"execution_state": "dead"})
 	g.hangUp(websocket.StatusNormalClosure, "the kernel has ended")
 	for _, id := range []string{id, c.cell("next")} {
@@ -261,7 +262,7 @@ func TestKernelBeginsAnew(t *testing.T) {
 // After a restart of the process another kernel takes the place of one that has ended, which takes a moment.
 func TestEndedKernelIsReplaced(t *testing.T) {
 	g := newGateway(t)
-	g.exists, g.ending, g.state = true, 1, state{State: "dead", Reason: "its slice was lost"}
+	g.exists, g.ending, g.state = true, 1, hubapi.Kernel{State: "dead", Reason: "its slice was lost"}
 	c := startBridge(t, g, "", nil).join("one")
 	c.until("execute_reply", c.cell("run"))
 	if g.called("DELETE") != 1 || g.called("POST") != 2 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/hubapi"
 	"slipway/internal/testenv"
 	"slipway/kernels/wire"
 	"slipway/kernels/zmtp"
@@ -34,7 +35,7 @@ type gateway struct {
 	calls    []string
 	asked    map[string]any // to start it
 	exists   bool
-	state    state
+	state    hubapi.Kernel
 	refuse   string // a start
 	ending   int    // how many starts come too soon
 	hears    func(m wire.Message)
@@ -49,7 +50,7 @@ func newGateway(t *testing.T) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	g := &gateway{t: t, path: filepath.Join(dir, "api.sock"), state: state{State: "idle"}, heard: map[string]int{}}
+	g := &gateway{t: t, path: filepath.Join(dir, "api.sock"), state: hubapi.Kernel{State: "idle"}, heard: map[string]int{}}
 	g.hears = g.answers
 	l, err := net.Listen("unix", g.path)
 	if err != nil {
@@ -89,7 +90,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault(http.StatusConflict, "this kernel is still ending")
 		return
 	case r.Method == http.MethodPost && path == "":
-		g.state = state{State: "idle"}
+		g.state = hubapi.Kernel{State: "idle"}
 		_ = json.NewDecoder(r.Body).Decode(&g.asked)
 		g.exists = true
 	case !g.exists:

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 )
 
@@ -29,10 +29,10 @@ func (b *bridge) obtain(ctx context.Context) error {
 	}
 	if err != nil {
 		now, err = b.begin(ctx)
-	} else if anew && now.State != "starting" {
+	} else if anew && now.State != hubapi.KernelStarting {
 		now, err = b.anew(ctx)
 	}
-	for err == nil && now.State == "starting" {
+	for err == nil && now.State == hubapi.KernelStarting {
 		b.progress(now.Progress)
 		if !pause(ctx, lookEvery) {
 			return ctx.Err()
@@ -42,37 +42,33 @@ func (b *bridge) obtain(ctx context.Context) error {
 	switch {
 	case errs.Is(err, errs.NotFound):
 		return errs.New(errs.NotFound, "the kernel was shut down before it was there")
-	case err == nil && now.over():
+	case err == nil && over(now):
 		return errors.New(now.Reason)
 	}
 	return err
 }
 
 // found gives the kernel that an earlier process has left, alive; NotFound: there is none.
-func (b *bridge) found(ctx context.Context) (state, error) {
+func (b *bridge) found(ctx context.Context) (hubapi.Kernel, error) {
 	now, err := insist(ctx, b.service.look)
-	if err != nil || !now.over() {
+	if err != nil || !over(now) {
 		return now, err
 	}
-	if _, err := insist(ctx, func(ctx context.Context) (state, error) { return state{}, b.service.remove(ctx) }); err != nil {
+	if _, err := insist(ctx, func(ctx context.Context) (hubapi.Kernel, error) { return hubapi.Kernel{}, b.service.remove(ctx) }); err != nil {
 		return now, err
 	}
 	return now, errs.New(errs.NotFound, "the kernel before has ended")
 }
 
 // begin starts the kernel, and says meanwhile how it goes on. One that has just been removed may still be on its way out.
-func (b *bridge) begin(ctx context.Context) (state, error) {
+func (b *bridge) begin(ctx context.Context) (hubapi.Kernel, error) {
 	watching, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer stop()
 	work.Go(func() { b.watch(watching) })
-	dir := b.cfg.Dir
-	if strings.ContainsAny(dir, "$`\n\r\x00") { // the gateway takes no such values
-		dir = ""
-	}
 	for began := time.Now(); ; {
-		now, err := insist(ctx, func(ctx context.Context) (state, error) { return b.service.start(ctx, b.cfg.Spec, dir) })
+		now, err := insist(ctx, func(ctx context.Context) (hubapi.Kernel, error) { return b.service.start(ctx, b.cfg.Spec, b.cfg.Dir) })
 		if !errs.Is(err, errs.Conflict) || time.Since(began) > endingTime {
 			return now, err
 		}
@@ -84,14 +80,14 @@ func (b *bridge) begin(ctx context.Context) (state, error) {
 
 func (b *bridge) watch(ctx context.Context) {
 	for pause(ctx, lookEvery) {
-		if now, err := b.service.look(ctx); err == nil && now.State == "starting" {
+		if now, err := b.service.look(ctx); err == nil && now.State == hubapi.KernelStarting {
 			b.progress(now.Progress)
 		}
 	}
 }
 
 // anew has the kernel of an earlier process begin anew.
-func (b *bridge) anew(ctx context.Context) (state, error) {
+func (b *bridge) anew(ctx context.Context) (hubapi.Kernel, error) {
 	now, err := insist(ctx, b.service.restart)
 	if errs.Is(err, errs.Conflict) { // it has ended meanwhile, or is not up yet
 		return b.service.look(ctx)
@@ -99,11 +95,13 @@ func (b *bridge) anew(ctx context.Context) (state, error) {
 	return now, err
 }
 
+func over(k hubapi.Kernel) bool { return k.State == hubapi.KernelDead }
+
 // insist repeats what fails because the service is not reached.
-func insist(ctx context.Context, do func(context.Context) (state, error)) (state, error) {
+func insist(ctx context.Context, do func(context.Context) (hubapi.Kernel, error)) (hubapi.Kernel, error) {
 	for wait := firstWait; ; wait = longer(wait) {
 		v, err := do(ctx)
-		if err == nil || errs.KindOf(err) != errs.Internal || !pause(ctx, wait) {
+		if err == nil || !hubapi.NotReached(err) || !pause(ctx, wait) {
 			return v, err
 		}
 	}

@@ -1,12 +1,10 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,130 +13,71 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
 
-const (
-	base        = "http://slipway/kernels/api/kernels"
-	longestBody = 1 << 20
-	askTime     = 10 * time.Second
-	hintsEnv    = "KERNEL_SLICE_HINTS" // what a session's user has said of them holds for the kernels that it starts
-)
+const askTime = 10 * time.Second
 
 // service is the gateway to kernels, as this session's agent has it.
 type service struct {
-	http *http.Client
-	id   string // of the kernel
+	api  *hubapi.Client
+	http *http.Client // for the websocket
+	id   string       // of the kernel
+	log  *slog.Logger
 }
 
-func newService(socket, id string) *service {
-	return &service{id: id, http: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+func newService(socket, id string, log *slog.Logger) (*service, error) {
+	api, err := hubapi.NewClient(hubapi.ClientConfig{Socket: socket})
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
-	}}}}
+	}
+	return &service{api: api, http: &http.Client{Transport: &http.Transport{DialContext: dial}}, id: id, log: log}, err
 }
 
-// state is what the gateway says of a kernel.
-type state struct {
-	State    string `json:"execution_state"`
-	Reason   string `json:"reason"`
-	Progress string `json:"progress"`
-}
-
-func (s state) over() bool { return s.State == "dead" }
-
-// call sends a request. What the gateway refuses is an error of a kind; that it is not reached is one of none.
-func (s *service) call(ctx context.Context, method, path string, body any) (v state, err error) {
-	var r io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return v, err
-		}
-		r = bytes.NewReader(b)
-	}
-	q, err := http.NewRequestWithContext(ctx, method, base+path, r)
-	if err != nil {
-		return v, err
-	}
-	res, err := s.http.Do(q)
-	if err != nil {
-		return v, fmt.Errorf("the service is not reached: %w", err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, longestBody))
-	if err != nil {
-		return v, fmt.Errorf("the service is not reached: %w", err)
-	}
-	if res.StatusCode >= 300 {
-		return v, refusal(res.StatusCode, text)
-	}
-	if len(text) == 0 {
-		return v, nil
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return v, fmt.Errorf("what the service says of the kernel: %w", err)
-	}
-	return v, nil
-}
-
-// refusal is what an answer other than a success means. One that the gateway has not written comes of something between, and goes away.
-func refusal(status int, text []byte) error {
-	var v struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(text, &v) != nil || v.Message == "" {
-		return fmt.Errorf("the service answers with status %d", status)
-	}
-	kind := errs.Invalid
-	switch status {
-	case http.StatusNotFound:
-		kind = errs.NotFound
-	case http.StatusConflict:
-		kind = errs.Conflict
-	}
-	return errs.New(kind, "%s", v.Message)
-}
-
-func (s *service) one() string { return "/" + s.id }
-
-func (s *service) look(ctx context.Context) (state, error) {
+func (s *service) look(ctx context.Context) (hubapi.Kernel, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	return s.call(ctx, http.MethodGet, s.one(), nil)
+	return s.api.Kernel(ctx, s.id)
 }
 
 // start starts the kernel. It waits for a while; asking once more is harmless.
-func (s *service) start(ctx context.Context, spec, dir string) (state, error) {
-	env := map[string]string{"KERNEL_ID": s.id}
-	if hints := os.Getenv(hintsEnv); hints != "" {
-		env[hintsEnv] = hints
+func (s *service) start(ctx context.Context, spec, dir string) (hubapi.Kernel, error) {
+	env := map[string]string{wire.IDVariable: s.id}
+	s.add(env, wire.HintsVariable, os.Getenv(wire.HintsVariable)) // what a session's user has said of them holds for the kernels that it starts
+	s.add(env, wire.DirVariable, dir)
+	return s.api.StartKernel(ctx, hubapi.KernelRequest{Name: spec, Env: env, Tied: true})
+}
+
+// add has the kernel know a variable, if the gateway takes it: what it does not would have it refuse the kernel.
+func (s *service) add(env map[string]string, name, value string) {
+	switch {
+	case value == "":
+	case wire.PlainValue(value):
+		env[name] = value
+	default:
+		s.log.Warn("the kernel is not told what this variable says: it has a dollar sign, a backtick or a line end, or is too long", "name", name)
 	}
-	if dir != "" {
-		env["KERNEL_WORKING_DIR"] = dir
-	}
-	return s.call(ctx, http.MethodPost, "", map[string]any{"name": spec, "env": env, "tied": true})
 }
 
 func (s *service) interrupt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	_, err := s.call(ctx, http.MethodPost, s.one()+"/interrupt", struct{}{})
-	return err
+	return s.api.InterruptKernel(ctx, s.id)
 }
 
-func (s *service) restart(ctx context.Context) (state, error) {
-	return s.call(ctx, http.MethodPost, s.one()+"/restart", struct{}{})
+func (s *service) restart(ctx context.Context) (hubapi.Kernel, error) {
+	return s.api.RestartKernel(ctx, s.id)
 }
 
 // remove ends the kernel. That there is none is as good.
 func (s *service) remove(ctx context.Context) error {
-	_, err := s.call(ctx, http.MethodDelete, s.one(), nil)
-	if errs.Is(err, errs.NotFound) {
-		return nil
+	if err := s.api.StopKernel(ctx, s.id); !errs.Is(err, errs.NotFound) || hubapi.NotReached(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // dial opens the websocket. The first time what is kept of an earlier process is not asked for; after that, all that was missed is.
@@ -147,7 +86,7 @@ func (s *service) dial(ctx context.Context, first bool) (*websocket.Conn, error)
 	if first {
 		q.Set("fresh", "1")
 	}
-	ws, res, err := websocket.Dial(ctx, base+s.one()+"/channels?"+q.Encode(), &websocket.DialOptions{
+	ws, res, err := websocket.Dial(ctx, "http://slipway"+hubapi.GatewayBase+"/kernels/"+s.id+"/channels?"+q.Encode(), &websocket.DialOptions{
 		HTTPClient: s.http, Subprotocols: []string{wire.V1Name}, CompressionMode: websocket.CompressionDisabled,
 	})
 	if res != nil && res.StatusCode == http.StatusNotFound {

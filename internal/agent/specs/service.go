@@ -1,22 +1,18 @@
 package specs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
 )
 
 const (
-	base     = "http://slipway/kernels"
 	askTime  = 30 * time.Second
-	longest  = 8 << 20 // bytes of the list
 	mostLogo = 1 << 20
 	mostKept = 100 // logos that are kept in memory
 )
@@ -30,7 +26,7 @@ type spec struct {
 
 // service is the gateway to kernels, as a session has it.
 type service struct {
-	http  *http.Client
+	api   *hubapi.Client
 	logos map[string][]byte // by path
 }
 
@@ -43,33 +39,20 @@ var (
 func (s *service) list(ctx context.Context) ([]spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	text, status, err := s.get(ctx, "/api/kernelspecs", longest)
-	if err != nil || status == http.StatusNotFound {
-		return nil, err
-	}
-	var v struct {
-		Specs map[string]struct {
-			Spec struct {
-				DisplayName string          `json:"display_name"`
-				Language    string          `json:"language"`
-				Metadata    json.RawMessage `json:"metadata"`
-			} `json:"spec"`
-			Resources map[string]string `json:"resources"`
-		} `json:"kernelspecs"`
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, fmt.Errorf("the service's list of kernels: %w", err)
+	found, err := s.api.LauncherSpecs(ctx)
+	if errs.Is(err, errs.NotFound) {
+		return nil, nil
 	}
 	var list []spec
-	for name, k := range v.Specs {
-		if !specName.MatchString(name) {
+	for _, k := range found {
+		if !specName.MatchString(k.Name) {
 			continue
 		}
-		one := spec{Name: name, DisplayName: k.Spec.DisplayName, Language: k.Spec.Language, Metadata: k.Spec.Metadata, Logos: map[string][]byte{}}
+		one := spec{Name: k.Name, DisplayName: k.DisplayName, Language: k.Language, Metadata: k.Metadata, Logos: map[string][]byte{}}
 		if len(one.Metadata) == 0 {
 			one.Metadata = json.RawMessage("{}")
 		}
-		for _, path := range k.Resources {
+		for _, path := range k.Logos {
 			if file := path[strings.LastIndex(path, "/")+1:]; logoFile.MatchString(file) {
 				if logo := s.logo(ctx, path); len(logo) > 0 {
 					one.Logos[file] = logo
@@ -78,48 +61,20 @@ func (s *service) list(ctx context.Context) ([]spec, error) {
 		}
 		list = append(list, one)
 	}
-	slices.SortFunc(list, func(a, b spec) int { return cmp.Compare(a.Name, b.Name) })
-	return list, nil
+	return list, err
 }
 
 // logo gives a picture; none where it is not to be had: a kernel is shown without one.
 func (s *service) logo(ctx context.Context, path string) []byte {
-	if at := strings.Index(path, "/kernelspecs/"); at >= 0 {
-		path = path[at:]
-	}
 	if logo, known := s.logos[path]; known {
 		return logo
 	}
-	logo, status, err := s.get(ctx, path, mostLogo)
-	if err != nil || status != http.StatusOK {
+	logo, err := s.api.LauncherLogo(ctx, path)
+	if err != nil || len(logo) > mostLogo {
 		return nil
 	}
 	if len(s.logos) < mostKept {
 		s.logos[path] = logo
 	}
 	return logo
-}
-
-// get gives a success's body, and that there is no such thing without one.
-func (s *service) get(ctx context.Context, path string, most int64) ([]byte, int, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	res, err := s.http.Do(q)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotFound {
-		return nil, res.StatusCode, nil
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, 0, fmt.Errorf("%s: status %d", path, res.StatusCode)
-	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s: more than %d bytes", path, most)
-	}
-	return text, res.StatusCode, err
 }

@@ -14,12 +14,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"slipway/hubapi"
 )
 
 // Command is the program's word for being such a kernel. It gets the name of the service's kernelspec, its language and the connection file.
@@ -43,10 +44,12 @@ type Config struct {
 
 // Keep keeps the kernelspecs until ctx ends.
 func Keep(ctx context.Context, cfg Config) {
-	c := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) },
-	}}
-	s := &service{http: c, logos: map[string][]byte{}}
+	api, err := hubapi.NewClient(hubapi.ClientConfig{Dial: cfg.Dial})
+	if err != nil {
+		cfg.Logger.Error("the kernels on slices are not shown to Jupyter", "error", err)
+		return
+	}
+	s := &service{api: api, logos: map[string][]byte{}}
 	latest := ""
 	for wait := soonest; ; {
 		if list, err := s.list(ctx); err != nil {

@@ -297,9 +297,14 @@ func newSite(t *testing.T, edit func(*kernels.Config)) *site {
 		Dial:   func(ctx context.Context, id spawner.ID) (net.Conn, error) { return f.agent(id).dial(ctx) },
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Patience: 200 * time.Millisecond, Ping: 100 * time.Millisecond,
 	}
+	cfg.Lines = kernels.NewLines()
 	if edit != nil {
 		edit(&cfg)
 	}
+	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cfg.Lines.Run(ctx) }()
+	t.Cleanup(func() { end(); <-ended })
 	s := httptest.NewServer(http.StripPrefix("/kernels", kernels.New(cfg)))
 	t.Cleanup(s.Close)
 	return &site{t, f, s.URL + "/kernels"}

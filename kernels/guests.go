@@ -3,24 +3,12 @@ package kernels
 import (
 	"context"
 	"sync"
-	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
-// What one user's clients may take of the service, however many they are and however slow.
-const (
-	kernelSockets = 32        // websockets to one kernel: its agent remembers as many clients
-	bytesUp       = 128 << 20 // of messages that her clients have said and her kernels have not taken
-	bytesDown     = 256 << 20 // of large messages that her kernels have said and her clients have not taken
-	smallMessage  = 32 << 10  // is read at once
-	roomTime      = 30 * time.Second
-)
-
-var errNoRoom = errs.New(errs.OverQuota, "your kernels do not take what you send")
+const kernelSockets = 32 // websockets to one kernel: its agent remembers as many clients
 
 type person struct {
 	hub  string
@@ -32,10 +20,10 @@ type guest struct {
 	requests int
 	sockets  map[spawner.ID]int
 	all      int
-	up, down *semaphore.Weighted
-	naming   sync.Mutex         // held while it is looked whether there is a kernel, and it is asked for
-	unheard  map[spawner.ID]int // the kernels that were started for requests here, of which nobody has heard yet: how many wait for each
-	turns    map[string]*turn   // of those who change one notebook
+	share
+	naming  sync.Mutex         // held while it is looked whether there is a kernel, and it is asked for
+	unheard map[spawner.ID]int // the kernels that were started for requests here, of which nobody has heard yet: how many wait for each
+	turns   map[string]*turn   // of those who change one notebook
 }
 
 // turn is whose turn it is with one thing.
@@ -57,7 +45,7 @@ func (g *guests) enter(c spawner.Caller) (who *guest, leave func()) {
 	p := person{c.Hub, c.User}
 	who = g.of[p]
 	if who == nil {
-		who = &guest{sockets: map[spawner.ID]int{}, unheard: map[spawner.ID]int{}, turns: map[string]*turn{}, up: semaphore.NewWeighted(bytesUp), down: semaphore.NewWeighted(bytesDown)}
+		who = &guest{sockets: map[spawner.ID]int{}, unheard: map[spawner.ID]int{}, turns: map[string]*turn{}, share: newShare()}
 		g.of[p] = who
 	}
 	who.requests++
@@ -161,17 +149,4 @@ func (g *guests) queue(who *guest, word string) (t *turn, leave func()) {
 			delete(who.turns, word)
 		}
 	}
-}
-
-// makeRoom waits for room for bytes that a client says.
-func (w *guest) makeRoom(ctx context.Context, n int64) error {
-	if w.up.TryAcquire(n) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, roomTime)
-	defer cancel()
-	if w.up.Acquire(ctx, n) != nil {
-		return errNoRoom
-	}
-	return nil
 }

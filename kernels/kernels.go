@@ -2,9 +2,10 @@
 // API and the websockets of Jupyter's kernels, has its kernels run as sessions of this service, each with what its kernelspec leases.
 //
 // Promises: each user reaches her own kernels alone, for the engine's methods take the caller; what a client says is bounded and refused
-// with the reason; a clean end of the service ends every websocket.
-// The package must not keep messages: all that a conversation needs lies in the kernel's agent, so that a restart of the service loses
-// nothing. It must not know how a session is started.
+// with the reason, and comes to the kernel once when the way there breaks, or the client is told; a clean end of the service ends every
+// websocket.
+// The package must not keep messages longer than until the kernel's agent has them: all that a conversation needs lies there, so that a restart
+// of the service loses nothing. It must not know how a session is started.
 package kernels
 
 import (
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"golang.org/x/sync/semaphore"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -68,6 +70,8 @@ type Config struct {
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	Logger *slog.Logger
 
+	// Lines serve the websockets. They must run.
+	Lines   *Lines
 	Traffic *Traffic // counts what goes by. Nil: nobody asks
 
 	Patience time.Duration // how long an answer waits for a kernel's start; clients give up after 40 s. Zero: 35 s
@@ -93,9 +97,11 @@ const (
 
 type gateway struct {
 	Config
-	guests  guests
-	tickets tickets
-	began   time.Time
+	guests     guests
+	tickets    tickets
+	places     places
+	converting *semaphore.Weighted
+	began      time.Time
 }
 
 // New makes the handler of all paths below the gateway's address.
@@ -103,7 +109,7 @@ func New(cfg Config) http.Handler {
 	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
 	cfg.Message, cfg.Sockets = cmp.Or(cfg.Message, messageLimit), cmp.Or(cfg.Sockets, userSockets)
 	cfg.Traffic = cmp.Or(cfg.Traffic, &Traffic{})
-	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}, began: time.Now()}
+	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}, places: newPlaces(), converting: semaphore.NewWeighted(convertedAtOnce), began: time.Now()}
 	return g.routes()
 }
 

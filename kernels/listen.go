@@ -3,24 +3,74 @@ package kernels
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"github.com/coder/websocket"
 
 	"slipway/kernels/wire"
 )
 
-// said is a message of a client's, which takes room until the kernel has it.
-type said struct {
-	wire.Message
-	size int64
-}
+const firstRead = 512 // bytes: most of what clients say is not much longer
 
 // intake is what is known of what a client says.
 type intake struct {
 	bytes   atomic.Int64 // that it has said
 	waiting atomic.Bool  // it is not listened to just now, for want of room or because the kernel does not take what it has said
+}
+
+// listen reads what the client says until it is gone.
+func (c *client) listen(ctx context.Context) {
+	for {
+		form, data, err := c.hear(ctx)
+		if errors.Is(err, errNoRoom) && ctx.Err() == nil {
+			_ = c.ws.Close(websocket.StatusTryAgainLater, "your kernels do not take what you send; come again")
+		}
+		if err != nil {
+			_ = c.ws.CloseNow() // a handshake would read on what is too large
+			return
+		}
+		c.Traffic.hear(len(data))
+		s, err := c.understand(ctx, form == websocket.MessageBinary, data)
+		switch {
+		case errors.Is(err, wire.ErrChannel):
+			c.guest.up.Release(int64(len(data)))
+			c.mind(err)
+		case err != nil:
+			c.guest.up.Release(int64(len(data)))
+			_ = c.ws.Close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
+			return
+		default:
+			c.pass(ctx, s)
+		}
+	}
+}
+
+// understand makes of a client's bytes what its kernel's agent is sent.
+func (c *client) understand(ctx context.Context, binary bool, data []byte) (said, error) {
+	size := int64(len(data))
+	free, err := c.convert(ctx, size)
+	if err != nil {
+		return said{}, err
+	}
+	defer free()
+	m, err := c.codec.Decode(binary, data)
+	if err == nil && m.Channel == wire.IOPub {
+		err = wire.ErrChannel // nobody speaks there but the kernel
+	}
+	if err == nil {
+		err = m.Check()
+	}
+	if err != nil {
+		return said{}, err
+	}
+	c.cell.says(m)
+	if _, same := c.codec.(wire.V1); !same {
+		data = wire.EncodeV1(m)
+	}
+	return said{data, size, time.Now()}, nil
 }
 
 // hear reads one message of the client's, and takes room for it. Room for what is large is taken as it comes, so that nobody's word for a size
@@ -30,52 +80,66 @@ func (c *client) hear(ctx context.Context) (form websocket.MessageType, data []b
 	if err != nil {
 		return form, nil, err
 	}
-	var b bytes.Buffer
-	var held int64
-	for step := int64(smallMessage); ; step = int64(b.Len()) {
-		if err := c.room(ctx, step); err != nil {
-			c.guest.up.Release(held)
-			return form, nil, err
-		}
-		held += step
-		switch _, err := io.CopyN(&b, counted{r, &c.heard.bytes}, step); {
-		case err == io.EOF:
-			c.guest.up.Release(held - int64(b.Len()))
-			return form, b.Bytes(), nil
+	held := int64(smallMessage)
+	if err := c.room(ctx, held); err != nil {
+		return form, nil, err
+	}
+	data = make([]byte, firstRead)
+	for at := 0; ; {
+		n, err := io.ReadFull(counted{r, &c.intake.bytes}, data[at:])
+		switch at += n; {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			c.guest.up.Release(held - int64(at))
+			return form, fitted(data[:at]), nil
 		case err != nil:
 			c.guest.up.Release(held)
 			return form, nil, err
 		}
+		more := int64(2 * len(data))
+		if more > held {
+			if err := c.room(ctx, more-held); err != nil {
+				c.guest.up.Release(held)
+				return form, nil, err
+			}
+			held = more
+		}
+		data = append(make([]byte, 0, more), data...)[:more]
 	}
+}
+
+// fitted gives bytes without room for more.
+func fitted(b []byte) []byte {
+	if cap(b)-len(b) < firstRead {
+		return b
+	}
+	return bytes.Clone(b)
 }
 
 func (c *client) room(ctx context.Context, n int64) error {
-	c.heard.waiting.Store(true)
-	defer c.heard.waiting.Store(false)
+	c.intake.waiting.Store(true)
+	defer c.intake.waiting.Store(false)
 	return c.guest.makeRoom(ctx, n)
 }
 
-// pass gives the bridge what the client has said, when it takes it.
+// pass has what the client has said sent, once there is a place for it.
 func (c *client) pass(ctx context.Context, s said) {
-	c.heard.waiting.Store(true)
-	defer c.heard.waiting.Store(false)
-	select {
-	case c.says <- s:
-	case <-ctx.Done():
+	c.intake.waiting.Store(true)
+	defer c.intake.waiting.Store(false)
+	if c.outbox.put(ctx, s) != nil {
 		c.guest.up.Release(s.size)
+		return
+	}
+	if way := c.way.Load(); way != nil {
+		way.sending.start()
 	}
 }
 
-// forget gives back the room of what nobody will take any more.
-func (c *client) forget() {
-	for {
-		select {
-		case s := <-c.says:
-			c.guest.up.Release(s.size)
-		default:
-			return
-		}
+// mind tells the administrator once of a client that speaks on a channel that there is not. Its message is dropped, as Jupyter does it.
+func (c *client) mind(err error) {
+	if !c.warnedOfChannel {
+		c.Logger.Warn("a kernel's client speaks where nobody listens; dropped", "owner", c.whose.User, "error", err)
 	}
+	c.warnedOfChannel = true
 }
 
 // counted counts what is read.

@@ -17,13 +17,13 @@ func proxied(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "To
 
 // fit takes from a message what the client cannot take, and tells it so once.
 func (c *client) fit(ctx context.Context, m wire.Message) wire.Message {
-	if !c.texts || len(m.Buffers) == 0 {
+	if !c.textOnly || len(m.Buffers) == 0 {
 		return m
 	}
 	m.Buffers = nil
-	if !c.lacks {
-		c.lacks = true
-		c.tell(ctx, "stream", map[string]string{"name": "stderr", "text": noBinary})
+	if !c.toldOfBinary {
+		c.toldOfBinary = true
+		c.tell(ctx, "stream", c.cell.last(), map[string]string{"name": "stderr", "text": noBinary})
 	}
 	return m
 }

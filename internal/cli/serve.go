@@ -72,6 +72,7 @@ type service struct {
 	realms   realms
 	switches *kernelSwitches
 	traffic  gateway.Traffic // of kernels
+	lines    *gateway.Lines  // likewise
 	library  *images.Library
 	docker   *docker.Backend
 	local    *local.Backend
@@ -235,6 +236,7 @@ func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logge
 }
 
 func (s *service) makeEngine(ctx context.Context) error {
+	s.lines = gateway.NewLines()
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }})
 	s.freezer.life = ctx
 	c := spawner.Config{
@@ -298,7 +300,11 @@ func (s *service) makeServer(context.Context) error {
 func (s *service) run(ctx context.Context, l listeners) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, s.end)()
-	g.Go(func() error { return s.links.Run(ctx) })
+	// What clients have said to kernels is on its way to their agents when the service ends.
+	after, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	g.Go(func() error { defer cut(); return s.lines.Run(ctx) })
+	g.Go(func() error { return s.links.Run(after) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { return s.library.Run(ctx) })
 	g.Go(func() error { return s.prepareBases(ctx) })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -41,10 +42,26 @@ func (m Message) text(alone bool) []byte {
 	}
 	b = append(b, '}')
 	if alone {
-		b = bytes.ReplaceAll(b, []byte("</"), []byte(`<\/`))
+		b = escaped(b)
 	}
 	return b
 }
+
+// escaped writes </ as <\/, where it stands: what is large is not to be there twice.
+func escaped(b []byte) []byte {
+	n, from := bytes.Count(b, end), len(b)
+	b = slices.Grow(b, n)[:len(b)+n]
+	for to := len(b); n > 0; n-- {
+		at := bytes.LastIndex(b[:from], end) + 1
+		to -= from - at
+		copy(b[to:], b[at:from])
+		to--
+		b[to], from = '\\', at
+	}
+	return b
+}
+
+var end = []byte("</") // of something in HTML
 
 func quote(s string) []byte {
 	b, _ := json.Marshal(s) // of a string it does not fail

@@ -4,40 +4,44 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"unicode/utf8"
 )
 
 const splitSpare = 512 // for what a framing adds
 
-// Split makes several messages of one with printed text that is larger than limit: clients of Jupyter's own server cannot take one above
-// 10 MiB. Any other message stays as it is.
-func Split(m Message, limit int) []Message {
+// Split makes several messages of one with printed text that is larger than limit, one after the other: clients of Jupyter's own server cannot
+// take one above 10 MiB. Any other message stays as it is.
+func Split(m Message, limit int) iter.Seq[Message] {
+	alone := func(yield func(Message) bool) { yield(m) }
 	if m.Size()+splitSpare <= limit || m.Type() != "stream" || len(m.Buffers) > 0 {
-		return []Message{m}
+		return alone
 	}
 	var c struct {
 		Name string `json:"name"`
 		Text string `json:"text"`
 	}
 	if json.Unmarshal(m.Content, &c) != nil {
-		return []Message{m}
+		return alone
 	}
 	room := limit - splitSpare - (m.Size() - len(m.Content)) - len(c.Name)
 	if room < 2*utf8.UTFMax {
-		return []Message{m}
+		return alone
 	}
-	var out []Message
-	for rest := c.Text; rest != ""; {
-		var piece string
-		piece, rest = upTo(rest, room)
-		next := m
-		next.Content = streamContent(c.Name, piece)
-		if len(out) > 0 {
-			next.Header = numbered(m.Header, len(out)+1)
+	return func(yield func(Message) bool) {
+		for n, rest := 1, c.Text; rest != ""; n++ {
+			var piece string
+			piece, rest = upTo(rest, room)
+			next := m
+			next.Content = streamContent(c.Name, piece)
+			if n > 1 {
+				next.Header = numbered(m.Header, n)
+			}
+			if !yield(next) {
+				return
+			}
 		}
-		out = append(out, next)
 	}
-	return out
 }
 
 // upTo cuts a text where its JSON has room bytes.

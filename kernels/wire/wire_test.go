@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +178,7 @@ func TestSplitText(t *testing.T) {
 	}
 	var got strings.Builder
 	ids := map[string]bool{}
-	for _, piece := range Split(m, 10_000) {
+	for piece := range Split(m, 10_000) {
 		_, data, err := Legacy{}.Encode(piece)
 		if err != nil || len(data) > 10_000 {
 			t.Fatalf("%d bytes, %v", len(data), err)
@@ -196,7 +197,7 @@ func TestSplitText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Split(other, 1000); len(got) != 1 || !reflect.DeepEqual(got[0], other) {
+	if got := slices.Collect(Split(other, 1000)); len(got) != 1 || !reflect.DeepEqual(got[0], other) {
 		t.Errorf("what is no text became %d messages", len(got))
 	}
 }
@@ -252,5 +253,13 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 	if err := WriteDown(io.Discard, 1, make([]byte, Limit+100)); err == nil {
 		t.Error("a giant is sent")
+	}
+}
+
+func TestEndsOfTagsAreEscapedInPlace(t *testing.T) {
+	for _, text := range []string{"", "<", "</", "a</b></</", "</</</x", strings.Repeat("</p>", 1000)} {
+		if got, want := string(escaped([]byte(text))), strings.ReplaceAll(text, "</", `<\/`); got != want {
+			t.Errorf("%.40q becomes %.40q", text, got)
+		}
 	}
 }

@@ -39,6 +39,7 @@ const (
 type service struct {
 	url    string
 	links  *tunnel.Links
+	lines  *kernels.Lines
 	engine *spawner.Manager
 	store  *store.Store
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{links: tunnel.New(tunnel.Config{Logger: log}), store: records, sockets: map[string]string{}}
+	s := &service{links: tunnel.New(tunnel.Config{Logger: log}), lines: kernels.NewLines(), store: records, sockets: map[string]string{}}
 	crew := spawnertest.NewCrew()
 	if s.engine, err = spawner.New(ctx, spawner.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
@@ -87,7 +88,7 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 		Hubs: []server.Hub{{Name: "main", APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/hub/api"}, Identify: identify}},
 		Kernels: func(who func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{
-				Engine: s.engine, Specs: specs, Identify: who, Tell: tell, Logger: log,
+				Engine: s.engine, Specs: specs, Identify: who, Tell: tell, Logger: log, Lines: s.lines,
 				Agent: func(spawner.ID) kernels.Agent { return resting{} },
 				Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 					return s.links.Dial(ctx, string(id), tunnel.DoorKernel)
@@ -103,6 +104,7 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 	s.work, ctx = errgroup.WithContext(ctx)
 	front.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.work.Go(func() error { return s.links.Run(ctx) })
+	s.work.Go(func() error { return s.lines.Run(ctx) })
 	s.work.Go(func() error { return s.engine.Run(ctx) })
 	s.work.Go(func() error { return front.Serve(l) })
 	s.work.Go(func() error { <-ctx.Done(); return front.Close() })

@@ -1,0 +1,33 @@
+package kernels
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+)
+
+// How much a websocket reads and writes at once. It has these buffers for as long as it lasts, and most do nothing.
+const (
+	readAhead   = 1 << 10
+	writtenOnce = 2 << 10
+)
+
+// slim gives a connection with smaller buffers than net/http does.
+type slim struct{ http.ResponseWriter }
+
+// Unwrap gives http.ResponseController the way to the rest.
+func (s slim) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// Hijack takes the connection over.
+func (s slim) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, both, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	ahead, _ := both.Reader.Peek(both.Reader.Buffered()) // it is there
+	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn), readAhead)
+	_, _ = in.Peek(len(ahead))
+	return conn, bufio.NewReadWriter(in, bufio.NewWriterSize(conn, writtenOnce)), nil
+}

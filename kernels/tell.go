@@ -1,0 +1,167 @@
+package kernels
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"slipway/kernels/wire"
+	"slipway/spawner"
+)
+
+const (
+	writePart   = 1 << 20
+	writeTime   = time.Minute // for one part of a message to a client
+	writeRate   = 128 << 10   // bytes a second that a client takes at least, of a whole message: it holds room
+	legacyLimit = 10<<20 - 64<<10
+)
+
+// What a client is told that waits for a kernel.
+const (
+	worry = "the kernel is not reached just now. What you run is kept, and goes on as soon as it is."
+	well  = "the kernel is reached again."
+	lost  = "the service is restarting, and it is not known whether the kernel has got this: run it again."
+
+	leftOut = "something that the kernel has said is left out, as it cannot be read: %v."
+)
+
+// tell sends a client a message of this service's own, as of its kernel: about the request with a header, nil for none.
+func (c *client) tell(ctx context.Context, kind string, parent json.RawMessage, content any) {
+	c.say(ctx, wire.IOPub, kind, parent, content)
+}
+
+func (c *client) say(ctx context.Context, on wire.Channel, kind string, parent json.RawMessage, content any) {
+	m, err := wire.New(on, kind, parent, content)
+	if err == nil {
+		err = c.show(ctx, m)
+	}
+	if err != nil {
+		c.Logger.Debug("a kernel's client cannot be told", "error", err)
+	}
+}
+
+// remark tells a client something in words, under a cell.
+func (c *client) remark(ctx context.Context, cell json.RawMessage, words string) {
+	c.tell(ctx, "stream", cell, stderr(words))
+}
+
+func stderr(words string) map[string]string {
+	return map[string]string{"name": "stderr", "text": "Slipway: " + words + "\n"}
+}
+
+// bury tells a client that its kernel has ended, and why.
+func (c *client) bury(ctx context.Context, k spawner.Workload) {
+	c.remark(ctx, c.cell.last(), whyOver(k))
+	c.tell(ctx, "status", nil, map[string]string{"execution_state": "dead"})
+}
+
+// worry tells a client once that its kernel is not reached, if it waits for something there: under its cell.
+func (c *client) worry(ctx context.Context) {
+	cell := c.cell.running()
+	if m, ok := c.outbox.cell(); ok {
+		cell = m.Header
+	}
+	if cell != nil && c.worried.CompareAndSwap(nil, &cell) {
+		c.remark(ctx, cell, worry)
+	}
+}
+
+// relieve tells a client that was worried that all is well again.
+func (c *client) relieve(ctx context.Context) {
+	if cell := c.worried.Swap(nil); cell != nil {
+		c.remark(ctx, *cell, well)
+	}
+}
+
+// refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for ever. Who sends them once
+// more by itself is not answered.
+func (c *client) refuseLeft(ctx context.Context) {
+	if c.repeats {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, partTime)
+	defer cancel()
+	for _, s := range c.outbox.leave() {
+		c.guest.up.Release(s.size)
+		if m, ok := s.cell(); ok {
+			c.refuse(ctx, m)
+		}
+	}
+}
+
+func (c *client) refuse(ctx context.Context, cell wire.Message) {
+	words := map[string]any{"ename": "NotTaken", "evalue": lost, "traceback": []string{"Slipway: " + lost}}
+	c.tell(ctx, "error", cell.Header, words)
+	words["status"] = "error"
+	c.say(ctx, wire.Shell, "execute_reply", cell.Header, words)
+	c.tell(ctx, "status", cell.Header, map[string]string{"execution_state": "idle"})
+}
+
+// show writes a message to the client. One that the old framing's clients cannot take at once is written in pieces.
+func (c *client) show(ctx context.Context, m wire.Message) error {
+	for piece := range c.pieces(c.fit(ctx, m)) {
+		binary, data, err := c.encode(ctx, piece)
+		if err != nil {
+			return err
+		}
+		if err := c.write(ctx, binary, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) pieces(m wire.Message) iter.Seq[wire.Message] {
+	if _, old := c.codec.(wire.Legacy); old {
+		return wire.Split(m, legacyLimit)
+	}
+	return slices.Values([]wire.Message{m})
+}
+
+// encode puts a message into the client's framing. One that does not go into it is left out, and the client told so.
+func (c *client) encode(ctx context.Context, m wire.Message) (binary bool, data []byte, err error) {
+	free, err := c.convert(ctx, int64(m.Size()))
+	if err != nil {
+		return false, nil, err
+	}
+	defer free()
+	if binary, data, err = c.codec.Encode(m); err == nil {
+		return binary, data, nil
+	}
+	if m, err = wire.New(wire.IOPub, "stream", c.cell.last(), stderr(fmt.Sprintf(leftOut, err))); err != nil {
+		return false, nil, err
+	}
+	return c.codec.Encode(m)
+}
+
+// write writes a message in parts, so that one who reads slowly has time for each. The whole has its time as well: others wait for its room.
+func (c *client) write(ctx context.Context, binary bool, data []byte) error {
+	c.Traffic.tell(len(data))
+	form := websocket.MessageText
+	if binary {
+		form = websocket.MessageBinary
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime+time.Duration(len(data)/writeRate)*time.Second)
+	defer cancel()
+	if len(data) <= writePart {
+		return c.ws.Write(ctx, form, data)
+	}
+	late := time.AfterFunc(writeTime, cancel)
+	defer late.Stop()
+	w, err := c.ws.Writer(ctx, form)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(data, writePart) {
+		late.Reset(writeTime)
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}

@@ -44,7 +44,7 @@ type known struct {
 
 	instance bool // its instance was there
 	since    time.Time
-	hint     string // the last that was given
+	hint     kind // the last that was given
 }
 
 // New makes a Teller. Run lets it look.

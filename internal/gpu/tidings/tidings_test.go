@@ -151,3 +151,16 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+// What a kernel is told of a slice that it does not use keeps it from no other advice.
+func TestOtherAdviceIsGivenToo(t *testing.T) {
+	d := newDesk(gpu.MIG, 40*gib)
+	var told []string
+	for _, peak := range []int64{0, 3 * gib, 4 * gib, 39 * gib} {
+		d.peak(peak)
+		told = append(told, d.after(time.Hour))
+	}
+	if !strings.Contains(told[0], "has not used it") || !strings.Contains(told[1], "it has used at most 3") || told[2] != "" || !strings.Contains(told[3], "a larger one") {
+		t.Errorf("%q", told)
+	}
+}

@@ -35,7 +35,8 @@ type UplinkConfig struct {
 
 // Uplink is the agent's side: one link to the service, dialled again for ever.
 type Uplink struct {
-	cfg UplinkConfig
+	cfg  UplinkConfig
+	tick time.Duration // silentTick
 
 	mu   sync.Mutex
 	live *mux
@@ -47,21 +48,22 @@ func NewUplink(cfg UplinkConfig) *Uplink {
 	if cfg.Changed == nil {
 		cfg.Changed = func(bool) {}
 	}
-	return &Uplink{cfg: cfg, up: make(chan struct{})}
+	return &Uplink{cfg: cfg, tick: silentTick, up: make(chan struct{})}
 }
 
 // Run keeps the link up until ctx ends.
 func (u *Uplink) Run(ctx context.Context) error {
 	pause, told := firstPause, "nothing"
 	for {
-		c, given, err := u.connect(ctx)
-		if err == nil {
+		way, err := u.connect(ctx)
+		if err != nil {
+			told = u.tell(told, err)
+		}
+		for way != nil {
 			began := time.Now()
-			u.serve(ctx, c, given)
+			way = u.serve(ctx, way)
 			u.cfg.Logger.Info("the link to the service went down")
 			told, pause = "nothing", afterLink(pause, time.Since(began))
-		} else {
-			told = u.tell(told, err)
 		}
 		if !sleep(ctx, jitter(pause)) {
 			return ctx.Err()
@@ -127,37 +129,53 @@ func (u *Uplink) Open(ctx context.Context, door Door) (net.Conn, error) {
 	}
 }
 
-func (u *Uplink) connect(ctx context.Context) (net.Conn, *sockets, error) {
+// way is a connection to the service that has been greeted.
+type way struct {
+	net.Conn
+	given *sockets // nil: it leads to another host
+}
+
+func (u *Uplink) connect(ctx context.Context) (*way, error) {
 	dial, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	c, err := u.cfg.Dial(dial)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	given, err := greetService(c)
 	if err != nil {
 		_ = c.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return c, given, nil
+	return &way{c, given}, nil
 }
 
-func (u *Uplink) serve(ctx context.Context, c net.Conn, given *sockets) {
-	m, err := newMux(c, "", true, u.cfg.Logger, func(ctx context.Context, d Door, c *Conn) { u.admit(ctx, d, c) })
+// serve has the link go this way until it ends. It gives another way if there is one already.
+func (u *Uplink) serve(ctx context.Context, w *way) (next *way) {
+	m, err := newMux(w.Conn, "", true, u.cfg.Logger, func(ctx context.Context, d Door, c *Conn) { u.admit(ctx, d, c) })
 	if err != nil {
-		_ = c.Close()
-		return
+		_ = w.Close()
+		return nil
 	}
-	if m.sockets = given; given != nil {
-		given.accept = u.admit
+	if m.sockets = w.given; w.given != nil {
+		w.given.accept = u.admit
+	}
+	var watching sync.WaitGroup
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	if far, ok := w.Conn.(hearing); ok {
+		watching.Go(func() { next = u.relief(watch, far, m.close) })
 	}
 	u.set(m)
 	u.cfg.Changed(true)
 	m.serve(ctx)
 	u.set(nil)
 	u.cfg.Changed(false)
+	stop()
+	watching.Wait()
+	return next
 }
 
 func (u *Uplink) admit(ctx context.Context, d Door, c net.Conn) {

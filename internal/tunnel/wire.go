@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -18,7 +19,8 @@ type wire struct {
 	out *burst
 	raw net.Conn // below TLS; what is done to it does not wait for a peer that reads nothing
 
-	rest io.Reader // of the message that is being read
+	rest  io.Reader   // of the message that is being read
+	spoke atomic.Bool // the peer has, since heard was asked last
 }
 
 func newWire(ws *websocket.Conn, out *burst, raw net.Conn) *wire {
@@ -43,11 +45,17 @@ func (w *wire) Read(b []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			w.rest, err = nil, nil
 		}
+		if n > 0 {
+			w.spoke.Store(true)
+		}
 		if n > 0 || err != nil {
 			return n, err
 		}
 	}
 }
+
+// heard reports whether anything has come since it was asked last.
+func (w *wire) heard() bool { return w.spoke.Swap(false) }
 
 // Write sends b.
 func (w *wire) Write(b []byte) (int, error) {

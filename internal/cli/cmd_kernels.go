@@ -110,7 +110,7 @@ func runKernels(ctx context.Context, env Env, asJSON, everybody bool) error {
 			w = *k.Workload
 		}
 		rows = append(rows, []string{
-			k.Session, k.Name, k.State, heldWord(w.Workload), whereWord(w.Workload), age(w.Created), age(k.Activity), fmt.Sprint(k.Connections),
+			k.Session, k.Name, k.State, heldWord(w.Workload), whereWord(w.Workload), age(w.Created), idleFor(k.Kernel), fmt.Sprint(k.Connections),
 			cmp.Or(k.Reason, w.Waiting, k.Progress),
 		})
 	}
@@ -148,6 +148,14 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 
 // age says for how long something has been so.
 func age(since time.Time) string { return strings.TrimSuffix(ago(since, time.Now()), " ago") }
+
+// idleFor says since when nothing went on in a kernel; empty: it computes, or is not up. What a cell says last is not when it ends.
+func idleFor(k hubapi.Kernel) string {
+	if k.State != hubapi.KernelIdle {
+		return ""
+	}
+	return age(k.Activity)
+}
 
 // heldWord names the slice of a GPU that a workload holds or asks for.
 func heldWord(w hubapi.Workload) string {

@@ -153,7 +153,7 @@ func (k *stubKernels) start(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusNotFound, "there is no kernel called \""+q.Name+"\" for you: choose one of python-gpu")
 		return
 	}
-	n := hubapi.Kernel{ID: q.Env[hubapi.KernelIDVariable], Name: "python-gpu", State: "idle", Session: "s-kernel0000000003", Activity: time.Now()}
+	n := hubapi.Kernel{ID: q.Env[wire.IDVariable], Name: "python-gpu", State: "idle", Session: "s-kernel0000000003", Activity: time.Now()}
 	k.kernels = append(k.kernels, n)
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(n)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/kernels/wire"
 )
 
 // stubKernels is a site with kernels on slices. Carol, who is an administrator, has two that run, and bob has one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
 
@@ -97,7 +98,7 @@ func (b *bridge) interrupt(ctx context.Context) error {
 		return nil
 	}
 	err := b.service.interrupt(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errs.Is(err, errs.NotFound) { // who has ended it may interrupt it too
 		b.cfg.Logger.Warn("the kernel is not interrupted", "error", err)
 	}
 	return err

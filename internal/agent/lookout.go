@@ -91,7 +91,7 @@ func (l *lookout) lookAtKernel() {
 	if status.State == control.KernelBusy {
 		a.Busy = 1
 	}
-	a.Left = status.Connections == 0
+	a.Left, a.Dropped = status.Connections == 0, k.Dropped()
 	l.note(k.Acted(), time.Now())
 }
 

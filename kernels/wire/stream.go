@@ -112,7 +112,7 @@ func WriteMessage(w io.Writer, v1 []byte) error { return writeFrame(w, []byte{up
 
 // WriteAck says that the client has all messages up to this number.
 func WriteAck(w io.Writer, seq uint64) error {
-	return writeFrame(w, binary.BigEndian.AppendUint64([]byte{upAck}, seq), nil)
+	return writeFrame(w, binary.BigEndian.AppendUint64([]byte{upAck}, seq))
 }
 
 // ReadUp reads what WriteMessage or WriteAck wrote.
@@ -129,15 +129,15 @@ func ReadUp(r *bufio.Reader) (Up, error) {
 	return Up{}, fmt.Errorf("the stream has a frame of %d bytes that is neither a message nor an acknowledgement", len(b))
 }
 
-// WriteDown sends a message with its number to the service.
-func WriteDown(w io.Writer, seq uint64, v1 []byte) error {
-	return writeFrame(w, binary.BigEndian.AppendUint64(nil, seq), v1)
+// WriteDown sends a message, which may be in pieces, with its number to the service.
+func WriteDown(w io.Writer, seq uint64, v1 ...[]byte) error {
+	return writeFrame(w, binary.BigEndian.AppendUint64(nil, seq), v1...)
 }
 
 // WriteTaken says how many messages of this stream were taken since its beginning: the kernel has them, or has had them before, or they were
 // answered in its place. None of them is to be sent again. Only a Hello that asks for it is told.
 func WriteTaken(w io.Writer, messages uint64) error {
-	return writeFrame(w, binary.BigEndian.AppendUint64(nil, messages), nil)
+	return writeFrame(w, binary.BigEndian.AppendUint64(nil, messages))
 }
 
 // Down is what comes from the agent: a message and its number, or with none how many of the client's messages were taken on this stream.
@@ -162,17 +162,27 @@ func ReadDown(r *bufio.Reader) (Down, error) {
 }
 
 // writeFrame writes the length of what follows, and that. Whoever gives a bufio.Writer flushes it.
-func writeFrame(w io.Writer, first, rest []byte) error {
-	n := len(first) + len(rest)
+func writeFrame(w io.Writer, first []byte, rest ...[]byte) error {
+	n := len(first)
+	for _, b := range rest {
+		n += len(b)
+	}
 	if n > Limit+16 {
 		return fmt.Errorf("a frame of %d bytes is too large for the stream", n)
 	}
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(first)), uint32(n))
-	if _, err := w.Write(append(b, first...)); err != nil || len(rest) == 0 {
+	if _, err := w.Write(append(b, first...)); err != nil {
 		return err
 	}
-	_, err := w.Write(rest)
-	return err
+	for _, b := range rest {
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readFrame(r *bufio.Reader) ([]byte, error) {

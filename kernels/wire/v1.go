@@ -34,16 +34,37 @@ func (V1) Decode(binary bool, data []byte) (Message, error) {
 
 // EncodeV1 gives the bytes of a message in the framing V1: how many offsets, the offsets, and what lies between them.
 func EncodeV1(m Message) []byte {
-	pieces := append([][]byte{[]byte(m.Channel), m.Header, m.Parent, m.Metadata, m.Content}, m.Buffers...)
+	out := headV1(m, len(m.Content)+m.buffered())
+	for _, p := range m.bodies() {
+		out = append(out, p...)
+	}
+	return out
+}
+
+// PiecesV1 gives the same bytes, in pieces of which all but the first are the message's own.
+func PiecesV1(m Message) [][]byte { return append([][]byte{headV1(m, 0)}, m.bodies()...) }
+
+func (m Message) bodies() [][]byte { return append([][]byte{m.Content}, m.Buffers...) }
+
+func (m Message) buffered() (n int) {
+	for _, b := range m.Buffers {
+		n += len(b)
+	}
+	return n
+}
+
+// headV1 gives what comes before the content, with room for so many bytes behind it.
+func headV1(m Message, room int) []byte {
+	pieces := append([][]byte{[]byte(m.Channel), m.Header, m.Parent, m.Metadata}, m.bodies()...)
 	at := 8 * (len(pieces) + 2)
-	out := make([]byte, 0, at+m.Size())
+	out := make([]byte, 0, at+len(m.Channel)+len(m.Header)+len(m.Parent)+len(m.Metadata)+room)
 	out = binary.LittleEndian.AppendUint64(out, uint64(len(pieces)+1))
 	out = binary.LittleEndian.AppendUint64(out, uint64(at))
 	for _, p := range pieces {
 		at += len(p)
 		out = binary.LittleEndian.AppendUint64(out, uint64(at))
 	}
-	for _, p := range pieces {
+	for _, p := range pieces[:4] {
 		out = append(out, p...)
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 
 const (
 	spoolPiece = 64 << 10
+	spoolSpare = 4         // pieces that are kept for what comes next
 	spoolLimit = 256 << 20 // bytes that wait; what a reader behind that has not taken waits in the kernel, which keeps it or drops it
 )
 
@@ -16,9 +17,16 @@ type spool struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	pieces  [][]byte
+	pieces  []*piece // in order
+	spare   []*piece
 	size    int
 	err     error
+}
+
+// piece is some of what was read.
+type piece struct {
+	room     [spoolPiece]byte
+	from, to int // what is in it and was not taken
 }
 
 func newSpool(from io.Reader) *spool {
@@ -29,28 +37,38 @@ func newSpool(from io.Reader) *spool {
 
 // fill reads all there is, until there is an error.
 func (s *spool) fill() {
-	room := make([]byte, spoolPiece)
 	for {
-		n, err := s.from.Read(room)
-		s.put(room[:n:n], err)
-		if err != nil {
+		p := s.last()
+		n, err := s.from.Read(p.room[p.to:]) // of which nobody else knows yet
+		if s.put(p, n, err); err != nil {
 			return
-		}
-		if room = room[n:]; len(room) < spoolPiece/4 {
-			room = make([]byte, spoolPiece)
 		}
 	}
 }
 
-func (s *spool) put(b []byte, err error) {
+// last gives the piece that has room, once more may be read.
+func (s *spool) last() *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > spoolLimit && s.err == nil {
 		s.changed.Wait()
 	}
-	if len(b) > 0 {
-		s.pieces, s.size = append(s.pieces, b), s.size+len(b)
+	if n := len(s.pieces); n > 0 && s.pieces[n-1].to < spoolPiece {
+		return s.pieces[n-1]
 	}
+	p := &piece{}
+	if n := len(s.spare); n > 0 {
+		p, s.spare = s.spare[n-1], s.spare[:n-1]
+	}
+	s.pieces = append(s.pieces, p)
+	return p
+}
+
+func (s *spool) put(p *piece, n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.to += n
+	s.size += n
 	if s.err == nil {
 		s.err = err
 	}
@@ -61,20 +79,30 @@ func (s *spool) put(b []byte, err error) {
 func (s *spool) Read(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.pieces) == 0 && s.err == nil {
+	for s.size == 0 && s.err == nil {
 		s.changed.Wait()
 	}
-	if len(s.pieces) == 0 {
+	if s.size == 0 {
 		return 0, s.err
 	}
-	n := copy(b, s.pieces[0])
-	if s.pieces[0] = s.pieces[0][n:]; len(s.pieces[0]) == 0 {
-		s.pieces[0] = nil
-		s.pieces = s.pieces[1:]
+	p := s.pieces[0]
+	n := copy(b, p.room[p.from:p.to])
+	p.from += n
+	if s.size -= n; p.from == spoolPiece {
+		s.take()
 	}
-	s.size -= n
 	s.changed.Broadcast()
 	return n, nil
+}
+
+// take takes away the first piece, of which nothing is left.
+func (s *spool) take() {
+	p := s.pieces[0]
+	s.pieces[0] = nil
+	s.pieces = s.pieces[1:]
+	if p.from, p.to = 0, 0; len(s.spare) < spoolSpare {
+		s.spare = append(s.spare, p)
+	}
 }
 
 // end makes whoever waits for room go on.

@@ -31,6 +31,7 @@ type fake struct {
 	heard []string // ids of all requests on the shell
 
 	deaf sync.Mutex // held while it does not listen to its shell
+	stop func()
 }
 
 // has gives the ids of the requests that have come.
@@ -52,6 +53,7 @@ func newFake(t *testing.T, file string) *fake {
 	}
 	f := &fake{key: wire.NewKey([]byte(c.Key))}
 	ctx, cancel := context.WithCancel(context.Background())
+	f.stop = cancel
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait() })
 	for p, kind := range map[int]string{shellPort: "ROUTER", controlPort: "ROUTER", stdinPort: "ROUTER", iopubPort: "PUB"} {
@@ -181,6 +183,9 @@ func startFake(t *testing.T, change ...func(*Process, *Config)) (*rig, func() *f
 		last = f
 		mu.Unlock()
 		p, err := begin(dir, "sleep", "3600")
+		if err == nil {
+			go func() { <-p.Over; f.stop() }()
+		}
 		for _, f := range change {
 			f(&p, &Config{})
 		}

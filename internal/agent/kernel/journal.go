@@ -15,6 +15,7 @@ import (
 // one notice for many messages, and little to look through for each.
 const (
 	keptBytes  = 64 << 20
+	largeBytes = 64 << 10
 	droppedPer = 8 // one part of so many
 )
 
@@ -30,10 +31,46 @@ type journal struct {
 }
 
 type entry struct {
-	seq  uint64
-	data []byte // V1
-	keep bool   // somebody waits for it, as for an answer
-	once bool   // it is not given out again
+	seq   uint64
+	data  []byte        // V1
+	large *wire.Message // in its place: a large message stays in the memory in which it came
+	keep  bool          // somebody waits for it, as for an answer
+	once  bool          // it is not given out again
+}
+
+// entryOf makes an entry of a message, for any number of journals.
+func entryOf(m wire.Message, keep bool) entry {
+	if m.Size() < largeBytes {
+		return entry{data: wire.EncodeV1(m), keep: keep}
+	}
+	return entry{large: &m, keep: keep}
+}
+
+func (e entry) size() int {
+	if e.large != nil {
+		return e.large.Size()
+	}
+	return len(e.data)
+}
+
+// pieces gives the message as V1.
+func (e entry) pieces() [][]byte {
+	if e.large != nil {
+		return wire.PiecesV1(*e.large)
+	}
+	return [][]byte{e.data}
+}
+
+// parent gives the header of the request that the message is about.
+func (e entry) parent() json.RawMessage {
+	if e.large != nil {
+		return e.large.Parent
+	}
+	m, err := wire.DecodeV1(e.data)
+	if err != nil {
+		return nil
+	}
+	return m.Parent
 }
 
 // gap is what was not kept, of what the client has not said that it has. A notice has its place.
@@ -44,36 +81,38 @@ type gap struct {
 	notice          []byte          // V1; nil: not made yet
 }
 
-// add puts a message in line. What is printed goes before answers do, the oldest first, and the newest stays.
-func (j *journal) add(e entry) {
+// add puts a message in line, and says how many had to go for it. What is printed goes before answers do, the oldest first, and the newest
+// stays.
+func (j *journal) add(e entry) (dropped int) {
 	j.last++
 	e.seq = j.last
-	j.entries, j.bytes = append(j.entries, e), j.bytes+len(e.data)
+	j.entries, j.bytes = append(j.entries, e), j.bytes+e.size()
 	if j.bytes > j.limit {
-		j.drop(false)
-		j.drop(true)
+		dropped = j.drop(false) + j.drop(true)
 	}
+	return dropped
 }
 
 // drop drops what need not be kept, or what had better be, until there is room again.
-func (j *journal) drop(kept bool) {
+func (j *journal) drop(kept bool) (n int) {
 	enough := j.limit - j.limit/droppedPer
 	newest := j.last
 	j.entries = slices.DeleteFunc(j.entries, func(e entry) bool {
 		if j.bytes <= enough || e.keep != kept || e.seq == newest {
 			return false
 		}
-		j.bytes -= len(e.data)
+		j.bytes -= e.size()
 		j.gap.add(e)
+		n++
 		return true
 	})
+	return n
 }
 
 func (g *gap) add(e entry) {
-	g.messages, g.bytes, g.seq, g.notice = g.messages+1, g.bytes+len(e.data), max(g.seq, e.seq), nil
-	m, err := wire.DecodeV1(e.data)
-	if err == nil && len(m.Parent) > len("{}") && len(m.Parent) <= cellLimit && !bytes.Equal(m.Parent, g.cell) {
-		g.cell = bytes.Clone(m.Parent) // it would keep all of the message
+	g.messages, g.bytes, g.seq, g.notice = g.messages+1, g.bytes+e.size(), max(g.seq, e.seq), nil
+	if p := e.parent(); len(p) > len("{}") && len(p) <= cellLimit && !bytes.Equal(p, g.cell) {
+		g.cell = bytes.Clone(p) // it would keep all of the message
 	}
 }
 
@@ -89,36 +128,38 @@ func (g *gap) tell() []byte {
 	return g.notice
 }
 
-// next gives the first message behind a number; none: number 0.
-func (j *journal) next(after uint64) (uint64, []byte) {
+// next gives the first message behind a number; none: its number is 0.
+func (j *journal) next(after uint64) entry {
 	i := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].seq > after })
 	there := i < len(j.entries)
 	if j.gap.seq > after && (!there || j.gap.seq < j.entries[i].seq) {
 		if notice := j.gap.tell(); notice != nil {
-			return j.gap.seq, notice
+			return entry{seq: j.gap.seq, data: notice}
 		}
 	}
 	if !there {
-		return 0, nil
+		return entry{}
 	}
 	e := j.entries[i]
 	if e.once {
-		j.bytes -= len(e.data)
+		j.bytes -= e.size()
 		j.entries = slices.Delete(j.entries, i, i+1)
 	}
-	return e.seq, e.data
+	return e
 }
 
-// ack forgets the messages up to a number, which the client has.
-func (j *journal) ack(seq uint64) {
+// ack forgets the messages up to a number, which the client has, and says how many bytes of large ones these were.
+func (j *journal) ack(seq uint64) (large int) {
 	seq = min(seq, j.last)
 	if seq <= j.acked {
-		return
+		return 0
 	}
 	j.acked = seq
 	n := 0
 	for n < len(j.entries) && j.entries[n].seq <= seq {
-		j.bytes -= len(j.entries[n].data)
+		if j.bytes -= j.entries[n].size(); j.entries[n].large != nil {
+			large += j.entries[n].size()
+		}
 		j.entries[n] = entry{}
 		n++
 	}
@@ -129,4 +170,5 @@ func (j *journal) ack(seq uint64) {
 	if j.gap.seq <= seq {
 		j.gap = gap{}
 	}
+	return large
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,15 +12,15 @@ import (
 // all gives what a client that has all up to a number is to get.
 func all(t *testing.T, j *journal, after uint64) (got []string) {
 	t.Helper()
-	for seq, data := j.next(after); seq != 0; seq, data = j.next(after) {
-		if seq <= after {
-			t.Fatalf("message %d follows %d", seq, after)
+	for e := j.next(after); e.seq != 0; e = j.next(after) {
+		if e.seq <= after {
+			t.Fatalf("message %d follows %d", e.seq, after)
 		}
-		if after = seq; data[0] == '-' || data[0] == '+' {
-			got = append(got, strings.TrimRight(string(data), "."))
+		if after = e.seq; e.data[0] == '-' || e.data[0] == '+' {
+			got = append(got, strings.TrimRight(string(e.data), "."))
 			continue
 		}
-		m, err := wire.DecodeV1(data)
+		m, err := wire.DecodeV1(e.data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +68,8 @@ func TestJournalForgetsWhatIsAcknowledged(t *testing.T) {
 		t.Errorf("%s, %+v", got, j)
 	}
 	j.add(entry{data: piece("-next")})
-	if seq, _ := j.next(10); seq != 11 {
-		t.Errorf("the next is %d", seq)
+	if e := j.next(10); e.seq != 11 {
+		t.Errorf("the next is %d", e.seq)
 	}
 }
 
@@ -84,5 +85,27 @@ func TestJournalGivesOutOnce(t *testing.T) {
 	}
 	if j.bytes != 200 {
 		t.Errorf("%d bytes", j.bytes)
+	}
+}
+
+// A large message stays in the memory in which it came, and is the same on its way.
+func TestLargeMessageIsNotCopied(t *testing.T) {
+	content := []byte(`{"x":"` + strings.Repeat("x", largeBytes) + `"}`)
+	m := wire.Message{Channel: wire.IOPub, Header: []byte(`{}`), Parent: []byte(`{"msg_id":"cell"}`), Metadata: []byte(`{}`), Content: content, Buffers: [][]byte{[]byte("b"), nil}}
+	e := entryOf(m, false)
+	pieces := e.pieces()
+	if &pieces[1][0] != &content[0] || !bytes.Equal(bytes.Join(pieces, nil), wire.EncodeV1(m)) {
+		t.Error("it is another")
+	}
+	j := journal{limit: 2 * largeBytes}
+	if n := j.add(e) + j.add(entryOf(m, false)); n != 1 || j.bytes != m.Size() {
+		t.Errorf("%d are dropped, %d bytes left", n, j.bytes)
+	}
+	notice, err := wire.DecodeV1(j.next(0).data)
+	if err != nil || notice.ParentID() != "cell" {
+		t.Errorf("%+v, %v", notice, err)
+	}
+	if large := j.ack(j.last); large != m.Size() || j.bytes != 0 {
+		t.Errorf("%d bytes are free, and %d left", large, j.bytes)
 	}
 }

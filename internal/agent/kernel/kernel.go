@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -70,6 +71,9 @@ type Kernel struct {
 	untold   []*notice
 	born     time.Time
 	attached int // clients with a stream
+
+	dropped atomic.Int64 // messages that were not kept for a client
+	memory  memory
 }
 
 // New makes a kernel. Run begins it.
@@ -92,6 +96,7 @@ func New(cfg Config) (*Kernel, error) {
 // Run starts the kernel and keeps it running, until it dies too often, dies before it has ever answered, cannot be started, or ctx ends.
 // Then it is dead, and the error says why; nil after ctx.
 func (k *Kernel) Run(ctx context.Context) error {
+	defer k.memory.stop()
 	deaths := 0
 	for {
 		l, err := k.start(ctx)
@@ -282,3 +287,6 @@ func (k *Kernel) Acted() time.Time {
 	defer k.mu.Unlock()
 	return k.acted
 }
+
+// Dropped is how many messages were not kept for clients.
+func (k *Kernel) Dropped() int64 { return k.dropped.Load() }

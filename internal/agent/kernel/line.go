@@ -15,6 +15,7 @@ const (
 	lineBytes   = 32 << 20 // that wait for the kernel on one channel, until the client is listened to no more
 	lineCount   = 1 << 12  // and messages
 	redialEvery = 500 * time.Millisecond
+	endless     = 365 * 24 * time.Hour // a process may compute for so long
 )
 
 // line is what a client has said on one channel and the kernel has not taken yet. Each channel has its own: an interrupt and the answer to a
@@ -195,7 +196,7 @@ func (s *seat) send(ctx context.Context, l *life, m wire.Message) error {
 	for {
 		socket, err := s.socket(ctx, l, m.Channel)
 		if err == nil {
-			if err = socket.SendSoon(ctx, frames, awayTime); err == nil || !errors.Is(err, net.ErrClosed) {
+			if err = socket.SendSoon(ctx, frames, endless); err == nil || !errors.Is(err, net.ErrClosed) {
 				return err
 			}
 			s.lost(m.Channel, socket)

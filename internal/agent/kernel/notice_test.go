@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -145,5 +146,8 @@ func TestNoticeOutlivesOutputs(t *testing.T) {
 	}
 	if !slices.Contains(told, "Slipway: soon\n") || len(told) != 2 || !strings.Contains(strings.Join(told, ""), "were not kept") {
 		t.Errorf("%q", told)
+	}
+	if n := r.Dropped(); n == 0 || !strings.Contains(strings.Join(told, ""), fmt.Sprintf("%d messages", n)) {
+		t.Errorf("%d were not kept: %q", n, told)
 	}
 }

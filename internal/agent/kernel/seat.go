@@ -171,22 +171,22 @@ func (k *Kernel) sweep(now time.Time) {
 
 // broadcast puts a message into every client's journal. There is one copy for all.
 func (k *Kernel) broadcast(m wire.Message, keep bool) {
-	data := wire.EncodeV1(m)
+	e := entryOf(m, keep)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.acted = time.Now()
 	k.sweep(k.acted)
 	for _, s := range k.seats {
-		s.put(entry{data: data, keep: keep})
+		s.put(e)
 	}
 }
 
-func (s *seat) add(m wire.Message, keep bool) { s.put(entry{data: wire.EncodeV1(m), keep: keep}) }
+func (s *seat) add(m wire.Message, keep bool) { s.put(entryOf(m, keep)) }
 
 func (s *seat) put(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.journal.add(e)
+	s.kernel.dropped.Add(int64(s.journal.add(e)))
 	wake(s.wake)
 }
 
@@ -198,7 +198,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-func (s *seat) next(after uint64) (uint64, []byte) {
+func (s *seat) next(after uint64) entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.journal.next(after)
@@ -207,5 +207,7 @@ func (s *seat) next(after uint64) (uint64, []byte) {
 func (s *seat) ack(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.journal.ack(seq)
+	if large := s.journal.ack(seq); large > 0 {
+		s.kernel.memory.free(large)
+	}
 }

@@ -96,12 +96,11 @@ func (v *visit) deliver(ctx context.Context, c net.Conn) error {
 				return err
 			}
 		}
-		seq, data := v.seat.next(at)
-		if seq != 0 {
-			if err := wire.WriteDown(out, seq, data); err != nil {
+		if e := v.seat.next(at); e.seq != 0 {
+			if err := wire.WriteDown(out, e.seq, e.pieces()...); err != nil {
 				return err
 			}
-			at = seq
+			at = e.seq
 			continue
 		}
 		if err := out.Flush(); err != nil {

@@ -48,7 +48,7 @@ func TestStandbysOfAnEntry(t *testing.T) {
 		if list, n := s.standbys(), s.StandbysOf()["own"]; len(list) != 1 || list[0].Owner != "alice" || n.Ready != 1 || n.Lacking == 0 || !strings.Contains(n.Why, "as many as there may be") {
 			t.Errorf("at once %+v, %+v", list, n)
 		}
-		time.Sleep(6 * time.Minute)
+		<-time.After(6 * time.Minute)
 		s.settles()
 		if list := s.standbys(); len(list) != 1 || list[0].Owner != "bob" {
 			t.Errorf("after a while %+v", list)
@@ -109,7 +109,7 @@ func TestStandbyWhileOthersWait(t *testing.T) {
 		if _, err := s.Stop(t.Context(), hub, second.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if n := len(s.standbys()); n != 1 || s.phase(w.ID) != spawner.Pending {
 			t.Errorf("%d standbys, alice's kernel is %s", n, s.phase(w.ID))
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,6 +111,7 @@ func TestKernelApp(t *testing.T) {
 	interruptApp(t, r, c, in)
 	restartService(t, r, c, in)
 	restartApp(t, r)
+	crashApp(t, r)
 	if err := r.client.End(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +180,27 @@ func restartApp(t *testing.T, r *rig) {
 	c, in, _ := r.talk(t, "two")
 	if out, _ := cellPrints(t, c, in, "print('A' in globals())"); out != "False" {
 		t.Errorf("%q", out)
+	}
+}
+
+// What a process that dies has begun is ended with it: it would hold memory of the GPU that the next one is to have.
+func crashApp(t *testing.T, r *rig) {
+	c, in, _ := r.talk(t, "three")
+	out, _ := cellPrints(t, c, in, "import os, subprocess; print(subprocess.Popen(['sleep', '1000']).pid)")
+	var child int
+	if err := json.Unmarshal([]byte(out), &child); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := cellPrints(t, c, in, "os.kill(os.getpid(), 9)"); !strings.Contains(out, "begins anew") {
+		t.Errorf("%q", out)
+	}
+	eventually(t, "the next process answers", func() bool {
+		s, err := r.client.Kernel(t.Context())
+		return err == nil && s.Restarts == 2 && s.State == control.KernelIdle
+	})
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "stat"))
+	if err == nil && !strings.Contains(string(b), ") Z ") {
+		t.Errorf("its child goes on: %s", b)
 	}
 }
 

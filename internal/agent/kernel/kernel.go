@@ -4,8 +4,10 @@
 // Promises: all that a client is to get lies here, numbered, until the client says that it has it, so that a service that restarts and a
 // browser that sleeps miss nothing and get nothing twice, up to a limit of which they are told; only the agent has the key of the connection
 // file, and what is not signed with it goes nowhere.
+// What a client says is taken once, in the order of its channel; what waits for a process that dies goes with it.
 // What it cannot promise of kernels other than IPython: libzmq, in the kernel, drops what is printed when more than 1000 messages wait for the
-// agent to take them, which can be when a machine is overloaded. The agent reads ahead of all else to keep it from that.
+// agent to take them, which can be when a machine is overloaded. The agent reads ahead of all else to keep it from that. IPython is told to drop
+// nothing: there it waits in the kernel's memory.
 // The package must not know how a process is started, nor how its clients' streams come here.
 package kernel
 

@@ -68,6 +68,9 @@ type Room struct {
 	Estimate time.Duration // until a new one's turn, if it cannot start now; negative: nobody knows
 }
 
+// Full reports whether one more would not start now.
+func (r Room) Full() bool { return r.Lacks != "" || r.Waiting > 0 || r.Most == 0 }
+
 // Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend; empty:
 // Config.Sessions. How long a Remote lets it wait there is not known.
 func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {

@@ -108,7 +108,7 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 	rooms := p.rooms(h.Name, spawner.User(user), offers.Profiles)
 	for _, profile := range offers.Profiles {
 		room := rooms[profile.Name]
-		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: webui.Full(room)}
+		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: room.Full()}
 	}
 	active := p.activeByImage(h.Name)
 	for _, i := range p.cfg.Catalogue.Images {

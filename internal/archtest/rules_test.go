@@ -111,6 +111,14 @@ func rules() map[string]rule {
 			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 		},
 
+		"kernels/menu": {
+			own: []string{
+				"hubapi", "internal/agent/control", "internal/agent/stack", "internal/config", "internal/errs", "internal/gpu", "internal/memsize",
+				"internal/store", "kernels", "spawner",
+			},
+			tests: []string{"internal/webui"},
+		},
+
 		// The engine, and one package a backend.
 		"spawner": {
 			own:     []string{"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
@@ -258,7 +266,7 @@ func rules() map[string]rule {
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/bridge", "kernels/wire", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
+				"kernels", "kernels/bridge", "kernels/menu", "kernels/wire", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{

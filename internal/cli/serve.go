@@ -28,6 +28,7 @@ import (
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
 	gateway "slipway/kernels"
+	"slipway/kernels/menu"
 	"slipway/spawner"
 	"slipway/spawner/docker"
 	"slipway/spawner/htcondor"
@@ -70,7 +71,7 @@ type service struct {
 	accounts *identity.Accounts
 	rules    *identity.Rules
 	realms   realms
-	switches *kernelSwitches
+	switches *menu.Switches
 	traffic  gateway.Traffic // of kernels
 	lines    *gateway.Lines  // likewise
 	library  *images.Library
@@ -164,7 +165,7 @@ func (s *service) openData(ctx context.Context) error {
 	if s.realms, err = recallRealms(ctx, s.store, s.cfg.Hubs); err != nil {
 		return err
 	}
-	if s.switches, err = recallSwitches(ctx, s.store); err != nil {
+	if s.switches, err = menu.RecallSwitches(ctx, s.store, s.log); err != nil {
 		return err
 	}
 	users := s.cfg.Users
@@ -279,12 +280,12 @@ func (s *service) makeServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	menu := s.newKernelMenu()
+	offers := s.newMenu()
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
-		Kernels: s.kernelGateway(menu), KernelMenu: s.menuOf(menu), Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
+		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},

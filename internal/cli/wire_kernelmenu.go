@@ -3,259 +3,49 @@
 package cli
 
 import (
-	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
-	"strings"
-	"time"
-
-	"slipway/hubapi"
 	"slipway/images"
 	"slipway/internal/agent/control"
-	"slipway/internal/agent/stack"
 	"slipway/internal/config"
-	"slipway/internal/errs"
-	"slipway/internal/gpu"
-	"slipway/internal/memsize"
-	gateway "slipway/kernels"
+	"slipway/internal/webui"
+	"slipway/kernels/menu"
 	"slipway/spawner"
 )
 
-const (
-	mostOwnKernels = 12              // kernelspecs that a user's own environments become of one entry
-	ownEvery       = 2 * time.Second // how long it is believed what environments somebody has
-	roomEvery      = time.Second     // and what is free
-	logoEvery      = time.Minute     // and what a site's picture is
-	mostAsked      = 10_000          // answers that are kept so
-	pythonLanguage = "python"        //
-	debuggerKey    = "debugger"      // what JupyterLab looks for to offer its debugger
-	slipwayKey     = "slipway"       // what is this service's own in the metadata of a kernelspec
-)
-
-// kernelEngine is what the menu asks spawner.Manager.
-type kernelEngine interface {
-	Offers(hub string, user spawner.User) spawner.Catalogue
-	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
-	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
-	Kernels(c spawner.Caller) []spawner.Workload
-}
-
-// kernelMenu says which kernels a user may start: what the configuration has of them, with her environments and the site's stacks, as she
-// has switched them, and how soon each would start. It is asked every some seconds by each browser that is open.
-type kernelMenu struct {
-	cfg       config.Config
-	site      spawner.Catalogue // with what is not for everybody
-	engine    kernelEngine
-	switches  *kernelSwitches
-	principal func(hub string, user spawner.User) string
-	// list gives a user's own environments, the newest first; find one that she may use.
-	list func(hub string, user spawner.User) ([]images.Environment, error)
-	find func(hub string, user spawner.User, ref string) (images.Environment, error)
-	// stack gives a stack as a session of a profile of hers has it, if it is for her.
-	stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
-	log   *slog.Logger
-
-	rooms *briefly[roomKey, spawner.Room]
-	own   *briefly[string, []images.Environment] // by principals, and by what they mean by a reference
-	logos *briefly[string, []gateway.Logo]
-}
-
-// roomKey is what a start asks for of a backend.
-type roomKey struct {
-	backend string
-	r       spawner.Resources
-	g       gpu.Request
-}
-
-// kernelOffer is a kernelspec of somebody's, with what people are told of it.
-type kernelOffer struct {
-	gateway.Spec
-	wire  hubapi.KernelSpec
-	entry string // of the configuration, by name
-	image string // of the profile's, by name
-}
-
-// guest is whoever asks, with what is hers.
-type guest struct {
-	spawner.Caller
-	offers   spawner.Catalogue
-	switched map[string]hubapi.KernelSwitch // by kernelspecs
-	full     string                         // why she may have no kernel more; empty: she may
-}
-
-// newKernelMenu makes the menu of a service.
-func (s *service) newKernelMenu() *kernelMenu {
-	return &kernelMenu{
-		cfg: s.cfg, site: catalogueOf(s.cfg), engine: s.engine, switches: s.switches, principal: s.principal, log: s.log,
-		list: func(hub string, user spawner.User) ([]images.Environment, error) {
-			return s.library.List(s.principal(hub, user))
+// newMenu makes the menu of the kernels that users may start.
+func (s *service) newMenu() *menu.Menu {
+	return menu.New(menu.Config{
+		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.engine, Switches: s.switches, Principal: s.principal,
+		Own: func(hub string, user spawner.User) ([]menu.Environment, error) {
+			all, err := s.library.List(s.principal(hub, user))
+			return forKernels(all), err
 		},
-		find: func(hub string, user spawner.User, ref string) (images.Environment, error) {
-			return s.freezer.lookAs(s.freezer.viewer(hub, user), hub, ref)
+		Find: func(hub string, user spawner.User, ref string) (menu.Environment, error) {
+			e, err := s.freezer.lookAs(s.freezer.viewer(hub, user), hub, ref)
+			if err == nil {
+				err = e.RunsHere()
+			}
+			return forKernel(e), err
 		},
-		stack: func(c config.Stack, w spawner.Workload) (control.Stack, bool) {
+		Stack: func(c config.Stack, w spawner.Workload) (control.Stack, bool) {
 			if !s.offers(c, w) {
 				return control.Stack{}, false
 			}
 			return s.stackOf(c, w), true
 		},
-		rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []images.Environment](ownEvery, mostAsked),
-		logos: newBriefly[string, []gateway.Logo](logoEvery, mostAsked),
-	}
+		Words: webui.RoomOf, Logger: s.log,
+	})
 }
 
-// specs gives what a user may start, for the gateway.
-func (m *kernelMenu) specs(c spawner.Caller) []gateway.Spec {
-	var list []gateway.Spec
-	for _, o := range m.offered(c) {
-		list = append(list, o.Spec)
-	}
-	return list
-}
-
-// offered gives what a user may start, and what may become hers to start: unknown is not no.
-func (m *kernelMenu) offered(c spawner.Caller) (list []kernelOffer) {
-	g := guest{c, m.engine.Offers(c.Hub, c.User), m.switches.of(m.principal(c.Hub, c.User)), m.fullFor(c)}
-	for _, k := range m.cfg.Kernels.Specs {
-		refused := g.offers.Admits(k.Profile)
-		if errs.Is(refused, errs.Forbidden) {
-			continue
-		}
-		for _, v := range m.variants(g, k) {
-			if o, err := m.offer(g, k, v, refused); err == nil {
-				list = append(list, o)
-			} else {
-				m.log.Debug("a kernelspec is not shown", "name", v.name, "owner", c.User, "error", err)
-			}
+// forKernels gives of a user's own environments those in which her kernels can run. One whose name has moved on is not the one that it calls.
+func forKernels(all []images.Environment) (list []menu.Environment) {
+	for _, e := range all {
+		if e.Name != "" && !e.Moved && e.RunsHere() == nil {
+			list = append(list, forKernel(e))
 		}
 	}
 	return list
 }
 
-// fullFor says why a user may have no kernel more now; empty: she may.
-func (m *kernelMenu) fullFor(c spawner.Caller) string {
-	most := m.cfg.Kernels.PerUser
-	if most == 0 {
-		return ""
-	}
-	has := 0
-	for _, w := range m.engine.Kernels(c) {
-		if w.Phase.Active() {
-			has++
-		}
-	}
-	if has < most {
-		return ""
-	}
-	return fmt.Sprintf("you have %d kernels, and may have %d at once: shut one down first", has, most)
-}
-
-// offer makes a kernelspec of a variant. One that is refused is shown all the same, with the reason.
-func (m *kernelMenu) offer(g guest, k config.KernelSpec, v variant, refused error) (o kernelOffer, err error) {
-	image := k.Image
-	if v.env != nil {
-		if image = m.imageUnder(k.Profile, *v.env); image == "" {
-			return o, errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base.Reference, k.Profile)
-		}
-	}
-	usual, err := m.resolve(k, image, hubapi.KernelSwitch{})
-	if err != nil {
-		return o, err
-	}
-	switched, spec := g.switched[v.name], usual
-	if switched != (hubapi.KernelSwitch{}) {
-		if spec, err = m.resolve(k, image, switched); err != nil { // the site has changed what may be had
-			switched, spec = hubapi.KernelSwitch{}, usual
-		}
-	}
-	p := m.profile(k.Profile)
-	o.entry, o.image = k.Name, image
-	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
-	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
-	o.Spec = gateway.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
-	o.wire = hubapi.KernelSpec{
-		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs,
-		Memory: memsize.Format(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: memsize.Format(p.MostMemory()),
-		GPUs: choices(usual.GPU, k.GPUs), Switched: switched,
-	}
-	if v.env != nil {
-		spec.Environment, o.wire.Digest = v.env.Digest, v.env.Digest
-	}
-	if v.stack != nil {
-		spec.Argv, o.Language, o.wire.Stack = stack.Argv(control.JupyterDir, *v.stack), v.stack.Language, v.stack.Name
-		spec.Env = maps.Clone(v.stack.Env)
-	}
-	o.Session, o.wire.Language = spec, o.Language
-	o.wire.Available = m.available(g, p, spec, refused)
-	o.DisplayName = displayName(k, o.wire, m.words(p, v, spec, o))
-	o.wire.DisplayName = o.DisplayName
-	o.Metadata, o.Logos = metadataOf(o.wire), m.logosOf(k, v, spec)
-	return o, nil
-}
-
-// choices gives to what a slice can be switched, the usual one first.
-func choices(usual gpu.Request, more []string) []string {
-	list := []string{usual.String()}
-	for _, word := range more {
-		if r, err := gpu.ParseRequest(word); err == nil && !slices.Contains(list, r.String()) {
-			list = append(list, r.String())
-		}
-	}
-	return list
-}
-
-func (m *kernelMenu) profile(name string) (p spawner.Profile) {
-	if i := slices.IndexFunc(m.site.Profiles, func(p spawner.Profile) bool { return p.Name == name }); i >= 0 {
-		p = m.site.Profiles[i]
-	}
-	return p
-}
-
-// resolve makes the session of a kernel, with what is switched. To whom its profile is open was looked at before.
-func (m *kernelMenu) resolve(k config.KernelSpec, image string, to hubapi.KernelSwitch) (spawner.Spec, error) {
-	options := map[string]any{"profile": k.Profile, "image": image, "cpus": to.CPUs, "memory": to.Memory}
-	if to.CPUs == "" && k.CPUs > 0 {
-		options["cpus"] = k.CPUs
-	}
-	if to.Memory == "" && k.Memory > 0 {
-		options["memory"] = memsize.Format(int64(k.Memory))
-	}
-	_, spec, err := m.site.Resolve(options)
-	if err != nil {
-		return spec, err
-	}
-	p := m.profile(k.Profile)
-	usual := p.GPU
-	if k.GPU != "" {
-		usual = sliceOn(p, k.GPU)
-	}
-	spec.GPU = usual
-	if to.GPU != "" {
-		spec.GPU = sliceOn(p, to.GPU)
-		if all := choices(usual, k.GPUs); !slices.Contains(all, spec.GPU.String()) {
-			return spec, notOffered(to.GPU, all)
-		}
-	}
-	return spec, nil
-}
-
-// notOffered is the error of who wants a slice that a kernelspec cannot have.
-func notOffered(gpu string, all []string) error {
-	if len(all) < 2 {
-		return errs.Bad("gpu", gpu, "nothing else than "+all[0]+": your administrator says by kernels.specs[].gpus what more there is to choose from")
-	}
-	return errs.Bad("gpu", gpu, "one of "+strings.Join(all, ", ")+", or "+hubapi.SwitchDefault)
-}
-
-// sliceOn reads a slice that sessions of a profile are to have in place of their own. What cannot be read is no GPU.
-func sliceOn(p spawner.Profile, word string) gpu.Request {
-	r, err := gpu.ParseRequest(word)
-	if err != nil {
-		return gpu.Request{Mode: gpu.Mode(word)} // which is none of the choices
-	}
-	if !r.None() {
-		r.Least, r.Model = p.GPU.Least, p.GPU.Model
-	}
-	return r
+func forKernel(e images.Environment) menu.Environment {
+	return menu.Environment{Digest: e.Digest, Name: e.Name, Tag: e.Tag, Base: e.Base.Reference}
 }

@@ -11,18 +11,19 @@ import (
 	"slipway/internal/metrics"
 	"slipway/internal/tunnel"
 	gateway "slipway/kernels"
+	"slipway/kernels/menu"
 	"slipway/spawner"
 )
 
 // kernelGateway makes what serves the site's kernels; nil where it offers none.
-func (s *service) kernelGateway(menu *kernelMenu) server.Gateway {
+func (s *service) kernelGateway(offers *menu.Menu) server.Gateway {
 	if len(s.cfg.Kernels.Specs) == 0 {
 		return nil
 	}
 	links := agents{s.links}
 	return func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, gateway.Deed)) http.Handler {
 		return gateway.New(gateway.Config{
-			Engine: s.engine, Specs: menu.specs, Identify: identify, Tell: tell, Logger: s.log, Lines: s.lines, Traffic: &s.traffic, NoTickets: !s.cfg.Kernels.Tickets,
+			Engine: s.engine, Specs: offers.Specs, Identify: identify, Tell: tell, Logger: s.log, Lines: s.lines, Traffic: &s.traffic, NoTickets: !s.cfg.Kernels.Tickets,
 			Agent: func(id spawner.ID) gateway.Agent { return links.client(id) },
 			Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 				return links.dial(ctx, id, tunnel.DoorKernel)
@@ -45,9 +46,9 @@ func (s *service) kernelTraffic() func() metrics.Kernels {
 }
 
 // menuOf gives the API what there is to choose from; nil where the site offers no kernels.
-func (s *service) menuOf(menu *kernelMenu) server.KernelMenu {
+func (s *service) menuOf(offers *menu.Menu) server.KernelMenu {
 	if len(s.cfg.Kernels.Specs) == 0 {
 		return nil
 	}
-	return menu
+	return offers
 }

@@ -123,7 +123,7 @@ func (f Form) card(p spawner.Profile, chosen bool) card {
 		c.FirstImage = c.ImageTitles[0]
 	}
 	if r, ok := f.Rooms[p.Name]; ok {
-		c.Room, c.Full, c.AtOnce = RoomOf(p, r), Full(r), max(0, r.Most)
+		c.Room, c.Full, c.AtOnce = RoomOf(p, r), r.Full(), max(0, r.Most)
 	}
 	if !p.GPU.None() {
 		c.Slice, c.Apart = sliceWords(p.GPU, f.GPUs), apartOf(p.GPU.Mode, tierOf(p.GPU, f.GPUs))
@@ -133,9 +133,6 @@ func (f Form) card(p spawner.Profile, chosen bool) card {
 	c.Offers = string(offers)
 	return c
 }
-
-// Full reports whether a session would have to wait.
-func Full(r spawner.Room) bool { return r.Lacks != "" || r.Waiting > 0 || r.Most == 0 }
 
 // ImageCount says an image's title, and how many sessions of it there are.
 func ImageCount(i spawner.ImageChoice, active int) string {

@@ -42,7 +42,7 @@ func backendWords(backend string) string {
 
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
 func RoomOf(p spawner.Profile, r spawner.Room) string {
-	if poolWords(p.Backend) != "" && !Full(r) {
+	if poolWords(p.Backend) != "" && !r.Full() {
 		return "starts when a slot is free for it"
 	}
 	return RoomWords(r)

@@ -1,6 +1,4 @@
-//go:build linux
-
-package cli
+package menu
 
 import (
 	"cmp"
@@ -10,11 +8,9 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/images"
 	"slipway/internal/config"
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
-	"slipway/internal/webui"
 	"slipway/spawner"
 )
 
@@ -23,9 +19,10 @@ const mostKernelName = 100
 
 // nameOfOwn gives the name of the kernelspec of an environment: entry.name.tag, which stays the same as long as the tag is there. Where two
 // might be called so, or it is too long, some digits tell them apart.
-func nameOfOwn(entry string, e images.Environment) string {
+func nameOfOwn(entry string, e Environment) string {
 	name := entry + "." + e.Name + "." + e.Tag
-	if !strings.Contains(e.Name, ".") && len(name) <= mostKernelName {
+	plain := !strings.Contains(e.Name, ".") && e.Name+e.Tag == strings.ToLower(e.Name+e.Tag) // Jupyter takes capitals for small letters
+	if plain && len(name) <= mostKernelName {
 		return name
 	}
 	sum := fmt.Sprintf("-%x", sha256.Sum256([]byte(e.Name+":"+e.Tag)))[:9]
@@ -33,20 +30,20 @@ func nameOfOwn(entry string, e images.Environment) string {
 }
 
 // available says how soon a kernel would start, in the words of the spawn form.
-func (m *kernelMenu) available(g guest, p spawner.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
+func (m *Menu) available(g guest, p spawner.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
 	switch {
 	case refused != nil:
 		return hubapi.KernelRoom{State: hubapi.RoomRefused, Words: refused.Error(), Wait: -1}
 	case g.full != "":
 		return hubapi.KernelRoom{State: hubapi.RoomLimit, Words: g.full, Wait: -1}
 	}
-	key := roomKey{p.Backend, spec.Resources, m.engine.InGroup(spec.GPU, g.Hub, g.User)}
-	room := m.rooms.get(key, func() spawner.Room { return m.engine.Room(key.backend, key.r, key.g) })
-	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: webui.RoomOf(p, room)}
+	key := roomKey{p.Backend, spec.Resources, m.Engine.InGroup(spec.GPU, g.Hub, g.User)}
+	room := m.rooms.get(key, func() spawner.Room { return m.Engine.Room(key.backend, key.r, key.g) })
+	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: m.Words(p, room)}
 	switch {
 	case room.Most == 0:
 		out.State, out.Wait = hubapi.RoomRefused, -1
-	case webui.Full(room):
+	case room.Full():
 		out.State, out.Wait = hubapi.RoomWaits, -1
 		if room.Estimate >= 0 {
 			out.Wait = int64(room.Estimate / time.Second)
@@ -87,9 +84,9 @@ func roughly(d time.Duration) string {
 }
 
 // words gives what stands for each of config.KernelWords.
-func (m *kernelMenu) words(p spawner.Profile, v variant, spec spawner.Spec, o kernelOffer) map[string]string {
+func (m *Menu) words(p spawner.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
 	image := spec.Image
-	for _, i := range m.site.Images {
+	for _, i := range m.Site.Images {
 		if i.Ref == spec.Image {
 			image = cmp.Or(i.Title, i.Name)
 		}

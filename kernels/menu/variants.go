@@ -1,11 +1,8 @@
-//go:build linux
-
-package cli
+package menu
 
 import (
 	"slices"
 
-	"slipway/images"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/spawner"
@@ -14,13 +11,13 @@ import (
 // variant is one of the kernelspecs that an entry of the configuration stands for.
 type variant struct {
 	name  string
-	env   *images.Environment
+	env   *Environment
 	label string // what the environment is called
 	stack *control.Stack
 }
 
 // variants gives those that are for a user.
-func (m *kernelMenu) variants(g guest, k config.KernelSpec) []variant {
+func (m *Menu) variants(g guest, k config.KernelSpec) []variant {
 	switch {
 	case k.Environment != "":
 		found := m.named(g, k.Environment)
@@ -37,27 +34,27 @@ func (m *kernelMenu) variants(g guest, k config.KernelSpec) []variant {
 }
 
 // named gives the environment that a user means by a reference, if it is there for her and runs here.
-func (m *kernelMenu) named(g guest, ref string) []images.Environment {
-	return m.own.get(m.principal(g.Hub, g.User)+"\x00"+ref, func() []images.Environment {
-		e, err := m.find(g.Hub, g.User, ref)
-		if err != nil || e.RunsHere() != nil {
+func (m *Menu) named(g guest, ref string) []Environment {
+	return m.own.get(m.Principal(g.Hub, g.User)+"\x00"+ref, func() []Environment {
+		e, err := m.Find(g.Hub, g.User, ref)
+		if err != nil {
 			return nil
 		}
-		return []images.Environment{e}
+		return []Environment{e}
 	})
 }
 
 // ownVariants gives one for each environment of a user's own that can be started as the entry says.
-func (m *kernelMenu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
-	all := m.own.get(m.principal(g.Hub, g.User), func() []images.Environment {
-		all, err := m.list(g.Hub, g.User)
+func (m *Menu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
+	all := m.own.get(m.Principal(g.Hub, g.User), func() []Environment {
+		all, err := m.Own(g.Hub, g.User)
 		if err != nil {
-			m.log.Warn("a user's environments cannot be listed for her kernels", "owner", g.User, "error", err)
+			m.Logger.Warn("a user's environments cannot be listed for her kernels", "owner", g.User, "error", err)
 		}
 		return all
 	})
 	for i, e := range all {
-		if e.Name == "" || e.Moved || e.RunsHere() != nil || m.imageUnder(k.Profile, e) == "" {
+		if m.imageUnder(k.Profile, e) == "" {
 			continue
 		}
 		if list = append(list, variant{name: nameOfOwn(k.Name, e), env: &all[i], label: e.Name + ":" + e.Tag}); len(list) == mostOwnKernels {
@@ -68,13 +65,13 @@ func (m *kernelMenu) ownVariants(g guest, k config.KernelSpec) (list []variant) 
 }
 
 // stackVariants gives one for each of an entry's stacks that is for a user.
-func (m *kernelMenu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
+func (m *Menu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{Profile: k.Profile}}
-	for _, c := range m.cfg.Data.Stacks {
+	for _, c := range m.Stacks {
 		if c.Name != k.Stack && !slices.Contains(k.Stacks, c.Name) && !slices.Contains(k.Stacks, config.AllStacks) {
 			continue
 		}
-		if s, hers := m.stack(c, w); hers {
+		if s, hers := m.Stack(c, w); hers {
 			name := k.Name
 			if k.Stack == "" {
 				name += "." + c.Name
@@ -86,10 +83,10 @@ func (m *kernelMenu) stackVariants(g guest, k config.KernelSpec) (list []variant
 }
 
 // imageUnder gives the name of the image of a profile on which an environment stands; empty: the profile does not have it.
-func (m *kernelMenu) imageUnder(profile string, e images.Environment) string {
-	for _, p := range m.site.Profiles {
+func (m *Menu) imageUnder(profile string, e Environment) string {
+	for _, p := range m.Site.Profiles {
 		for _, name := range p.Images {
-			if i, ok := m.site.Image(name); ok && p.Name == profile && i.Ref == e.Base.Reference {
+			if i, ok := m.Site.Image(name); ok && p.Name == profile && i.Ref == e.Base {
 				return name
 			}
 		}

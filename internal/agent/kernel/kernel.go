@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"strings"
 	"sync"
@@ -56,6 +57,8 @@ type Process struct {
 type Kernel struct {
 	cfg Config
 	key *wire.Key
+	// seed is of what ids are remembered by.
+	seed maphash.Seed
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed at the next change of life, and of over
@@ -86,7 +89,7 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k := &Kernel{
-		cfg: cfg, key: wire.NewKey(secret), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]work{},
+		cfg: cfg, key: wire.NewKey(secret), seed: maphash.MakeSeed(), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]work{},
 		acted: time.Now(), seats: map[string]*seat{}, born: time.Now(),
 	}
 	if cfg.Anew != "" {

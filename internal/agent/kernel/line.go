@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	mostTaken   = 1 << 13  // ids of messages that are remembered of one client
+	mostTaken   = 1 << 18  // messages of one client that are remembered: more than a bridge may have to send once more
 	lineBytes   = 32 << 20 // that wait for the kernel on one channel, until the client is listened to no more
 	lineCount   = 1 << 12  // and messages
 	redialEvery = 500 * time.Millisecond
@@ -74,9 +75,9 @@ var errOver = errors.New("the stream is over: its client has come again, or is g
 
 // pass puts a visitor's message in line for the kernel, once there is room.
 func (k *Kernel) pass(ctx context.Context, v *visit, r request) error {
-	id := ""
-	if v.repeats || v.again {
-		id = r.ID()
+	id := uint64(0)
+	if name := r.ID(); name != "" && (v.repeats || v.again) {
+		id = maphash.String(k.seed, name)
 	}
 	for {
 		begin, room, err := k.enqueue(v, r, id)
@@ -96,7 +97,7 @@ func (k *Kernel) pass(ctx context.Context, v *visit, r request) error {
 
 // enqueue puts a message in line, and gives the life that is to begin taking from there, if one is. Where there is no room it gives a channel
 // that is closed when there may be. One that comes once more is as good as taken: the first is in line or with the kernel.
-func (k *Kernel) enqueue(v *visit, r request, id string) (begin *life, room <-chan struct{}, err error) {
+func (k *Kernel) enqueue(v *visit, r request, id uint64) (begin *life, room <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := v.seat
@@ -109,7 +110,7 @@ func (k *Kernel) enqueue(v *visit, r request, id string) (begin *life, room <-ch
 			line.room = make(chan struct{})
 		}
 		return nil, line.room, nil
-	case id != "" && !s.taken.First(id) && v.again:
+	case id != 0 && !s.taken.First(id) && v.again:
 		r.taken()
 		return nil, nil, nil
 	}

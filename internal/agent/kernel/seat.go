@@ -33,7 +33,7 @@ type seat struct {
 	asked map[string]bool // ids of cells that it has sent and that have not begun
 	cell  json.RawMessage // the header of the one that was begun last; nil: none
 	lines map[wire.Channel]*line
-	taken *wire.Latest[string] // ids of what came in line
+	taken *wire.Latest[uint64] // what came in line, by its id
 
 	mu      sync.Mutex
 	journal journal
@@ -105,7 +105,7 @@ func (k *Kernel) newSeat(name string) *seat {
 	}
 	s := &seat{
 		kernel: k, name: name, unnamed: name == "", identity: []byte(wire.NewID()), journal: journal{limit: keptBytes},
-		lines: map[wire.Channel]*line{}, taken: wire.NewLatest[string](mostTaken),
+		lines: map[wire.Channel]*line{}, taken: wire.NewLatest[uint64](mostTaken),
 	}
 	if s.unnamed {
 		s.name = string(s.identity)

@@ -76,7 +76,7 @@ func TestBuffersAndSizePassThrough(t *testing.T) {
 	if m := c.until("stream", ""); words(m) != large || len(m.Buffers) != 1 {
 		t.Errorf("%d bytes, %d buffers", len(m.Content), len(m.Buffers))
 	}
-	for i := range 5_000 {
+	for i := range 2_000 {
 		g.say(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": fmt.Sprint(i)})
 		if got := words(c.until("stream", "")); got != fmt.Sprint(i) {
 			t.Fatalf("%s instead of %d", got, i)
@@ -345,11 +345,11 @@ func (s *started) stuck() {
 	}
 }
 
-const flood = 10_000 // messages: more than wait for one client
+const flood = 5_000 // messages: more than wait for one client
 
 func (g *gateway) flood() {
 	for range flood {
-		g.say(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": strings.Repeat("x", 200)})
+		g.say(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": strings.Repeat("x", 400)})
 	}
 }
 
@@ -373,9 +373,10 @@ func TestClientThatTakesNothingHoldsUpNobody(t *testing.T) {
 	c := s.join("other")
 	c.until("execute_reply", c.cell("before"))
 	g.flood()
-	for range flood / 4 { // the other does not take them
+	for range flood / 2 { // the other does not take them
 		c.until("stream", "")
 	}
+	c.ask(wire.Shell, "execute_request", map[string]string{"code": "giant"}, make([][]byte, 4091)...) // which is refused, when it is its turn
 	id := c.cell("held up")
 	testenv.Until(t, "the cell reaches the kernel", long, func() bool { return g.times(id) == 1 })
 	c.ask(wire.Control, "interrupt_request", struct{}{})

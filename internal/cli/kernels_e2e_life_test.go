@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,18 +77,35 @@ func TestKernelsFateIsTold(t *testing.T) {
 	}
 	id := start()
 	n := j.open(id)
+	docker := func(t *testing.T, argv ...string) string {
+		t.Helper()
+		for _, w := range s.list("alice", "sessions") {
+			if w["phase"] == "running" {
+				argv = append(argv, "slipway-"+w["id"].(string))
+			}
+		}
+		out, err := exec.CommandContext(t.Context(), "docker", argv...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("docker %v: %s, %v", argv, out, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
 	t.Run("many reconnects", func(t *testing.T) { n.reconnects(t, id) })
+	t.Run("paused container", func(t *testing.T) {
+		docker(t, "pause")
+		cell := n.run("print('goes on')")
+		if state := s.call("alice", http.MethodGet, "/kernels/api/kernels/"+id, nil).object(t)["execution_state"]; state != "unknown" {
+			t.Errorf("a kernel that does not answer is %v", state)
+		}
+		docker(t, "unpause")
+		if got := n.until("stream", cell); !strings.Contains(got, "goes on") {
+			t.Errorf("what was sent meanwhile: %s", got)
+		}
+	})
 	t.Run("killed container", func(t *testing.T) {
 		cell := n.run("import time\nprint('runs', flush=True)\ntime.sleep(600)")
 		n.until("stream", cell)
-		session := s.list("alice", "sessions")[0]["id"].(string)
-		out, err := exec.CommandContext(t.Context(), "docker", "ps", "-q", "--no-trunc", "--filter", "name="+session).Output()
-		if err != nil || len(strings.Fields(string(out))) != 1 {
-			t.Fatalf("containers of %s: %s, %v", session, out, err)
-		}
-		if out, err := exec.CommandContext(t.Context(), "docker", "kill", strings.TrimSpace(string(out))).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v", out, err)
-		}
+		docker(t, "kill")
 		if text, under := n.told(); under != cell || !strings.Contains(text, "was ended outside Slipway") {
 			t.Errorf("%q under %s", text, under)
 		}
@@ -109,6 +128,21 @@ func TestKernelsFateIsTold(t *testing.T) {
 		}
 		if got := n.until("stream", n.run("print('x' in globals())")); !strings.Contains(got, "False") {
 			t.Errorf("afterwards: %s", got)
+		}
+	})
+	t.Run("killed agent", func(t *testing.T) {
+		s.asAlice("kernels", "stop", "--all")
+		n := j.open(start())
+		n.until("stream", n.run("print('runs')"))
+		agent, err := strconv.Atoi(docker(t, "inspect", "--format={{.State.Pid}}"))
+		if err == nil {
+			err = syscall.Kill(agent, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := n.told(); !strings.Contains(text, "its container was killed from outside (signal 9)") {
+			t.Errorf("without its agent: %q", text)
 		}
 	})
 	t.Run("no program", func(t *testing.T) {

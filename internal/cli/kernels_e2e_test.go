@@ -207,4 +207,32 @@ func TestKernelOutlivesTheService(t *testing.T) {
 		t.Errorf("and then: %s", got)
 	}
 	s.call("alice", http.MethodDelete, "/kernels/api/kernels/"+id, nil)
+	for i, delay := range []time.Duration{30 * time.Millisecond, 150 * time.Millisecond, 600 * time.Millisecond} {
+		t.Run("killed "+delay.String()+" after the start", func(t *testing.T) { kernelOfAKilledStart(t, s, fmt.Sprintf("6d7b1d7e-0000-4000-8000-%012d", i), delay) })
+	}
+}
+
+// kernelOfAKilledStart kills the service while a kernel starts. Its client asks again: there is one kernel, in one container.
+func kernelOfAKilledStart(t *testing.T, s *site, id string, delay time.Duration) {
+	ask := func() reply {
+		return s.call("alice", http.MethodPost, "/kernels/api/kernels", `{"name": "python", "env": {"KERNEL_ID": "`+id+`"}}`)
+	}
+	first := make(chan reply, 1)
+	go func() { first <- ask() }()
+	<-time.After(delay)
+	s.kill()
+	<-first
+	s.serve()
+	if again := ask(); again.status != http.StatusCreated {
+		t.Fatalf("asked again: %d %s", again.status, again.body)
+	}
+	n := (&jupyter{t, s.url + "/kernels", "token-of-alice"}).open(id)
+	if got := n.until("execute_result", n.run("6*7")); !strings.Contains(got, `"42"`) {
+		t.Errorf("6*7: %s", got)
+	}
+	if all := s.list("alice", "sessions"); len(all) != 1 || containers(t, all[0]["id"].(string)) != 1 {
+		t.Errorf("there is %v", all)
+	}
+	s.call("alice", http.MethodDelete, "/kernels/api/kernels/"+id, nil)
+	s.eventually("it is gone", 60*time.Second, func() bool { return len(s.list("alice", "sessions")) == 0 })
 }

@@ -45,6 +45,7 @@ type client struct {
 	looks   *time.Timer                     // for the next time
 	looked  time.Time                       // when the last one began
 
+	open     context.Context    // ends with the websocket, which ends with the context of whoever reads or writes
 	deaf     bool               // nothing more can be written to it
 	finished bool               // its kernel has ended
 	gone     context.CancelFunc // ends what is done for it
@@ -130,17 +131,18 @@ func (c *client) serve(service context.Context) {
 	c.settle(service)
 }
 
-// attend listens to the client, and looks whether it is there, until end. A websocket is broken when the context of who reads it ends, so that
-// this one does not end with the service: there is something to be said then.
+// attend listens to the client, and looks whether it is there, until end. This does not end with the service: there is
+// something to be said then.
 func (c *client) attend(ctx context.Context) (end func()) {
-	hearing, deaf := context.WithCancel(context.WithoutCancel(ctx))
+	open, shut := context.WithCancel(context.WithoutCancel(ctx))
+	c.open = open
 	heard := make(chan struct{})
-	go func() { defer close(heard); defer c.gone(); c.listen(hearing) }()
-	c.looking.do = func() { c.look(ctx) }
+	go func() { defer close(heard); defer c.gone(); c.listen(open) }()
+	c.looking.do = func() { c.look(open) }
 	c.looks = time.AfterFunc(never, c.looking.start)
 	c.looks.Reset(c.Ping)
 	return func() {
-		deaf()
+		shut()
 		c.looking.end()
 		c.looks.Stop()
 		<-heard
@@ -163,16 +165,16 @@ func (c *client) verdict(service, ctx context.Context, err error) (websocket.Sta
 	var no refusal
 	switch now, gone := c.after(ctx); {
 	case service.Err() != nil:
-		c.refuseLeft(context.WithoutCancel(service))
+		c.refuseLeft()
 		return websocket.StatusGoingAway, "the service is ending; come again"
 	case ctx.Err() != nil:
 		return websocket.StatusGoingAway, "the service does not hear from you"
 	case errs.Is(gone, errs.NotFound) || gone == nil && over(now):
 		c.finished = true
-		c.bury(ctx, now)
+		c.bury(now)
 		return websocket.StatusNormalClosure, "the kernel has ended"
 	case errors.As(err, &no):
-		c.remark(ctx, c.cell.last(), no.Error()+".")
+		c.remark(c.cell.last(), no.Error()+".")
 		return websocket.StatusTryAgainLater, shorten(no.Error())
 	}
 	c.Logger.Debug("the way to a kernel is lost", "id", c.id, "error", err)

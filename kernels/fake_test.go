@@ -82,7 +82,7 @@ func (f *world) Remove(_ context.Context, c spawner.Caller, id spawner.ID) error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.work = slices.DeleteFunc(f.work, func(w spawner.Workload) bool { return w.ID == id && w.Owner == c.User })
-	f.agents[id].leave()
+	f.agents[id].is((*agent).leave)
 	f.tell()
 	return nil
 }
@@ -164,13 +164,20 @@ type agent struct {
 	journals   map[string][][]byte
 	acked      map[string]uint64
 	cell       json.RawMessage // of each client
+	takes      bool            // it says what it has taken, unless it is silent
+	silent     bool
+	broken     bool            // what is sent to it is lost on the way
+	lost       int             // messages of which that is so
+	hold       chan struct{}   // it takes nothing before this is closed; nil: it does at once
+	has        map[string]bool // messages that it has taken
+	refuses    string          // why it takes no client
 	interrupts int
 	restarts   int
 	heard      chan wire.Message
 }
 
 func newAgent() *agent {
-	return &agent{journals: map[string][][]byte{}, acked: map[string]uint64{}, heard: make(chan wire.Message, 1000)}
+	return &agent{journals: map[string][][]byte{}, acked: map[string]uint64{}, has: map[string]bool{}, takes: true, heard: make(chan wire.Message, 1000)}
 }
 
 func (a *agent) Kernel(context.Context) (control.KernelStatus, error) {
@@ -185,13 +192,25 @@ func (a *agent) Kernel(context.Context) (control.KernelStatus, error) {
 func (a *agent) InterruptKernel(context.Context) error { a.interrupts++; return nil }
 func (a *agent) RestartKernel(context.Context) error   { a.restarts++; return nil }
 
+// leave takes it away. The lock is held, as for cut.
 func (a *agent) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.away = true
+	a.cut()
+}
+
+// cut breaks all ways to it. The lock is held.
+func (a *agent) cut() {
 	for _, c := range a.conns {
 		_ = c.Close()
 	}
+	a.conns = nil
+}
+
+// is changes it.
+func (a *agent) is(edit func(*agent)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	edit(a)
 }
 
 func (a *agent) dial(context.Context) (net.Conn, error) {
@@ -214,29 +233,35 @@ func (a *agent) serve(c net.Conn) {
 		return
 	}
 	a.mu.Lock()
-	next, cell := a.acked[h.Client], a.cell
+	v := wire.Welcome{State: "idle", Acked: a.acked[h.Client], Cell: a.cell, Takes: h.Takes && a.takes, Error: a.refuses}
 	a.mu.Unlock()
-	if wire.WriteWelcome(c, wire.Welcome{State: "idle", Acked: next, Cell: cell}) != nil {
+	if wire.WriteWelcome(c, v) != nil || v.Error != "" {
 		return
 	}
+	next := v.Acked
+	var writing sync.Mutex
+	taken := uint64(0)
 	fresh := make(chan struct{}, 1)
 	fresh <- struct{}{}
-	go a.pour(c, h.Client, next, fresh)
+	go a.pour(c, &writing, h.Client, next, fresh)
 	for {
 		up, err := wire.ReadUp(r)
 		if err != nil {
 			close(fresh)
 			return
 		}
-		a.mu.Lock()
-		a.acked[h.Client] = max(a.acked[h.Client], up.Ack)
-		if up.Message != nil {
-			m, _ := wire.DecodeV1(up.Message)
-			a.heard <- m
-			m.Parent, m.Channel = m.Header, wire.IOPub
-			a.journals[h.Client] = append(a.journals[h.Client], wire.EncodeV1(m))
+		if up.Message == nil {
+			a.is(func(a *agent) { a.acked[h.Client] = max(a.acked[h.Client], up.Ack) })
+			continue
 		}
-		a.mu.Unlock()
+		if !a.take(h, up.Message) {
+			continue
+		}
+		if taken++; v.Takes && !a.keepsSilent() {
+			writing.Lock()
+			_ = wire.WriteTaken(c, taken) // who hears it no more comes again
+			writing.Unlock()
+		}
 		select {
 		case fresh <- struct{}{}:
 		default:
@@ -244,8 +269,37 @@ func (a *agent) serve(c net.Conn) {
 	}
 }
 
+// take takes a message for the kernel, which says it again.
+func (a *agent) take(h wire.Hello, v1 []byte) bool {
+	m, err := wire.DecodeV1(v1)
+	if err != nil {
+		return false
+	}
+	a.mu.Lock()
+	hold := a.hold
+	a.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.broken {
+		a.lost++
+		return false
+	}
+	if !h.Once || !a.has[m.ID()] {
+		a.heard <- m
+		a.has[m.ID()] = true
+		m.Parent, m.Channel = m.Header, wire.IOPub
+		a.journals[h.Client] = append(a.journals[h.Client], wire.EncodeV1(m))
+	}
+	return true
+}
+
+func (a *agent) keepsSilent() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.silent }
+
 // pour writes what a client has not got yet.
-func (a *agent) pour(c net.Conn, client string, next uint64, fresh <-chan struct{}) {
+func (a *agent) pour(c net.Conn, writing *sync.Mutex, client string, next uint64, fresh <-chan struct{}) {
 	for range fresh {
 		for {
 			a.mu.Lock()
@@ -254,7 +308,10 @@ func (a *agent) pour(c net.Conn, client string, next uint64, fresh <-chan struct
 			if next >= uint64(len(journal)) {
 				break
 			}
-			if wire.WriteDown(c, next+1, journal[next]) != nil {
+			writing.Lock()
+			err := wire.WriteDown(c, next+1, journal[next])
+			writing.Unlock()
+			if err != nil {
 				return
 			}
 			next++
@@ -266,10 +323,27 @@ func (a *agent) pour(c net.Conn, client string, next uint64, fresh <-chan struct
 type site struct {
 	*testing.T
 	*world
-	url string
+	url  string
+	http *http.Client
+	end  func() // of the service
 }
 
 func newSite(t *testing.T, edit func(*kernels.Config)) *site {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSiteOn(t, l, &http.Client{}, edit)
+}
+
+// newSiteInMemory is a site in a bubble of package synctest, where nothing may come from outside.
+func newSiteInMemory(t *testing.T, edit func(*kernels.Config)) *site {
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }
+	return newSiteOn(t, l, &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, edit)
+}
+
+func newSiteOn(t *testing.T, l net.Listener, client *http.Client, edit func(*kernels.Config)) *site {
 	f := newWorld()
 	cfg := kernels.Config{
 		Engine: f,
@@ -305,10 +379,42 @@ func newSite(t *testing.T, edit func(*kernels.Config)) *site {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cfg.Lines.Run(ctx) }()
 	t.Cleanup(func() { end(); <-ended })
-	s := httptest.NewServer(http.StripPrefix("/kernels", kernels.New(cfg)))
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.StripPrefix("/kernels", kernels.New(cfg))}}
+	s.Start()
 	t.Cleanup(s.Close)
-	return &site{t, f, s.URL + "/kernels"}
+	return &site{t, f, s.URL + "/kernels", client, end}
 }
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 type answer struct {
 	status int
@@ -335,7 +441,7 @@ func (s *site) as(user, method, path, body string) answer {
 
 func (s *site) do(r *http.Request) answer {
 	s.Helper()
-	res, err := http.DefaultClient.Do(r)
+	res, err := s.http.Do(r)
 	if err != nil {
 		s.Fatal(err)
 	}

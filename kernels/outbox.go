@@ -26,6 +26,7 @@ type outbox struct {
 	mu    sync.Mutex
 	kept  []said
 	way   *stream       // by which they are sent; nil: there is none
+	since time.Time     // when that began
 	sent  int           // how many of them were sent by it
 	taken uint64        // how many messages were taken that came by it
 	moved chan struct{} // closed when one is taken; nil: nobody waits for that
@@ -72,7 +73,7 @@ func (o *outbox) inherit(left []said) {
 func (o *outbox) route(way *stream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.way, o.sent, o.taken = way, 0, 0
+	o.way, o.since, o.sent, o.taken = way, time.Now(), 0, 0
 }
 
 // next gives what is to be sent next by a way; false: nothing just now.
@@ -147,7 +148,7 @@ func (o *outbox) cell() (wire.Message, bool) {
 func (o *outbox) overdue(way *stream) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return way != nil && way == o.way && o.sent > 0 && time.Since(o.kept[0].at) > worryAfter
+	return way != nil && way == o.way && o.sent > 0 && time.Since(o.since) > worryAfter && time.Since(o.kept[0].at) > worryAfter
 }
 
 // cell gives the message, if it has the kernel run something.

@@ -29,7 +29,7 @@ func (c *client) look(ctx context.Context) {
 		return
 	}
 	if c.outbox.overdue(way) {
-		c.worry(ctx)
+		c.worry()
 	}
 }
 

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -16,14 +15,14 @@ const noBinary = "\nSlipway: something here (such as an interactive figure) sent
 func proxied(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Tornado/") }
 
 // fit takes from a message what the client cannot take, and tells it so once.
-func (c *client) fit(ctx context.Context, m wire.Message) wire.Message {
+func (c *client) fit(m wire.Message) wire.Message {
 	if !c.textOnly || len(m.Buffers) == 0 {
 		return m
 	}
 	m.Buffers = nil
 	if !c.toldOfBinary {
 		c.toldOfBinary = true
-		c.tell(ctx, "stream", c.cell.last(), map[string]string{"name": "stderr", "text": noBinary})
+		c.tell("stream", c.cell.last(), map[string]string{"name": "stderr", "text": noBinary})
 	}
 	return m
 }

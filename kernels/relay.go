@@ -47,18 +47,24 @@ func (c *client) relay(ctx context.Context) error {
 // outlast gives a context that ends a little later: what the client has said last is to be taken.
 func (c *client) outlast(ctx context.Context) (late context.Context, end func()) {
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
+	over, done := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		defer cut()
 		wait, cancel := context.WithTimeout(late, lastTime)
 		defer cancel()
 		if !c.replaced.Load() { // another sends it
 			c.outbox.empty(wait)
 		}
+		cut()
+		select {
+		case <-over:
+		case <-time.After(partTime): // what is being written to the client holds it up
+			_ = c.ws.CloseNow()
+		}
 	})
 	return late, func() {
 		cut()
+		close(over)
 		if !stop() {
 			<-done
 		}
@@ -78,7 +84,7 @@ func (c *client) reach(ctx context.Context) (*stream, error) {
 		}
 		c.Logger.Debug("a kernel's agent is not reached", "id", c.id, "error", err)
 		if time.Since(began) > worryAfter {
-			c.worry(ctx)
+			c.worry()
 		}
 		if !pause(ctx, wait) {
 			return nil, ctx.Err()
@@ -90,9 +96,17 @@ func (c *client) reach(ctx context.Context) (*stream, error) {
 func (c *client) rises(ctx context.Context) error {
 	k, err := c.now(ctx)
 	if err == nil && k.Phase != spawner.Running && !over(k) {
-		c.tell(ctx, "status", nil, map[string]string{"execution_state": "starting"})
+		c.tell("status", nil, map[string]string{"execution_state": "starting"})
 	}
-	k, err = c.Engine.Await(ctx, c.whose, c.id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+	for told := ""; ; {
+		wait, cancel := context.WithTimeout(ctx, worryAfter)
+		k, err = c.Engine.Await(wait, c.whose, c.id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+		told = c.reassure(told)
+	}
 	if err == nil && over(k) {
 		err = errs.New(errs.Unavailable, "the kernel has ended")
 	}
@@ -142,11 +156,11 @@ func (c *client) follow(ctx context.Context, way *stream) error {
 	defer way.Close()
 	stop := context.AfterFunc(ctx, func() { _ = way.Close() })
 	defer stop()
-	way.sending.do = func() { c.send(ctx, way) }
+	way.sending.do = func() { c.send(way) }
 	c.outbox.route(way)
 	c.way.Store(way)
 	way.sending.start()
-	c.relieve(ctx)
+	c.relieve()
 	err := c.deliverAll(ctx, way)
 	_ = way.Close()
 	c.way.Store(nil)
@@ -182,12 +196,12 @@ func (c *client) deliverNext(ctx context.Context, way *stream) error {
 		return err
 	}
 	if d.Message == nil {
-		return c.took(ctx, way, d.Taken)
+		return c.took(way, d.Taken)
 	}
 	c.cell.hears(d.Message)
 	switch {
 	case c.deaf: // what it has said is still to be taken
-	case c.deliver(ctx, d.Message) != nil:
+	case c.deliver(d.Message) != nil:
 		c.deaf = true
 		c.gone()
 	default:
@@ -198,24 +212,24 @@ func (c *client) deliverNext(ctx context.Context, way *stream) error {
 }
 
 // deliver gives the client one message, which travels in the new framing.
-func (c *client) deliver(ctx context.Context, data []byte) error {
+func (c *client) deliver(data []byte) error {
 	if _, same := c.codec.(wire.V1); same {
-		return c.write(ctx, true, data)
+		return c.write(true, data)
 	}
 	m, err := wire.DecodeV1(data)
 	if err != nil { // it would come again and again
-		c.remark(ctx, c.cell.last(), fmt.Sprintf(leftOut, err))
+		c.remark(c.cell.last(), fmt.Sprintf(leftOut, err))
 		return nil
 	}
-	return c.show(ctx, m)
+	return c.show(m)
 }
 
 // took notes how many messages the kernel has taken that came by a way.
-func (c *client) took(ctx context.Context, way *stream, messages uint64) error {
+func (c *client) took(way *stream, messages uint64) error {
 	room, err := c.outbox.took(way, messages)
 	c.guest.up.Release(room)
 	if c.worried.Load() != nil && !c.outbox.overdue(way) {
-		c.relieve(ctx)
+		c.relieve()
 	}
 	return err
 }

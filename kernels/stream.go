@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"sync/atomic"
@@ -38,7 +37,7 @@ func (s *stream) acknowledge(number uint64) {
 }
 
 // send gives the agent what the client has said, and says what the client has.
-func (c *client) send(ctx context.Context, s *stream) {
+func (c *client) send(s *stream) {
 	for {
 		has := s.has.Load()
 		message, more := c.outbox.next(s)
@@ -63,7 +62,7 @@ func (c *client) send(ctx context.Context, s *stream) {
 		s.told = has
 		if more && !s.takes { // there will be no word of it
 			s.passed++
-			_ = c.took(ctx, s, s.passed)
+			_ = c.took(s, s.passed)
 		}
 	}
 }

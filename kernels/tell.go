@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -31,14 +32,14 @@ const (
 )
 
 // tell sends a client a message of this service's own, as of its kernel: about the request with a header, nil for none.
-func (c *client) tell(ctx context.Context, kind string, parent json.RawMessage, content any) {
-	c.say(ctx, wire.IOPub, kind, parent, content)
+func (c *client) tell(kind string, parent json.RawMessage, content any) {
+	c.say(wire.IOPub, kind, parent, content)
 }
 
-func (c *client) say(ctx context.Context, on wire.Channel, kind string, parent json.RawMessage, content any) {
+func (c *client) say(on wire.Channel, kind string, parent json.RawMessage, content any) {
 	m, err := wire.New(on, kind, parent, content)
 	if err == nil {
-		err = c.show(ctx, m)
+		err = c.show(m)
 	}
 	if err != nil {
 		c.Logger.Debug("a kernel's client cannot be told", "error", err)
@@ -46,8 +47,8 @@ func (c *client) say(ctx context.Context, on wire.Channel, kind string, parent j
 }
 
 // remark tells a client something in words, under a cell.
-func (c *client) remark(ctx context.Context, cell json.RawMessage, words string) {
-	c.tell(ctx, "stream", cell, stderr(words))
+func (c *client) remark(cell json.RawMessage, words string) {
+	c.tell("stream", cell, stderr(words))
 }
 
 func stderr(words string) map[string]string {
@@ -55,61 +56,77 @@ func stderr(words string) map[string]string {
 }
 
 // bury tells a client that its kernel has ended, and why.
-func (c *client) bury(ctx context.Context, k spawner.Workload) {
-	c.remark(ctx, c.cell.last(), whyOver(k))
-	c.tell(ctx, "status", nil, map[string]string{"execution_state": "dead"})
+func (c *client) bury(k spawner.Workload) {
+	c.remark(c.cell.last(), whyOver(k))
+	c.tell("status", nil, map[string]string{"execution_state": "dead"})
 }
 
 // worry tells a client once that its kernel is not reached, if it waits for something there: under its cell.
-func (c *client) worry(ctx context.Context) {
+func (c *client) worry() {
 	cell := c.cell.running()
 	if m, ok := c.outbox.cell(); ok {
 		cell = m.Header
 	}
 	if cell != nil && c.worried.CompareAndSwap(nil, &cell) {
-		c.remark(ctx, cell, worry)
+		c.remark(cell, worry)
 	}
 }
 
+// reassure tells a client how far its kernel's start is, under the cell that waits for it: once, and again when something else is to be waited
+// for. It gives what it was told until now.
+func (c *client) reassure(told string) string {
+	m, ok := c.outbox.cell()
+	if !ok {
+		return told
+	}
+	words := c.Engine.HowFar(c.whose, c.id)
+	first, _, _ := strings.Cut(words, ":")
+	if now := m.ID() + " " + first; words != "" && now != told {
+		c.remark(m.Header, words)
+		return now
+	}
+	return told
+}
+
 // relieve tells a client that was worried that all is well again.
-func (c *client) relieve(ctx context.Context) {
+func (c *client) relieve() {
 	if cell := c.worried.Swap(nil); cell != nil {
-		c.remark(ctx, *cell, well)
+		c.remark(*cell, well)
 	}
 }
 
 // refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for ever. Who sends them once
 // more by itself is not answered.
-func (c *client) refuseLeft(ctx context.Context) {
+func (c *client) refuseLeft() {
 	if c.repeats {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, partTime)
-	defer cancel()
+	late := time.AfterFunc(partTime, func() { _ = c.ws.CloseNow() })
+	defer late.Stop()
 	for _, s := range c.outbox.leave() {
 		c.guest.up.Release(s.size)
 		if m, ok := s.cell(); ok {
-			c.refuse(ctx, m)
+			c.refuse(m)
 		}
 	}
 }
 
-func (c *client) refuse(ctx context.Context, cell wire.Message) {
+func (c *client) refuse(cell wire.Message) {
 	words := map[string]any{"ename": "NotTaken", "evalue": lost, "traceback": []string{"Slipway: " + lost}}
-	c.tell(ctx, "error", cell.Header, words)
+	c.tell("error", cell.Header, words)
 	words["status"] = "error"
-	c.say(ctx, wire.Shell, "execute_reply", cell.Header, words)
-	c.tell(ctx, "status", cell.Header, map[string]string{"execution_state": "idle"})
+	c.say(wire.Shell, "execute_reply", cell.Header, words)
+	c.tell("status", cell.Header, map[string]string{"execution_state": "idle"})
 }
 
 // show writes a message to the client. One that the old framing's clients cannot take at once is written in pieces.
-func (c *client) show(ctx context.Context, m wire.Message) error {
-	for piece := range c.pieces(c.fit(ctx, m)) {
-		binary, data, err := c.encode(ctx, piece)
+func (c *client) show(m wire.Message) error {
+	for piece := range c.pieces(c.fit(m)) {
+		binary, data, err := c.encode(piece)
 		if err != nil {
 			return err
 		}
-		if err := c.write(ctx, binary, data); err != nil {
+		if err := c.write(binary, data); err != nil {
 			return err
 		}
 	}
@@ -124,8 +141,8 @@ func (c *client) pieces(m wire.Message) iter.Seq[wire.Message] {
 }
 
 // encode puts a message into the client's framing. One that does not go into it is left out, and the client told so.
-func (c *client) encode(ctx context.Context, m wire.Message) (binary bool, data []byte, err error) {
-	free, err := c.convert(ctx, int64(m.Size()))
+func (c *client) encode(m wire.Message) (binary bool, data []byte, err error) {
+	free, err := c.convert(c.open, int64(m.Size()))
 	if err != nil {
 		return false, nil, err
 	}
@@ -140,13 +157,13 @@ func (c *client) encode(ctx context.Context, m wire.Message) (binary bool, data 
 }
 
 // write writes a message in parts, so that one who reads slowly has time for each. The whole has its time as well: others wait for its room.
-func (c *client) write(ctx context.Context, binary bool, data []byte) error {
+func (c *client) write(binary bool, data []byte) error {
 	c.Traffic.tell(len(data))
 	form := websocket.MessageText
 	if binary {
 		form = websocket.MessageBinary
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTime+time.Duration(len(data)/writeRate)*time.Second)
+	ctx, cancel := context.WithTimeout(c.open, writeTime+time.Duration(len(data)/writeRate)*time.Second)
 	defer cancel()
 	if len(data) <= writePart {
 		return c.ws.Write(ctx, form, data)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ const (
 type client struct {
 	*gateway
 	ws       *websocket.Conn
+	conn     net.Conn // below it
 	codec    wire.Codec
 	textOnly bool       // it can take no binary
 	id       spawner.ID // of the kernel
@@ -64,7 +66,7 @@ func (g *gateway) channels(w http.ResponseWriter, r *http.Request, caller spawne
 		return err
 	}
 	if !g.Lines.serve(c.serve) {
-		_ = c.ws.CloseNow()
+		c.cut()
 		c.leave()
 	}
 	return nil
@@ -90,20 +92,23 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.
 	}
 	g.tickets.take(k.Kernel) // its owner is here
 	// Pages of others cannot speak for a user: nobody is known by a cookie here.
-	ws, err := websocket.Accept(slim{w}, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	hands := &slim{ResponseWriter: w}
+	ws, err := websocket.Accept(hands, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		leave()
 		return nil, nil // it has answered
 	}
 	ws.SetReadLimit(g.Message)
 	g.Engine.Visit(k.ID, false)
-	return g.client(r, ws, k.ID, caller, name, who, leave), nil
+	c := g.client(r, ws, k.ID, caller, name)
+	c.conn, c.guest, c.leave = hands.conn, who, leave
+	return c, nil
 }
 
-func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, caller spawner.Caller, name string, who *guest, leave func()) *client {
+func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, caller spawner.Caller, name string) *client {
 	c := &client{
 		gateway: g, ws: ws, codec: wire.Legacy{}, id: id, whose: caller, place: place{person{caller.Hub, caller.User}, id, name},
-		hello: greeting(r, name), guest: who, leave: leave, ended: make(chan struct{}),
+		hello: greeting(r, name), ended: make(chan struct{}),
 	}
 	c.hello.Takes, c.repeats = true, c.hello.Once
 	if ws.Subprotocol() == wire.V1Name {
@@ -119,6 +124,7 @@ func (c *client) serve(service context.Context) {
 	defer c.leave()
 	defer c.Traffic.open()()
 	defer c.ws.CloseNow()
+	defer c.cut()
 	ctx, gone := context.WithCancel(service)
 	defer gone()
 	c.gone = gone
@@ -154,11 +160,18 @@ func (c *client) part(service, ctx context.Context, err error) {
 	if c.replaced.Load() {
 		return
 	}
-	code, why := c.verdict(service, ctx, err)
-	late := time.AfterFunc(partTime, func() { _ = c.ws.CloseNow() })
+	c.close(c.verdict(service, ctx, err))
+}
+
+// close ends the websocket with a word of why. That means to read first what the client is saying just now, which may be without end.
+func (c *client) close(code websocket.StatusCode, why string) {
+	late := time.AfterFunc(partTime, c.cut)
 	defer late.Stop()
 	_ = c.ws.Close(code, why)
 }
+
+// cut ends the websocket without a word.
+func (c *client) cut() { _ = c.conn.Close() }
 
 // verdict gives the words with which the websocket is closed.
 func (c *client) verdict(service, ctx context.Context, err error) (websocket.StatusCode, string) {

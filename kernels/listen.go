@@ -26,10 +26,10 @@ func (c *client) listen(ctx context.Context) {
 	for {
 		form, data, err := c.hear(ctx)
 		if errors.Is(err, errNoRoom) && ctx.Err() == nil {
-			_ = c.ws.Close(websocket.StatusTryAgainLater, "your kernels do not take what you send; come again")
+			c.close(websocket.StatusTryAgainLater, "your kernels do not take what you send; come again")
 		}
 		if err != nil {
-			_ = c.ws.CloseNow() // a handshake would read on what is too large
+			c.cut() // a handshake would read on what is too large
 			return
 		}
 		c.Traffic.hear(len(data))
@@ -40,7 +40,7 @@ func (c *client) listen(ctx context.Context) {
 			c.mind(err)
 		case err != nil:
 			c.guest.up.Release(int64(len(data)))
-			_ = c.ws.Close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
+			c.close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
 			return
 		default:
 			c.pass(ctx, s)

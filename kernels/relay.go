@@ -59,7 +59,7 @@ func (c *client) outlast(ctx context.Context) (late context.Context, end func())
 		select {
 		case <-over:
 		case <-time.After(partTime): // what is being written to the client holds it up
-			_ = c.ws.CloseNow()
+			c.cut()
 		}
 	})
 	return late, func() {

@@ -15,17 +15,22 @@ const (
 )
 
 // slim gives a connection with smaller buffers than net/http does.
-type slim struct{ http.ResponseWriter }
+type slim struct {
+	http.ResponseWriter
+	conn net.Conn // once it is taken over
+}
 
 // Unwrap gives http.ResponseController the way to the rest.
-func (s slim) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *slim) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Hijack takes the connection over.
-func (s slim) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (s *slim) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, both, err := http.NewResponseController(s.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
+	s.conn = conn
+	conn = promptly(conn)
 	ahead, _ := both.Reader.Peek(both.Reader.Buffered()) // it is there
 	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn), readAhead)
 	_, _ = in.Peek(len(ahead))

@@ -101,7 +101,7 @@ func (c *client) refuseLeft() {
 	if c.repeats {
 		return
 	}
-	late := time.AfterFunc(partTime, func() { _ = c.ws.CloseNow() })
+	late := time.AfterFunc(partTime, c.cut)
 	defer late.Stop()
 	for _, s := range c.outbox.leave() {
 		c.guest.up.Release(s.size)

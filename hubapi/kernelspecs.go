@@ -25,6 +25,16 @@ type KernelSpec struct {
 	MaxMemory string       `json:"max_memory"`
 	Switched  KernelSwitch `json:"switched"` // what she has switched
 	Available KernelRoom   `json:"available"`
+	// What stands by to be next kernels, for administrators; null: none may, or the caller is not told.
+	Standbys *KernelStandbys `json:"standbys,omitempty"`
+}
+
+// KernelStandbys are those of an entry of the site's, which may stand for several kernelspecs.
+type KernelStandbys struct {
+	Most    int    `json:"most"`    // that there may be
+	Ready   int    `json:"ready"`   // that can be taken
+	Lacking int    `json:"lacking"` // users' next kernels for which none stands by though one may
+	Why     string `json:"why"`     // why not, of one of those
 }
 
 // KernelSwitch is what a user's next kernels of a kernelspec have in place of the usual. In a request, what is empty stays as it is, and

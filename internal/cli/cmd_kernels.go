@@ -251,27 +251,6 @@ func kernelMeant(all []ownKernel, word string) (ownKernel, error) {
 	return ownKernel{}, errs.New(errs.Conflict, "%d of your kernels are meant by %q", len(found), word).Naming(several).With("name one by its ID")
 }
 
-func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
-	client, err := connect(env)
-	if err != nil {
-		return err
-	}
-	list, err := client.KernelSpecs(ctx)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(env.Stdout, hubapi.KernelSpecs{KernelSpecs: list})
-	}
-	var rows [][]string
-	for _, k := range list {
-		more := slices.DeleteFunc(slices.Clone(k.GPUs), func(g string) bool { return g == k.GPU })
-		rows = append(rows, []string{k.Name, k.DisplayName, k.GPU, fmt.Sprint(k.CPUs), k.Memory, k.Available.Words, strings.Join(more, " ")})
-	}
-	head := []string{"NAME", "KERNEL", "GPU", "CPUS", "MEMORY", "NOW", "CAN SWITCH TO"}
-	return printTable(env.Stdout, head, rows, "There is no kernel for you: ask your administrator for one.")
-}
-
 // kernelIDs and kernelSpecNames are for completion.
 func kernelIDs(ctx context.Context, client *hubapi.Client) (all []string, err error) {
 	list, err := client.Kernels(ctx)

@@ -41,6 +41,7 @@ type Engine interface {
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
 	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
 	Kernels(c spawner.Caller) []spawner.Workload
+	StandbysOf() map[string]spawner.Standbys
 }
 
 // Environment is one in which a kernel can run here.
@@ -95,7 +96,6 @@ type roomKey struct {
 type offer struct {
 	kernels.Spec
 	wire  hubapi.KernelSpec
-	entry string // of the configuration, by name
 	image string // of the profile's, by name
 }
 
@@ -172,7 +172,7 @@ func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o 
 		}
 	}
 	p := m.profile(k.Profile)
-	o.entry, o.image = k.Name, image
+	o.image = image
 	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
 	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
 	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}

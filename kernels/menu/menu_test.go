@@ -39,6 +39,9 @@ func (e *menuEngine) Room(string, spawner.Resources, gpu.Request) spawner.Room {
 	return e.room
 }
 func (e *menuEngine) Kernels(spawner.Caller) []spawner.Workload { return e.kernels }
+func (e *menuEngine) StandbysOf() map[string]spawner.Standbys {
+	return map[string]spawner.Standbys{"own": {Ready: 1, Lacking: 2, Why: "no room"}}
+}
 
 var alice = spawner.Caller{Hub: "main", User: "alice"}
 
@@ -353,6 +356,31 @@ func BenchmarkKernelspecs(b *testing.B) {
 	for b.Loop() {
 		if len(m.Specs(alice)) != 20 {
 			b.Fatal()
+		}
+	}
+}
+
+// What stands by is told administrators alone, by entries.
+func TestStandbysAreToldAdministrators(t *testing.T) {
+	m, _ := newMenu(t, `
+    - {name: own, profile: gpu, environments: own, warm: 3}
+    - {name: small, profile: small, warm: 1}
+    - {name: cold, profile: small}`)
+	m.Own = func(string, spawner.User) ([]Environment, error) {
+		return []Environment{anEnvironment("ana", "v1")}, nil
+	}
+	boss := alice
+	boss.Admin = true
+	for c, want := range map[spawner.Caller]string{alice: "[]", boss: "[own.ana.v1 1 of 3: no room small 0 of 1: ]"} {
+		list, err := m.KernelSpecs(c)
+		told := []string{}
+		for _, k := range list {
+			if s := k.Standbys; s != nil {
+				told = append(told, fmt.Sprintf("%s %d of %d: %s", k.Name, s.Ready, s.Most, s.Why))
+			}
+		}
+		if got := fmt.Sprint(told); err != nil || got != want {
+			t.Errorf("%+v: %s, %v", c, got, err)
 		}
 	}
 }

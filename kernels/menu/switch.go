@@ -80,8 +80,15 @@ func (m *Menu) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return nil, err
 	}
-	list := []hubapi.KernelSpec{}
+	list, standbys := []hubapi.KernelSpec{}, map[string]spawner.Standbys{}
+	if c.Admin {
+		standbys = m.Engine.StandbysOf()
+	}
 	for _, o := range m.offered(c) {
+		if o.Warm > 0 && c.Admin {
+			s := standbys[o.Entry]
+			o.wire.Standbys = &hubapi.KernelStandbys{Most: o.Warm, Ready: s.Ready, Lacking: s.Lacking, Why: s.Why}
+		}
 		list = append(list, o.wire)
 	}
 	return list, nil
@@ -143,7 +150,7 @@ func (m *Menu) switchedTo(o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch,
 		}
 	}
 	for _, k := range m.Kernels.Specs {
-		if k.Name == o.entry {
+		if k.Name == o.Entry {
 			spec, err := m.resolve(k, o.image, next)
 			if next.GPU != "" {
 				next.GPU = spec.GPU.String()
@@ -154,7 +161,7 @@ func (m *Menu) switchedTo(o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch,
 			return next, err
 		}
 	}
-	return next, errs.New(errs.NotFound, "there is no kernelspec %s", o.entry)
+	return next, errs.New(errs.NotFound, "there is no kernelspec %s", o.Entry)
 }
 
 // meant finds the kernelspec of a name. hubapi.Self is that of the kernel that asks; elsewhere it is the only one that can be switched so.

@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +190,37 @@ func TestTailOfElsewhere(t *testing.T) {
 		c := container.InspectResponse{HostConfig: &container.HostConfig{LogConfig: container.LogConfig{Type: driver}}, State: &container.State{}, Config: &container.Config{}}
 		if got := b.tail(t.Context(), c); got != "" {
 			t.Errorf("%s: %q", driver, got)
+		}
+	}
+}
+
+// What was killed for memory is a container's end only if it was at its end: a kernel's goes on, with another process.
+func TestKilledForMemoryLongAgo(t *testing.T) {
+	const ended = "2026-01-02T03:04:05Z"
+	for name, test := range map[string]struct {
+		kind   spawner.Kind
+		before []time.Duration // the end: when something was killed for memory
+		want   bool
+	}{
+		"at its end":       {spawner.Kernel, []time.Duration{time.Hour, time.Second}, true},
+		"seen a bit later": {spawner.Kernel, []time.Duration{-time.Second}, true},
+		"long ago":         {spawner.Kernel, []time.Duration{2 * time.Hour, time.Hour}, false},
+		"forgotten":        {spawner.Lab, nil, true},
+		"a job":            {spawner.Job, []time.Duration{time.Hour}, true},
+	} {
+		b := stub(t, Config{}, map[string]http.HandlerFunc{"/events": func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Query().Get("filters"), `"oom"`) {
+				t.Errorf("%s: asked for %s", name, r.URL.Query())
+			}
+			for _, d := range test.before {
+				_ = json.NewEncoder(w).Encode(map[string]any{"Action": "oom", "timeNano": moment(ended).Add(-d).UnixNano()})
+			}
+		}})
+		c := container.InspectResponse{
+			State: &container.State{OOMKilled: true, StartedAt: "2026-01-02T00:00:00Z", FinishedAt: ended}, Config: &container.Config{Labels: map[string]string{labelKind: string(test.kind)}},
+		}
+		if got := b.ofMemory(t.Context(), c); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
 }

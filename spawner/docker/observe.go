@@ -65,7 +65,7 @@ type ending struct {
 
 // ending gathers what is known of a container's end.
 func (b *Backend) ending(ctx context.Context, c container.InspectResponse, printed string) ending {
-	e := ending{code: c.State.ExitCode, oom: c.State.OOMKilled, memory: c.HostConfig.Memory, err: c.State.Error}
+	e := ending{code: c.State.ExitCode, oom: b.ofMemory(ctx, c), memory: c.HostConfig.Memory, err: c.State.Error}
 	e.with = b.away.Load().holds(moment(c.State.FinishedAt))
 	last := printed[strings.LastIndexByte(printed, '\n')+1:]
 	e.foreign = strings.HasPrefix(last, "exec ") && strings.HasSuffix(last, ": exec format error")
@@ -92,15 +92,43 @@ const afterwards = 2 * time.Second
 func (b *Backend) signaled(ctx context.Context, c container.InspectResponse) bool {
 	ctx, cancel := context.WithTimeout(ctx, shortly)
 	defer cancel()
-	stream := b.client.Events(ctx, client.EventsListOptions{
-		Since: c.State.StartedAt, Until: moment(c.State.FinishedAt).Add(afterwards).Format(time.RFC3339Nano),
-		Filters: client.Filters{}.Add("container", c.ID).Add("event", string(events.ActionKill)),
-	})
+	stream := b.told(ctx, c, events.ActionKill)
 	select {
 	case <-stream.Messages:
 		return true
 	case <-stream.Err:
 		return false
+	}
+}
+
+// told gives what the engine remembers of one kind about the last run of a container that has ended.
+func (b *Backend) told(ctx context.Context, c container.InspectResponse, what events.Action) client.EventsResult {
+	return b.client.Events(ctx, client.EventsListOptions{
+		Since: c.State.StartedAt, Until: moment(c.State.FinishedAt).Add(afterwards).Format(time.RFC3339Nano),
+		Filters: client.Filters{}.Add("container", c.ID).Add("event", string(what)),
+	})
+}
+
+// atLast is how long before the end of a container something in it was killed for memory, if that was its end.
+const atLast = 10 * time.Second
+
+// ofMemory reports whether a container has ended for want of memory. The engine notes for good that something in it was killed for that, and
+// JupyterLab and the agent of a Jupyter kernel go on then: they may end for another reason long after. A job does not, however long its
+// results take. What the engine does not remember was the end.
+func (b *Backend) ofMemory(ctx context.Context, c container.InspectResponse) bool {
+	if !c.State.OOMKilled || c.Config.Labels[labelKind] == string(spawner.Job) {
+		return c.State.OOMKilled
+	}
+	ctx, cancel := context.WithTimeout(ctx, shortly)
+	defer cancel()
+	stream, last := b.told(ctx, c, events.ActionOOM), time.Time{}
+	for {
+		select {
+		case m := <-stream.Messages:
+			last = time.Unix(0, m.TimeNano)
+		case <-stream.Err:
+			return last.IsZero() || moment(c.State.FinishedAt).Sub(last) < atLast
+		}
 	}
 }
 

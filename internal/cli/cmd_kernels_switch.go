@@ -76,14 +76,28 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 	return tellSwitched(env.Stdout, k)
 }
 
+// switchedParts are those of switchParts that are not as usual.
+func switchedParts(s hubapi.KernelSwitch) []string {
+	is := map[string]string{"gpu": s.GPU, "cpus": s.CPUs, "memory": s.Memory}
+	return slices.DeleteFunc(switchParts(), func(part string) bool { return is[part] == "" })
+}
+
 func tellSwitched(w io.Writer, k hubapi.KernelSpec) error {
 	what := fmt.Sprintf("%g CPU, %s", k.CPUs, k.Memory)
 	if k.GPU != "none" {
 		what = k.GPU + ", " + what
 	}
-	until := "; `slipway kernels switch PART default` goes back to the usual"
-	if k.Switched == (hubapi.KernelSwitch{}) {
-		until = ", as usual"
+	until := ", as usual"
+	var back []string
+	for _, part := range switchedParts(k.Switched) {
+		back = append(back, fmt.Sprintf("`slipway kernels switch %s %s`", part, hubapi.SwitchDefault))
+	}
+	switch len(back) {
+	case 0:
+	case 1:
+		until = "; " + back[0] + " goes back to the usual"
+	default:
+		until = "; " + strings.Join(back, " and ") + " go back to the usual"
 	}
 	_, err := fmt.Fprintf(w, "your next kernels of %s have %s%s\n"+
 		"One that runs keeps what it has: shut it down and start it again (in JupyterLab: Kernel > Shut Down Kernel, then run a cell).\n"+

@@ -117,7 +117,8 @@ func (c Config) checkKernels(p *problems) {
 	}
 }
 
-// checkKernelName looks whether kernelspecs can be told apart by their names: those of one that stands for several begin with its own.
+// checkKernelName looks whether kernelspecs can be told apart by their names: those of one that stands for several begin with its own. Jupyter
+// takes capitals for small letters.
 func (c Config) checkKernelName(at string, i int, p *problems) {
 	k := c.Kernels.Specs[i]
 	if !kernelName.MatchString(k.Name) {
@@ -125,9 +126,9 @@ func (c Config) checkKernelName(at string, i int, p *problems) {
 	}
 	for j, other := range c.Kernels.Specs {
 		switch {
-		case j < i && other.Name == k.Name:
-			p.add(at+"name", k.Name, "a name that no other has")
-		case j != i && other.several() && strings.HasPrefix(k.Name, other.Name+"."):
+		case j < i && strings.EqualFold(other.Name, k.Name):
+			p.add(at+"name", k.Name, "a name that no other has, also not with other capitals")
+		case j != i && other.several() && strings.HasPrefix(strings.ToLower(k.Name), strings.ToLower(other.Name)+"."):
 			p.add(at+"name", k.Name, "a name that does not begin with "+other.Name+". as all those of kernels.specs["+fmt.Sprint(j)+"] do")
 		}
 	}

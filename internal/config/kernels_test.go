@@ -57,14 +57,16 @@ func TestKernels(t *testing.T) {
 		}
 	}
 	var p problems
-	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, WarmLoad: -1, Specs: []KernelSpec{good, good}}}.checkKernels(&p)
+	twin := good
+	twin.Name = strings.ToUpper(good.Name)
+	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, WarmLoad: -1, Specs: []KernelSpec{good, twin}}}.checkKernels(&p)
 	if len(p) != 3 {
-		t.Errorf("two of one name, and two limits below zero: %v", p)
+		t.Errorf("two that Jupyter takes for one, and two limits below zero: %v", p)
 	}
 	own := good
 	own.Name, own.Environments = "py", EnvironmentsOwn
 	clash := good
-	clash.Name = "py.ana"
+	clash.Name = "Py.ana"
 	p = nil
 	Config{Profiles: profiles, Kernels: Kernels{Specs: []KernelSpec{clash, own}}}.checkKernels(&p)
 	if len(p) != 1 || !strings.Contains(p[0].Error(), "kernels.specs[0].name") {

@@ -10,6 +10,7 @@ import pytest
 
 from fake import FakeService
 from slipway import Client, InvalidError, KernelSpec, NotFoundError
+from slipway._kernel_magic import switched_words
 from test_magic import Notebook, notebook  # noqa: F401 - a fixture
 
 TESTDATA = Path(__file__).parents[2] / "hubapi" / "testdata"
@@ -55,6 +56,8 @@ def test_the_next_kernel_is_switched_and_back(notebook: Notebook, service: FakeS
     assert "Kernel > Shut Down Kernel" in out
     assert "Now: 3 free now" in out
     assert service.switched == {"gpu": "3g.71gb"}
+    both = KernelSpec("python-gpu", switched={"gpu": "3g.71gb", "memory": "4G"})
+    assert "; %slipway switch gpu default and %slipway switch memory default go back." in switched_words(both)
     assert "1g.18gb, 4 CPU, 8 GiB, as usual" in said(notebook, "switch gpu default --kernel python-gpu")
     assert service.switched == {}
 

@@ -86,7 +86,8 @@ class KernelMagics(Magics):
 
 def switched_words(spec: KernelSpec) -> str:
     """Say what was switched, and what is to be done."""
-    until = f"; %slipway switch {next(iter(spec.switched))} {DEFAULT} goes back" if spec.switched else ", as usual"
+    back = " and ".join(f"%slipway switch {part} {DEFAULT}" for part in spec.switched)
+    until = f"; {back} {'go' if len(spec.switched) > 1 else 'goes'} back" if back else ", as usual"
     now = f"\nNow: {spec.available.words}" if spec.available.words else ""
     return f"Your next kernels of {spec.name} have {spec.words}{until}.\n{_HOW}{now}"
 

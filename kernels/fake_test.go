@@ -161,6 +161,7 @@ type agent struct {
 	mu         sync.Mutex
 	away       bool
 	conns      []net.Conn
+	streams    map[string]net.Conn // the last of each client
 	journals   map[string][][]byte
 	acked      map[string]uint64
 	cell       json.RawMessage // of each client
@@ -177,7 +178,7 @@ type agent struct {
 }
 
 func newAgent() *agent {
-	return &agent{journals: map[string][][]byte{}, acked: map[string]uint64{}, has: map[string]bool{}, takes: true, heard: make(chan wire.Message, 1000)}
+	return &agent{streams: map[string]net.Conn{}, journals: map[string][][]byte{}, acked: map[string]uint64{}, has: map[string]bool{}, takes: true, heard: make(chan wire.Message, 1000)}
 }
 
 func (a *agent) Kernel(context.Context) (control.KernelStatus, error) {
@@ -233,6 +234,7 @@ func (a *agent) serve(c net.Conn) {
 		return
 	}
 	a.mu.Lock()
+	a.seat(h, c)
 	v := wire.Welcome{State: "idle", Acked: a.acked[h.Client], Cell: a.cell, Takes: h.Takes && a.takes, Error: a.refuses}
 	a.mu.Unlock()
 	if wire.WriteWelcome(c, v) != nil || v.Error != "" {
@@ -266,6 +268,18 @@ func (a *agent) serve(c net.Conn) {
 		case fresh <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// seat ends an older stream of the client, and forgets what is kept for one that begins anew. The lock is held.
+func (a *agent) seat(h wire.Hello, c net.Conn) {
+	if older := a.streams[h.Client]; older != nil {
+		_ = older.Close()
+	}
+	a.streams[h.Client] = c
+	if h.Fresh {
+		delete(a.journals, h.Client)
+		delete(a.acked, h.Client)
 	}
 }
 

@@ -91,10 +91,13 @@ func rules() map[string]rule {
 		"internal/worker": {
 			own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
-		"internal/agent/stack":  {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
-		"internal/agent/kernel": {own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"}},
-		"internal/agent/specs":  {own: []string{"hubapi", "internal/errs"}},
-		"internal/agent/gate":   {own: []string{"internal/errs", "internal/secret"}},
+		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
+		"internal/agent/kernel": {
+			own:   []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"},
+			tests: []string{"kernels/kernelstest"},
+		},
+		"internal/agent/specs": {own: []string{"hubapi", "internal/errs"}},
+		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/kernel", "internal/agent/specs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
@@ -104,11 +107,14 @@ func rules() map[string]rule {
 		},
 
 		// Kernels of Jupyter's.
-		"kernels/wire":   {own: []string{"kernels/zmtp"}},
-		"kernels/zmtp":   {},
-		"kernels/bridge": {own: []string{"hubapi", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/wire": {own: []string{"kernels/zmtp"}},
+		"kernels/zmtp": {},
+		// What every agent of a kernel passes, those of tests too.
+		"kernels/kernelstest": {own: []string{"kernels/wire"}},
+		"kernels/bridge":      {own: []string{"hubapi", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
+			tests: []string{"kernels/kernelstest"},
 		},
 
 		"kernels/menu": {

@@ -24,7 +24,7 @@ func (s *service) runTidings(ctx context.Context) error {
 	links := agents{s.links}
 	return tidings.New(tidings.Config{
 		Inventory: s.gpus.Inventory, Held: s.heldByUsers, Use: s.gpuUse, Smaller: usage.Enough,
-		Hints: s.wantsHints,
+		Hints: s.wantsHints, Silence: wire.HintsVariable + "=off, set where Jupyter is started, ends such hints",
 		Rests: func(ctx context.Context, holder string) bool {
 			ctx, cancel := context.WithTimeout(ctx, restTime)
 			defer cancel()

@@ -36,7 +36,7 @@ func (t *Teller) hint(ctx context.Context, l gpu.Lease, k *known, d gpu.Device, 
 		return
 	}
 	k.hint = is
-	t.cfg.Tell(ctx, l.Holder, text)
+	t.cfg.Tell(ctx, l.Holder, text+". "+t.cfg.Silence)
 }
 
 // advice says what slice would have done, of one that was watched for so long; empty: it is well chosen, or that cannot be said yet.

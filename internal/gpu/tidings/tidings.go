@@ -22,9 +22,11 @@ type Config struct {
 	Smaller func(d gpu.Device, s gpu.Slice, peak int64) string
 	// Hints reports whether a holder is to get hints at all; Rests, whether it computes nothing now.
 	Hints func(holder string) bool
-	Rests func(ctx context.Context, holder string) bool
-	Tell  func(ctx context.Context, holder, text string)
-	Every time.Duration // between two looks; 0: 10 s
+	// Silence says how one gets no more hints. It is told with each.
+	Silence string
+	Rests   func(ctx context.Context, holder string) bool
+	Tell    func(ctx context.Context, holder, text string)
+	Every   time.Duration // between two looks; 0: 10 s
 }
 
 // Teller looks and tells. Its memory is bounded by the number of leases.

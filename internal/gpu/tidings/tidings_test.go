@@ -36,6 +36,7 @@ func newDesk(mode gpu.Mode, memory int64) *desk {
 		Use:       func(string) gpu.Use { return d.use },
 		Smaller:   func(_ gpu.Device, _ gpu.Slice, peak int64) string { return fmt.Sprintf("used at most %d", peak/gib) },
 		Hints:     func(string) bool { return !d.deaf },
+		Silence:   "Say so",
 		Rests:     func(context.Context, string) bool { return !d.busy },
 		Tell:      func(_ context.Context, holder, text string) { d.told = append(d.told, text) },
 	})
@@ -140,7 +141,7 @@ func TestHints(t *testing.T) {
 			d.peak(c.after)
 			got += d.after(time.Hour)
 		}
-		if strings.Contains(got, "|") || c.want == "" && got != "" || !strings.Contains(got, c.want) {
+		if strings.Contains(got, "|") || c.want == "" && got != "" || !strings.Contains(got, c.want) || strings.HasSuffix(got, ". Say so") != (got != "") {
 			t.Errorf("%s: %q", name, got)
 		}
 		d = newDesk(c.mode, 40*gib)

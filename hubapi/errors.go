@@ -71,7 +71,7 @@ func kindOfStatus(status int) errs.Kind {
 	return errs.Internal
 }
 
-// garbled is the error of an answer that cannot be read.
+// garbled is the error of an answer that cannot be read: it was cut off, or is another's.
 func garbled(what string, err error) error {
-	return fmt.Errorf("%s: read the answer: %w", what, err)
+	return notReached{fmt.Errorf("%s: read the answer: %w", what, err)}
 }

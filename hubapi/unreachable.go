@@ -12,13 +12,13 @@ import (
 	"slipway/internal/errs"
 )
 
-// notReached is an error of a request that Slipway has not answered.
+// notReached is an error of a request that Slipway has not answered, or not to its end.
 type notReached struct{ error }
 
 // Unwrap gives the error.
 func (e notReached) Unwrap() error { return e.error }
 
-// NotReached reports whether a request got no answer of Slipway's: nobody has decided on it, and another try may be answered.
+// NotReached reports whether a request got no answer of Slipway's that could be read: another try may get one.
 func NotReached(err error) bool {
 	_, not := errors.AsType[notReached](err)
 	return not

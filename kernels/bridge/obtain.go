@@ -97,11 +97,16 @@ func (b *bridge) anew(ctx context.Context) (hubapi.Kernel, error) {
 
 func over(k hubapi.Kernel) bool { return k.State == hubapi.KernelDead }
 
+// passes reports whether an error says nothing but that the service is not reached just now, or slow.
+func passes(err error) bool {
+	return hubapi.NotReached(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // insist repeats what fails because the service is not reached.
 func insist(ctx context.Context, do func(context.Context) (hubapi.Kernel, error)) (hubapi.Kernel, error) {
 	for wait := firstWait; ; wait = longer(wait) {
 		v, err := do(ctx)
-		if err == nil || !hubapi.NotReached(err) || !pause(ctx, wait) {
+		if err == nil || !passes(err) || !pause(ctx, wait) {
 			return v, err
 		}
 	}

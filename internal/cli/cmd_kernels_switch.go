@@ -28,7 +28,7 @@ func kernelSwitchCommand(env Env, asJSON *bool) *cobra.Command {
 		},
 		ValidArgsFunction: completeSwitch(env),
 	}
-	c.Flags().StringVar(&spec, "kernel", hubapi.Self, "the kernelspec; `self`: of the kernel that asks, elsewhere the one that can be switched so")
+	c.Flags().StringVar(&spec, "kernel", hubapi.Self, "`NAME` of the kernelspec; self: that of the kernel that asks, elsewhere the one that can be switched so")
 	return c
 }
 

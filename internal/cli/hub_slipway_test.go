@@ -24,8 +24,9 @@ func eachMajor(t *testing.T, test func(t *testing.T, major int)) {
 func TestSlipwaySpawner(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, major int) {
-		s := newHubSite(t, hubOptions{major: major, spawner: hubtest.Slipway})
+		s := newHubSite(t, hubOptions{major: major, spawner: hubtest.Slipway, service: hubKernels})
 		s.stepsOfAStart()
+		s.kernelOfAHubsToken(t)
 		s.namesOfServers(major)
 		s.failuresOfStarts()
 		s.wholeJupyter()

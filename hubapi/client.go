@@ -23,7 +23,7 @@ type ClientConfig struct {
 	Socket string // an agent's api.sock: the caller is known by it, and Token must be empty
 	// Dial opens a connection to the service by which the caller is known, and Token must be empty.
 	Dial  func(context.Context) (net.Conn, error) `json:"-"`
-	URL   string // such as "https://hub.example.org/slipway"
+	URL   string                                  // such as "https://hub.example.org/slipway"
 	Token Token
 }
 

@@ -28,11 +28,12 @@ data:
 }
 
 // keepWatch is a program in a session or job that reads the token again and again, and tells of each that is not a whole one, and of each
-// that is new.
+// that is new, for some seconds or until it has seen so many.
 const keepWatch = `
 import os, sys, time
 path, last, end = os.environ["BEARER_TOKEN_FILE"], None, time.time() + float(sys.argv[1])
-while time.time() < end:
+more = int(sys.argv[2]) if len(sys.argv) > 2 else -1
+while time.time() < end and more != 0:
     try:
         with open(path) as f:
             text = f.read()
@@ -42,7 +43,7 @@ while time.time() < end:
         print("half", len(text), flush=True)
     if text != last:
         print("new" if text else "none", flush=True)
-        last = text
+        last, more = text, more - bool(text)
     time.sleep(0.002)
 `
 

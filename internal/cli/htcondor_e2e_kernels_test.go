@@ -89,13 +89,14 @@ func (k *farKernel) ask(method, verb string, want int) {
 	}
 }
 
-// hears reads what a cell prints up to a line, and gives all lines.
+// hears reads what a cell prints up to a line, and gives all lines. What Slipway says under it is left out.
 func (k *farKernel) hears(request, last string) (lines []string) {
 	k.s.t.Helper()
 	for !slices.Contains(lines, last) {
-		var said struct{ Text string }
-		_ = json.Unmarshal([]byte(k.n.until("stream", request)), &said)
-		lines = append(lines, strings.Fields(said.Text)...)
+		var said struct{ Name, Text string }
+		if err := json.Unmarshal([]byte(k.n.until("stream", request)), &said); err == nil && said.Name == "stdout" {
+			lines = append(lines, strings.Fields(said.Text)...)
+		}
 	}
 	return lines
 }
@@ -187,7 +188,7 @@ func (k *farKernel) counted(request string) {
 	}
 }
 
-// beginsAnew waits until a kernel runs whose place was taken away, and holds its client to be told.
+// beginsAnew waits until a kernel runs whose place was taken away, and then has an administrator hold it. Its client is to be told of both.
 func (k *farKernel) beginsAnew() {
 	k.s.t.Helper()
 	k.s.eventually("it is submitted anew", 2*time.Minute, func() bool { return k.s.submissions(k.work) == 2 })
@@ -195,6 +196,10 @@ func (k *farKernel) beginsAnew() {
 	k.attach(k.s)
 	if said := k.n.until("stream", k.n.run("print('anew')")); !strings.Contains(said, "has lost its place") {
 		k.s.t.Errorf("where it begins anew it says %s", said)
+	}
+	k.s.pool.Admin(k.s.t, "condor_hold", "-reason", "the site is being repaired", k.s.jobsOf(k.work)[0])
+	if said := k.ends(); !strings.Contains(said, "an administrator holds it: the site is being repaired (by user condor): start another") {
+		k.s.t.Errorf("of what holds it is told: %s", said)
 	}
 	k.ask(http.MethodDelete, "", http.StatusNoContent)
 	k.isGone()

@@ -62,8 +62,10 @@ func (s *farSite) aLab() {
 	if err != nil || !strings.HasSuffix(was, "node2.slipway.test 42\n") {
 		s.t.Fatalf("a cell prints %q, %v", was, err)
 	}
+	s.launched(lab)
 	k, counts := s.counting(lab.user)
 	s.pool.Cut(s.t, "node2")
+	late := k.n.run("late = globals().get('late', 0) + 1; print('late')")
 	<-time.After(partition(s.t))
 	s.pool.Heal(s.t, "node2")
 	if is, err := before.run(facts); errors.Is(err, context.DeadlineExceeded) || err == nil && is != was {
@@ -71,10 +73,48 @@ func (s *farSite) aLab() {
 	}
 	s.goesOn(lab, was, facts)
 	k.counted(counts)
+	k.hears(late, "late")
+	k.says("print(late)", "1") // it came once
 	k.ask(http.MethodDelete, "", http.StatusNoContent)
 	if n := s.submissions(lab.id); n != 1 {
 		s.t.Errorf("it was submitted %d times", n)
 	}
+}
+
+// launched starts a kernel on a slice from JupyterLab's launcher, interrupts it, and shuts it down.
+func (s *farSite) launched(lab notebook) {
+	s.t.Helper()
+	started := s.call(lab.user, http.MethodPost, "/user/lily/api/kernels", map[string]any{"name": "slipway-far"})
+	if started.status != http.StatusCreated {
+		s.t.Fatalf("a kernel on a slice: %d %s", started.status, started.body)
+	}
+	own := notebook{lab.user, lab.id, started.object(s.t)["id"].(string)}
+	c := s.channels(own)
+	if told, err := c.run("kept = 7"); err != nil {
+		s.t.Fatalf("its first cell: %q, %v", told, err)
+	}
+	ended := make(chan error, 1)
+	busy := func() { _, err := c.run("import time\nwhile True: time.sleep(.1)"); ended <- err }
+	go busy()
+	s.eventually("it is interrupted", 2*time.Minute, func() bool {
+		s.call(own.user, http.MethodPost, "/user/lily/api/kernels/"+own.kernel+"/interrupt", nil)
+		select {
+		case err := <-ended:
+			if err == nil { // it was interrupted before it began
+				go busy()
+			}
+			return err != nil
+		default:
+			return false
+		}
+	})
+	if said, err := c.run("import os; print(os.uname().nodename, kept)"); err != nil || said != "node2.slipway.test 7\n" {
+		s.t.Errorf("a kernel on a slice says %q, %v", said, err)
+	}
+	if r := s.call(own.user, http.MethodDelete, "/user/lily/api/kernels/"+own.kernel, nil); r.status != http.StatusNoContent {
+		s.t.Errorf("it is not shut down: %d %s", r.status, r.body)
+	}
+	s.eventually("it is gone", 2*time.Minute, func() bool { return len(s.list(own.user, "sessions")) == 1 })
 }
 
 // goesOn runs a cell over a new connection to a kernel.

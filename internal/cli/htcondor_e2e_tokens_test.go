@@ -13,7 +13,7 @@ func (s *farSite) tokens() {
 	if given.status != http.StatusOK {
 		s.t.Fatalf("a refresh token is given: %d %s", given.status, given.body)
 	}
-	job := s.job("cat > w.py <<'END'" + keepWatch + "END\nstat -c '%a' $BEARER_TOKEN_FILE 2>/dev/null; exec python3 w.py 40")
+	job := s.job("cat > w.py <<'END'" + keepWatch + "END\nstat -c '%a' $BEARER_TOKEN_FILE 2>/dev/null; exec python3 w.py 60 3")
 	s.runs(job)
 	s.kill()
 	s.serve()

@@ -33,6 +33,8 @@ def run(client, code, answer=None):
         out["messages"].append(message["msg_type"])
         if message["msg_type"] == "stream":
             out["stream"] += content["text"]
+        elif message["msg_type"] == "clear_output":  # what was said of its start is taken away
+            out["stream"] = ""
         elif message["msg_type"] == "execute_result":
             out["value"] = content["data"]["text/plain"]
         elif message["msg_type"] == "error":

@@ -113,9 +113,8 @@ func TestInterruptTakesBackWhatWaits(t *testing.T) {
 	if n := g.times(id); n != 0 {
 		t.Error("the cell is run all the same")
 	}
-	c.until("interrupt_reply", c.ask(wire.Control, "interrupt_request", struct{}{}))
-	if g.called("POST interrupt") != 1 {
-		t.Errorf("%q", g.calls)
+	if m := c.until("interrupt_reply", c.ask(wire.Control, "interrupt_request", struct{}{})); g.called("POST interrupt") != 1 {
+		t.Errorf("the kernel is not interrupted: %s", m.Content)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestKernelsFromASession(t *testing.T) {
 	kernels := func() int { return len(s.list("alice", "sessions")) - 1 }
 	s.in("alice", "python3 inside.py specs")
 	t.Log(s.in("alice", "python3 inside.py conversation"))
-	s.in("alice", "python3 inside.py notebook")
+	s.in("alice", "python3 inside.py programs")
 	s.in("alice", "python3 inside.py server || { tail -30 server.log >&2; exit 1; }")
 	s.eventually("what was shut down is gone", 60*time.Second, func() bool { return kernels() == 0 })
 

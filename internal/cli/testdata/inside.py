@@ -85,6 +85,33 @@ def conversation():
     check("answer", client.get_shell_msg(timeout=PATIENCE)["content"]["status"], "ok")
     other.stop_channels()
 
+    # What JupyterLab asks for beside cells: the debugger, and a subshell while a cell runs.
+    def ask(kind, content):
+        message = client.session.msg(kind, content)
+        client.session.send(client.control_channel.socket, message)
+        while True:
+            answer = client.get_control_msg(timeout=PATIENCE)
+            if answer["parent_header"]["msg_id"] == message["header"]["msg_id"]:
+                return answer["content"]
+
+    check("debugger", ask("debug_request", {"seq": 1, "type": "request", "command": "initialize", "arguments": {"clientID": "t", "adapterID": ""}})["success"], True)
+    check("debugger's end", ask("debug_request", {"seq": 2, "type": "request", "command": "disconnect", "arguments": {"restart": False, "terminateDebuggee": False}})["success"], True)
+    subshell = ask("create_subshell_request", {})["subshell_id"]
+    client.execute(f"import threading; go = threading.Event()\nif not go.wait({PATIENCE}): raise TimeoutError")
+    message = client.session.msg("execute_request", {"code": "go.set()", "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})
+    message["header"]["subshell_id"] = subshell
+    client.session.send(client.shell_channel.socket, message)
+    check("a cell that a subshell frees", [client.get_shell_msg(timeout=2 * PATIENCE)["content"]["status"] for _ in range(2)], ["ok", "ok"])
+    ask("delete_subshell_request", {"subshell_id": subshell})
+
+    with open("script.py", "w") as f:
+        f.write("print(x)")
+    check("jupyter run --existing", program("jupyter_client.runapp", f"--existing={manager.connection_file}", "script.py"), "seen\n")
+
+    # A giant is refused with the limit, and what follows is not.
+    client.session.send(client.shell_channel.socket, client.session.msg("execute_request", {"code": "x", "silent": False}), buffers=[bytes(65 << 20)])
+    check("giant", client.get_shell_msg(timeout=PATIENCE)["content"]["ename"], "TooLarge")
+
     # Widgets' messages carry bytes.
     run(client, "from comm import get_comm_manager\ndef echo(comm, _):\n    comm.on_msg(lambda m: comm.send({'got': len(m['buffers'][0])}, buffers=[bytes(m['buffers'][0])]))\nget_comm_manager().register_target('echo', echo)")
     for kind, content in (("comm_open", {"comm_id": "c", "target_name": "echo", "data": {}}), ("comm_msg", {"comm_id": "c", "data": {}})):
@@ -128,13 +155,25 @@ def conversation():
     manager.shutdown_kernel()
 
 
-def notebook():
-    import nbformat
-    from nbclient import NotebookClient
+def program(*command):
+    """Gives what a program of Jupyter's prints."""
+    done = subprocess.run([sys.executable, "-m", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * PATIENCE)
+    if done.returncode:
+        sys.exit(f"{command}: {done.stdout}{done.stderr}")
+    return done.stdout
 
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import sys\nprint('run', flush=True)"), nbformat.v4.new_code_cell("6 * 7")])
-    NotebookClient(book, kernel_name=NAME, timeout=PATIENCE).execute()
-    check("notebook", book.cells[1].outputs[0]["data"]["text/plain"], "42")
+
+def programs():
+    """Programs that have a kernel of their own."""
+    import nbformat
+
+    with open("script.py", "w") as f:
+        f.write("import os; print('ran', os.uname().nodename)")
+    said = program("jupyter_client.runapp", f"--kernel={NAME}", "script.py").split()
+    check("jupyter run", (said[0], said[1] != os.uname().nodename), ("ran", True))
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import sys\nprint('run', flush=True)"), nbformat.v4.new_code_cell("6 * 7")]), "book.ipynb")
+    program("jupyter", "execute", "--inplace", f"--kernel_name={NAME}", "book.ipynb")
+    check("jupyter execute", nbformat.read("book.ipynb", 4).cells[1].outputs[0]["data"]["text/plain"], "42")
 
 
 def over_a_restart():

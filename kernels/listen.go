@@ -13,7 +13,10 @@ import (
 	"slipway/kernels/wire"
 )
 
-const firstRead = 512 // bytes: most of what clients say is not much longer
+const (
+	firstRead = 512     // bytes: most of what clients say is not much longer
+	stepRead  = 4 << 10 // a websocket's reader gives no less than it is asked for, and it is to be seen that something comes
+)
 
 // intake is what is known of what a client says.
 type intake struct {
@@ -149,7 +152,7 @@ type counted struct {
 }
 
 func (r counted) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
+	n, err := r.Reader.Read(b[:min(len(b), stepRead)])
 	r.n.Add(int64(n))
 	return n, err
 }

@@ -32,7 +32,7 @@ func (s *slim) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	s.conn = conn
 	conn = promptly(conn)
 	ahead, _ := both.Reader.Peek(both.Reader.Buffered()) // it is there
-	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn), readAhead)
-	_, _ = in.Peek(len(ahead))
+	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn), max(readAhead, len(ahead)))
+	_, _ = in.Peek(len(ahead)) // what the websocket keeps of it is what is buffered
 	return conn, bufio.NewReadWriter(in, bufio.NewWriterSize(conn, writtenOnce)), nil
 }

@@ -33,7 +33,7 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 	}, s.tellOfKernel))
 }
 
-// tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log at once: the request lasts as long as her websocket.
+// tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.
 func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	t := traceOf(ctx)
 	if d.By != (spawner.Caller{}) {

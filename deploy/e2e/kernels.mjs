@@ -1,83 +1,75 @@
-// JupyterLab in a browser, on a Jupyter Server somewhere whose kernels run on slices: --gateway-url is all that it knows of Slipway. What a
-// person does to a notebook is done, and what is to be seen is looked for.
+// JupyterLab in a browser with kernels on slices: on a Jupyter Server somewhere that knows of Slipway what --gateway-url says, and in a session, whose
+// launcher has them beside its own. What a person does to a notebook is done, and what is to be seen is looked for.
 //
-//   node kernels.mjs JUPYTERLAB-URL
+//   node kernels.mjs JUPYTERLAB-URL SESSION-URL
+//
+// A kernel "Brief" runs for half a minute.
 import { minutes, open, require, say, shoot } from "./browser.mjs";
-import { begin, idle, openNotebook, output, run } from "./lab.mjs";
+import { begin, launch, shows } from "./lab.mjs";
+import { asked, debugged, died, interrupted, restarted, rich, widgets } from "./notebook.mjs";
 
-const [lab] = process.argv.slice(2);
+const [lab, session] = process.argv.slice(2);
+const { browser, context, outside } = await open("http://127.0.0.1:");
 
-const shows = (cell, what, timeout = 2 * minutes) => cell.locator(".jp-OutputArea", { hasText: what }).waitFor({ timeout });
-
-// fails runs code that ends in an error, which is given.
-async function fails(page, code) {
-  const said = await output(page, await begin(page, code));
-  require(/Error|Interrupt/.test(said), `the cell ${code} says ${said}`);
-  return said;
-}
-
-async function rich(page) {
-  const cell = await begin(page, `import matplotlib.pyplot as plt
-from IPython.display import HTML, SVG, Latex, display
-plt.figure(figsize=(3, 1)); plt.plot([1, 3, 2])
-circle = "<svg xmlns='http://www.w3.org/2000/svg' width='60' height='30'><circle cx='15' cy='15' r='12' fill='teal'/></svg>"
-display(HTML('<b id=bold>bold</b>'), SVG(circle), Latex(r'$E = \\hbar\\omega$'))`);
-  await output(page, cell);
-  for (const it of ["#bold", "img[src^='data:image/svg']", "img[src^='data:image/png']", "mjx-container"]) {
-    await cell.locator(`.jp-OutputArea ${it}`).first().waitFor({ state: "attached" });
-  }
-  await shoot(page, "kernel-rich");
-}
-
-async function interrupted(page) {
-  const cell = await begin(page, "print('begun')\nwhile True: pass");
-  await shows(cell, "begun");
-  await page.click('.jp-NotebookPanel:not(.lm-mod-hidden) [data-jp-item-name="interrupt"] jp-button');
-  await shows(cell, "KeyboardInterrupt");
-}
-
-async function asked(page) {
-  const cell = await begin(page, "print('hello', input('who? '))");
-  const field = cell.locator(".jp-Stdin-input");
-  await field.fill("Ada");
-  await field.press("Enter");
-  await shows(cell, "hello Ada");
-}
-
-// A restart that was asked for looks like none that was not.
-async function restarted(page) {
-  await run(page, "before = 1");
-  await page.click('.jp-NotebookPanel:not(.lm-mod-hidden) [data-jp-item-name="restart"] jp-button');
-  await page.click('.jp-Dialog button:has-text("Restart")');
-  await page.waitForSelector(".jp-Dialog", { state: "detached" });
-  await idle(page);
-  require((await fails(page, "before")).includes("NameError"), "a restarted kernel knows what the old one did");
-  require(await page.locator(".jp-Dialog").count() === 0, `a dialog: ${await page.locator(".jp-Dialog").allInnerTexts()}`);
-}
-
-async function died(page) {
-  await begin(page, "import os; os.kill(os.getpid(), 9)");
-  await page.waitForSelector('.jp-Dialog:has-text("appears to have died")');
-  await shoot(page, "kernel-died");
-  await page.click(".jp-Dialog button.jp-mod-accept");
-  await idle(page);
-  require((await fails(page, "before")).includes("NameError"), "a killed kernel knows what it did");
-}
-
-const stories = { rich, interrupted, asked, restarted, died };
-const { browser, context, outside } = await open(lab);
-const page = await context.newPage();
-try {
-  await page.goto(`${lab}/lab?reset`);
+// Opens the launcher, in a workspace of its own.
+async function launcher(base, workspace) {
+  const page = await context.newPage();
+  await page.goto(`${base}/lab/workspaces/${workspace}?reset`);
   await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
-  await openNotebook(page);
-  for (const [name, story] of Object.entries(stories)) {
+  return page;
+}
+
+// The kernels on slices stand beside the session's own, each with its logo.
+async function cards(page) {
+  const all = page.locator('.jp-LauncherCard[data-category="Notebook"]');
+  await all.filter({ hasText: "GPU" }).waitFor();
+  const names = await all.allInnerTexts();
+  require(names.join() === "Python 3 (ipykernel),Brief,GPU,Python", `the launcher has ${names}`);
+  await page.waitForFunction(() => {
+    const logos = [...document.querySelectorAll('.jp-LauncherCard[data-category="Notebook"] img')];
+    return logos.length === 4 && logos.every((logo) => logo.naturalWidth > 0);
+  });
+  await shoot(page, "kernel-launcher");
+}
+
+// A kernel that is stopped says so before and when it is, with the reason, below the cell that ran last.
+async function ended(cell) {
+  await shows(cell, "This kernel will be stopped in less than a minute: up for");
+  await shows(cell, /stopped by Slipway: up for .*: start another, and run what you need again/);
+  await shoot(cell.page(), "kernel-ended");
+}
+
+async function gateway() {
+  const page = await launcher(lab, "first");
+  await launch(page, "Python");
+  for (const story of [rich, interrupted, asked, restarted, died]) {
     await story(page);
-    say(name);
+    say(story.name);
   }
+}
+
+async function inSession() {
+  const page = await launcher(session, "first");
+  await cards(page);
+  say("cards");
+  const brief = await launcher(session, "brief");
+  await launch(brief, "Brief");
+  const last = await begin(brief, "print('not for long')");
+  await launch(page, "GPU");
+  for (const story of [widgets, debugged, asked, interrupted, restarted]) {
+    await story(page);
+    say(`${story.name}, in a session`);
+  }
+  await ended(last);
+  say("ended");
+}
+
+try {
+  await inSession();
+  await gateway();
   require(outside.length === 0, `asked of others: ${outside}`);
 } catch (error) {
-  await shoot(page, "failure").catch(() => {});
+  for (const page of context.pages()) await shoot(page, "failure").catch(() => {});
   throw error;
 } finally {
   await browser.close();

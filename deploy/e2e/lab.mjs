@@ -2,9 +2,14 @@
 import { minutes, require, say } from "./browser.mjs";
 
 export async function openNotebook(page) {
-  await page.click('.jp-LauncherCard[data-category="Notebook"]');
-  await page.waitForSelector(".jp-Notebook .cm-content");
+  await launch(page);
   await idle(page);
+}
+
+// Opens a notebook from the launcher, on the kernel that a card names, or on the only one, and does not wait for the kernel.
+export async function launch(page, kernel = "") {
+  await page.locator('.jp-LauncherCard[data-category="Notebook"]', { hasText: kernel }).click();
+  await page.waitForSelector(".jp-Notebook .cm-content");
 }
 
 // Typing before the kernel is idle loses the first Shift+Enter.
@@ -31,6 +36,9 @@ export async function output(page, cell) {
   await idle(page);
   return (await cell.locator(".jp-OutputArea").innerText()).trim();
 }
+
+// Waits until something stands below a cell.
+export const shows = (cell, what, timeout = 2 * minutes) => cell.locator(".jp-OutputArea", { hasText: what }).waitFor({ timeout });
 
 // Runs code, which must work, in the last cell.
 export async function run(page, code) {

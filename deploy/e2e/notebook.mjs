@@ -1,0 +1,101 @@
+// What a person does to a notebook in JupyterLab, and what is to be seen then. Each is done in the notebook that a page shows.
+import { minutes, require, shoot } from "./browser.mjs";
+import { begin, idle, output, run, shows } from "./lab.mjs";
+
+const tool = (page, name) => page.click(`.jp-NotebookPanel [data-jp-item-name="${name}"] jp-button`);
+
+// fails runs code that ends in an error, which is given.
+async function fails(page, code) {
+  const said = await output(page, await begin(page, code));
+  require(/Error|Interrupt/.test(said), `the cell ${code} says ${said}`);
+  return said;
+}
+
+export async function rich(page) {
+  const cell = await begin(page, `import matplotlib.pyplot as plt
+from IPython.display import HTML, SVG, Latex, display
+plt.figure(figsize=(3, 1)); plt.plot([1, 3, 2])
+circle = "<svg xmlns='http://www.w3.org/2000/svg' width='60' height='30'><circle cx='15' cy='15' r='12' fill='teal'/></svg>"
+display(HTML('<b id=bold>bold</b>'), SVG(circle), Latex(r'$E = \\hbar\\omega$'))`);
+  await output(page, cell);
+  for (const it of ["#bold", "img[src^='data:image/svg']", "img[src^='data:image/png']", "mjx-container"]) {
+    await cell.locator(`.jp-OutputArea ${it}`).first().waitFor({ state: "attached" });
+  }
+  await shoot(page, "kernel-rich");
+}
+
+export async function interrupted(page) {
+  const cell = await begin(page, "print('begun')\nwhile True: pass");
+  await shows(cell, "begun");
+  await tool(page, "interrupt");
+  await shows(cell, "KeyboardInterrupt");
+}
+
+export async function asked(page) {
+  const cell = await begin(page, "print('hello', input('who? '))");
+  const field = cell.locator(".jp-Stdin-input");
+  await field.fill("Ada");
+  await field.press("Enter");
+  await shows(cell, "hello Ada");
+}
+
+// A restart that was asked for looks like none that was not.
+export async function restarted(page) {
+  await run(page, "before = 1");
+  await tool(page, "restart");
+  await page.click('.jp-Dialog button:has-text("Restart")');
+  await page.waitForSelector(".jp-Dialog", { state: "detached" });
+  await idle(page);
+  require((await fails(page, "before")).includes("NameError"), "a restarted kernel knows what the old one did");
+  require(await page.locator(".jp-Dialog").count() === 0, `a dialog: ${await page.locator(".jp-Dialog").allInnerTexts()}`);
+}
+
+export async function died(page) {
+  await begin(page, "import os; os.kill(os.getpid(), 9)");
+  await page.waitForSelector('.jp-Dialog:has-text("appears to have died")');
+  await shoot(page, "kernel-died");
+  await page.click(".jp-Dialog button.jp-mod-accept");
+  await idle(page);
+  require((await fails(page, "before")).includes("NameError"), "a killed kernel knows what it did");
+}
+
+// Widgets: a slider moves and the kernel hears of it; a picture comes from the kernel and a file goes to it, both as they are, not as text.
+export async function widgets(page) {
+  const cell = await begin(page, `import io, ipywidgets as w
+from PIL import Image
+png = io.BytesIO(); Image.new("RGB", (24, 12), "teal").save(png, "png")
+gain, file, said = w.IntSlider(value=3, description="gain"), w.FileUpload(), w.Label()
+gain.observe(lambda c: setattr(said, "value", f"gain is {c.new}"), "value")
+file.observe(lambda c: setattr(said, "value", f"whole: {bytes(c.new[0].content) == bytes(range(256))}"), "value")
+display(gain, w.Image(value=png.getvalue()), file, said)`);
+  const label = (words) => cell.locator(".widget-label", { hasText: words }).waitFor();
+  await cell.locator(".noUi-handle").focus();
+  await page.keyboard.press("ArrowRight");
+  await label("gain is 4");
+  await page.waitForFunction(() => document.querySelector(".jp-OutputArea img.widget-image")?.naturalWidth === 24);
+  const [chooser] = await Promise.all([page.waitForEvent("filechooser"), cell.locator(".widget-upload").click()]);
+  await chooser.setFiles({ name: "all", mimeType: "application/octet-stream", buffer: Buffer.from([...Array(256).keys()]) });
+  await label("whole: True");
+  await shoot(page, "kernel-widgets");
+}
+
+// A breakpoint is set beside a line, met, and what there is then is seen.
+export async function debugged(page) {
+  await page.locator(".jp-NotebookPanel .jp-DebuggerBugButton").click();
+  const sidebar = page.locator("#jp-debugger-sidebar");
+  await sidebar.waitFor();
+  const cells = page.locator(".jp-Notebook .jp-CodeCell");
+  const cell = cells.nth((await cells.count()) - 1);
+  await cell.locator(".cm-content").click();
+  await page.keyboard.insertText("def double(n):\n    twice = 2 * n\n    return twice\nprint(double(21))");
+  await cell.locator(".cm-breakpoint-gutter .cm-gutterElement").nth(3).click();
+  await sidebar.locator(".jp-DebuggerBreakpoints", { hasText: "3" }).waitFor();
+  await cell.locator(".cm-content").click();
+  await page.keyboard.press("Shift+Enter");
+  const seen = sidebar.locator(".jp-DebuggerVariables", { hasText: /twice\s*42/ });
+  await seen.waitFor();
+  await shoot(page, "kernel-debugged");
+  await sidebar.locator('jp-button[data-command="debugger:continue"]').click();
+  await shows(cell, "42");
+  await page.locator(".jp-NotebookPanel .jp-DebuggerBugButton").click();
+}

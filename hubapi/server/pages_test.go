@@ -164,7 +164,9 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 func TestAdministratorSeesAll(t *testing.T) {
 	elsewhere := lab("s-else", "alice", "/other/user/alice/")
 	elsewhere.Hub = "other"
-	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), lab("s-root", "root", "/base/user/root/"), elsewhere), nil)
+	standby := lab("s-standby", "root", "")
+	standby.Kind, standby.Phase, standby.Standby = spawner.Kernel, spawner.Starting, "python"
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), lab("s-root", "root", "/base/user/root/"), standby, elsewhere), nil)
 	p := h.visitor(t, "root")
 	shown := func(path string) (ids []string) {
 		for _, a := range elements(t, p.get(path).Body.String(), "a") {
@@ -178,7 +180,7 @@ func TestAdministratorSeesAll(t *testing.T) {
 	if got := shown(prefix); !slices.Equal(got, []string{"s-root"}) {
 		t.Errorf("her own: %q", got)
 	}
-	if got := shown(prefix + "?all=1"); !slices.Equal(got, []string{"s-alice", "s-root"}) {
+	if got := shown(prefix + "?all=1"); !slices.Equal(got, []string{"s-alice", "s-root", "s-standby"}) {
 		t.Errorf("all: %q", got)
 	}
 	p = h.visitor(t, "bob")

@@ -48,7 +48,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	sums := tallies{}
 	err := p.cfg.Engine.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
 		switch {
-		case !all && w.Owner != v.caller.User:
+		case !all && (w.Owner != v.caller.User || w.Standby != ""): // of a standby its owner has not asked for
 		case w.Scan != "": // its scan has a row
 			sums.add(w)
 		default:

@@ -13,7 +13,7 @@ func (r row) heldThere() bool {
 
 // waits reports whether it has not begun, and is meant to.
 func (r row) waits() bool {
-	return r.Want == spawner.WantRunning && (r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "")
+	return !r.standsBy() && r.Want == spawner.WantRunning && (r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "")
 }
 
 // CanAsk reports whether there is something to explain of why it does not run.

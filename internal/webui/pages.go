@@ -73,6 +73,11 @@ func (r row) Called() string {
 	return r.either("Job", "Session")
 }
 
+// standsBy reports whether it is to become its owner's next kernel, and waits for nothing but that.
+func (r row) standsBy() bool {
+	return r.Standby != "" && r.Want == spawner.WantRunning && r.Phase.Active() && r.Phase != spawner.Stopping
+}
+
 // Notebooks says which notebooks it computes for, as far as their Jupyter has told; empty: none that is known.
 func (r row) Notebooks() string {
 	var names []string
@@ -143,6 +148,8 @@ func (r row) State() string {
 		return "being discarded"
 	case r.Phase.Active() && r.Want == spawner.WantStopped:
 		return "stopping"
+	case r.standsBy():
+		return "standby"
 	case r.Workload.Held && r.Phase == spawner.Pending || r.heldThere():
 		return "held"
 	case r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "":
@@ -171,6 +178,9 @@ func (r row) either(job, session string) string {
 
 // Moving reports whether something goes on that is worth watching.
 func (r row) Moving() bool {
+	if r.standsBy() {
+		return false
+	}
 	return r.Phase.Active() && (r.Phase != spawner.Running || r.Want != spawner.WantRunning) || r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
 }
 
@@ -184,7 +194,7 @@ func (r row) StopWord() string {
 	switch {
 	case r.IsJob():
 		return "Cancel"
-	case r.Phase == spawner.Running && r.IsKernel():
+	case r.Phase == spawner.Running && r.IsKernel(), r.standsBy():
 		return "Shut down"
 	case r.Phase == spawner.Running:
 		return "Stop"

@@ -51,6 +51,8 @@ func TestButtons(t *testing.T) {
 	ending.Want = spawner.WantStopped
 	kernel, died := session(spawner.Running), ended
 	kernel.Kind, kernel.Spec.Prefix, died.Kind = spawner.Kernel, "", spawner.Kernel
+	standby := kernel
+	standby.Phase, standby.Standby = spawner.Starting, "python-gpu"
 	shut := kernel
 	shut.Want = spawner.WantGone
 	queued, held := far("j-1", spawner.Starting, ""), far("j-1", spawner.Pending, "")
@@ -78,6 +80,7 @@ func TestButtons(t *testing.T) {
 		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
 		"a kernel":       {Item{Workload: kernel, Prospect: keep}, "running", []string{"Keep x/y for 2 h", "Shut down x/y"}},
 		"a kernel died":  {Item{Workload: died}, "failed broken", nil},
+		"stands by":      {Item{Workload: standby, Detail: "stands by to be alice's next kernel"}, "standby stands by to be", []string{"Shut down x/y"}},
 		"is shut down":   {Item{Workload: shut}, "stopping", nil},
 		"being undone":   {Item{Workload: session(spawner.Removing)}, "removing", nil},
 	} {

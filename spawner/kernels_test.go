@@ -41,7 +41,7 @@ func TestKernel(t *testing.T) {
 		if app.HTTP || app.Jupyter || app.Kernel == nil || app.Kernel.InterruptMode != "signal" || app.Dir != "/home/alice" || app.Argv[4] != "{connection_file}" {
 			t.Errorf("the agent got %+v", app)
 		}
-		if got := messages(s.events(w.ID, "one")); got[len(got)-1] != "the kernel is ready (1.0 s)" {
+		if got := messages(s.events(w.ID, "one")); got[0] != "Asked for a kernel" || got[len(got)-1] != "the kernel is ready (1.0 s)" {
 			t.Errorf("events: %q", got)
 		}
 		if n := s.Stats(); n.Kernels["python"][spawner.Running] != 1 || len(n.KernelTook) != 1 || len(n.StartTook) != 0 {

@@ -244,6 +244,9 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	}
 	m.askedLocked(e)
 	message := "Asked for a session"
+	if r.Kind == Kernel {
+		message = "Asked for a kernel"
+	}
 	if kept != nil && kept.Ran {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
 	}

@@ -79,6 +79,8 @@ type Workload struct {
 	Host    string     `json:"host"`    // where a batch system runs it, or ran it last; empty: nowhere, or on the service's own host
 	// Evictions is how often a batch system took its place away since its start was asked for: each time it began anew.
 	Evictions int `json:"evictions"`
+	// Standby is whether it is a kernel that its user has not asked for yet, and is to become her next: it starts, or stands ready.
+	Standby bool `json:"standby,omitempty"`
 }
 
 // Queue is where a workload stands in line for room.

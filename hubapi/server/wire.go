@@ -16,6 +16,7 @@ func (s *Server) wire(w spawner.Workload) hubapi.Workload {
 		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
 		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: moment(w.Up), Waiting: queue.String(), Host: w.Host, Evictions: w.Evictions,
 		GPU: w.Spec.GPU.String(), Slice: s.wireHeld(w),
+		Standby: w.Standby != "",
 	}
 	if queue.Place == 0 { // it waits elsewhere, or not at all
 		out.Waiting = s.cfg.Engine.Detail(w)

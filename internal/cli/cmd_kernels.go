@@ -34,7 +34,7 @@ func kernelsCommand(env Env) *cobra.Command {
 	}
 	root.AddCommand(listCommand, kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
 		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free", Args: nothingElse,
-		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what slices they can be switched.\n" +
+		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what they can be switched.\n" +
 			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].warm).",
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelSpecs(c.Context(), env, asJSON) },
 	}, &cobra.Command{
@@ -143,7 +143,7 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 		if s.Active != nil {
 			quiet = age(*s.Active)
 		}
-		rows = append(rows, []string{s.ID, s.User, s.Name, s.Phase, heldWord(s.Workload), whereWord(s.Workload), age(s.Created), quiet, remark(s.Workload)})
+		rows = append(rows, []string{s.ID, s.User, s.Name, phaseWord(s.Workload), heldWord(s.Workload), whereWord(s.Workload), age(s.Created), quiet, remark(s.Workload)})
 	}
 	return printTable(env.Stdout, []string{"ID", "USER", "KERNEL", "PHASE", "SLICE", "WHERE", "AGE", "IDLE FOR", "REMARK"}, rows, "Nobody has a kernel.")
 }
@@ -162,6 +162,8 @@ func idleFor(k hubapi.Kernel) string {
 // heldWord names the slice of a GPU that a workload holds or asks for.
 func heldWord(w hubapi.Workload) string {
 	switch {
+	case w.Slice != nil && w.Slice.Simulated:
+		return w.Slice.Name + " (simulated)"
 	case w.Slice != nil:
 		return w.Slice.Name
 	case w.GPU == "none" || w.GPU == "":

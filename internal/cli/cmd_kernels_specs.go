@@ -29,13 +29,29 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 	}
 	for _, k := range list {
 		more := slices.DeleteFunc(slices.Clone(k.GPUs), func(g string) bool { return g == k.GPU })
-		row := []string{k.Name, k.DisplayName, k.GPU, fmt.Sprint(k.CPUs), k.Memory, k.Available.Words, strings.Join(more, " ")}
+		row := []string{k.Name, k.DisplayName, k.GPU, fmt.Sprint(k.CPUs), k.Memory, k.Available.Words, switchWords(more, k)}
 		if told {
 			row = append(row, standbyWords(k.Standbys))
 		}
 		rows = append(rows, row)
 	}
 	return printTable(env.Stdout, head, rows, "There is no kernel for you: ask your administrator for one.")
+}
+
+// switchWords says to what a kernelspec can be switched: to other slices, and up to how many processors and how much memory.
+func switchWords(gpus []string, k hubapi.KernelSpec) string {
+	words := slices.Clone(gpus)
+	var most []string
+	if k.MaxCPUs > 0 {
+		most = append(most, fmt.Sprintf("%g CPU", k.MaxCPUs))
+	}
+	if k.MaxMemory != "" {
+		most = append(most, k.MaxMemory)
+	}
+	if len(most) > 0 {
+		words = append(words, "up to "+strings.Join(most, " and "))
+	}
+	return strings.Join(words, ", ")
 }
 
 // standbyWords says to an administrator what stands by of a kernelspec's entry, and why not more.

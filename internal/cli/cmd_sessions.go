@@ -50,11 +50,19 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 	var rows [][]string
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.User, s.Name, s.Kind, s.Phase, s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), sessionRemark(s),
+			s.ID, s.User, s.Name, s.Kind, phaseWord(s.Workload), s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), sessionRemark(s),
 		})
 	}
 	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
 	return printTable(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
+}
+
+// phaseWord says to people what a workload is about. A standby has nothing to do but to be there.
+func phaseWord(w hubapi.Workload) string {
+	if w.Standby && w.Want == "running" && w.Phase != "stopping" {
+		return "standby"
+	}
+	return w.Phase
 }
 
 // sessionRemark is a session's remark; of one that keeps changes it says over what, by which several of a server's are told apart.
@@ -137,7 +145,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 func pairsOf(w hubapi.Workload) [][2]string {
 	pairs := [][2]string{
 		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend}, {"host", w.Host},
-		{"phase", w.Phase}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
+		{"phase", phaseWord(w)}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
 		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", memsize.Said(w.Memory)},
 	}
 	if w.Evictions > 0 {

@@ -49,6 +49,9 @@ func (k *stubKernels) sessions() (all []hubapi.Session) {
 		of(id, "carol", "python-gpu", "stopping")
 	}
 	if !k.bobsGone {
+		of("s-kernel0000000008", "bob", "python", "starting")
+		all[len(all)-1].Standby, all[len(all)-1].Want = true, "running"
+		all[len(all)-1].Slice = &hubapi.Slice{Name: "1g.18gb", Model: "NVIDIA H200", Simulated: true}
 		of(bobs, "bob", "python", "running")
 	}
 	lab := k.session
@@ -62,6 +65,7 @@ func (k *stubKernels) spec() hubapi.KernelSpec {
 	}
 	return hubapi.KernelSpec{
 		Name: "python-gpu", DisplayName: "Python (GPU " + gpu + ")", GPU: gpu, CPUs: 4, Memory: "8G", GPUs: []string{"1g.18gb", "3g.71gb"}, Switched: switched,
+		MaxCPUs: 8, MaxMemory: "16G",
 		Available: hubapi.KernelRoom{State: hubapi.RoomFree, Words: "3 free now"},
 		Standbys:  &hubapi.KernelStandbys{Most: 4, Ready: 1, Lacking: 2, Why: "there is no room: 4 CPUs asked, 1 of 8 free"},
 	}

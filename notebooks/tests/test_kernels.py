@@ -38,6 +38,9 @@ def test_what_a_kernel_on_a_slice_has(notebook: Notebook, service: FakeService) 
     ):
         assert line in out, out
     assert "since    2026-11-20" in out
+    assert "simulated" not in out
+    service.session(id="s-self", kind="kernel", name="python-gpu", **more | {"slice": SLICE | {"simulated": True}})
+    assert "isolation: hardware, simulated\n" in said(notebook, "")
 
 
 def test_a_kernel_of_a_session_says_so(notebook: Notebook, service: FakeService) -> None:  # noqa: F811

@@ -101,7 +101,8 @@ def kernel_words(session: Session) -> str:
         lines.append("         it shares what the session has; the launcher has kernels with slices of their own")
     held = session.slice
     if held:
-        lines.append(f"slice    {held.name} of {held.model}, {memory(held.memory)}, isolation: {held.isolation}")
+        apart = held.isolation + (", simulated" if held.simulated else "")
+        lines.append(f"slice    {held.name} of {held.model}, {memory(held.memory)}, isolation: {apart}")
     elif session.gpu in ("", "none"):
         lines.append("slice    none")
     lines.append(f"memory   {memory_words(session.memory)}, {session.cpus or 0:g} CPU")

@@ -139,7 +139,7 @@ func kernelFromInside(t *testing.T, s *site, n *openKernel) {
 	if got := n.prints("%slipway switch memory 1G"); !strings.Contains(got, "Your next kernels of own.ana.v1 have 0.5 CPU, 1 GiB") {
 		t.Errorf("%%slipway switch: %q", got)
 	}
-	if got := n.until("error", n.run("%slipway switch gpu whole")); !strings.Contains(got, "nothing else than none") {
+	if got := n.until("error", n.run("%slipway switch gpu whole")); !strings.Contains(got, "which have no GPU") {
 		t.Errorf("a slice that there is not: %s", got)
 	}
 }

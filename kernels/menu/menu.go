@@ -236,18 +236,25 @@ func (m *Menu) resolve(k config.KernelSpec, image string, to hubapi.KernelSwitch
 	if to.GPU != "" {
 		spec.GPU = sliceOn(p, to.GPU)
 		if all := choices(usual, k.GPUs); !slices.Contains(all, spec.GPU.String()) {
-			return spec, notOffered(to.GPU, all)
+			return spec, notOffered(k.Name, to.GPU, all)
 		}
 	}
 	return spec, nil
 }
 
-// notOffered is the error of who wants a slice that a kernelspec cannot have.
-func notOffered(gpu string, all []string) error {
+// notOffered is the error of who wants a slice that kernels of an entry cannot have.
+func notOffered(entry, gpu string, all []string) error {
+	e := errs.Bad("gpu", gpu, "one of "+strings.Join(all, ", ")+", or "+hubapi.SwitchDefault)
+	e.Message += " for kernels of " + entry
 	if len(all) < 2 {
-		return errs.Bad("gpu", gpu, "nothing else than "+all[0]+": your administrator says by kernels.specs[].gpus what more there is to choose from")
+		has := "always have " + all[0]
+		if all[0] == "none" {
+			has = "have no GPU"
+		}
+		e.Message += ", which " + has
+		e.Remedy = "choose another kernelspec (`slipway kernels specs` lists them), or ask your administrator to offer slices there (kernels.specs[].gpus)"
 	}
-	return errs.Bad("gpu", gpu, "one of "+strings.Join(all, ", ")+", or "+hubapi.SwitchDefault)
+	return e
 }
 
 // sliceOn reads a slice that sessions of a profile are to have in place of their own. What cannot be read is no GPU.

@@ -286,10 +286,12 @@ func TestSwitch(t *testing.T) {
 	}{
 		{"gpu", hubapi.KernelSwitch{GPU: "7g.141gb"}, "one of 1g.18gb, 3g.71gb, whole, or default"},
 		{"gpu", hubapi.KernelSwitch{GPU: "much"}, "one of 1g.18gb, 3g.71gb, whole, or default"},
-		{"python", hubapi.KernelSwitch{GPU: "whole"}, "nothing else than none"},
+		{"python", hubapi.KernelSwitch{GPU: "whole"}, "for kernels of python, which have no GPU"},
 		{"python", hubapi.KernelSwitch{CPUs: "3"}, "at most 2"},
 		{"python", hubapi.KernelSwitch{Memory: "1T"}, "at most 4 GiB"},
 		{"no", hubapi.KernelSwitch{GPU: "whole"}, "one of gpu, python"},
+		{hubapi.Self, hubapi.KernelSwitch{GPU: "7g.141gb"}, "none of your 2 kernelspecs can be switched so"},
+		{hubapi.Self, hubapi.KernelSwitch{GPU: "7g.141gb"}, "slipway kernels specs"},
 		{hubapi.Self, hubapi.KernelSwitch{CPUs: "1"}, "name one of them with --kernel: gpu, python"},
 	} {
 		_, err := change(bad.name, bad.to)
@@ -303,8 +305,12 @@ func TestSwitch(t *testing.T) {
 	e.kernels = []spawner.Workload{{ID: "s-1", Name: "python"}}
 	inside := alice
 	inside.Workload = "s-1"
+	e.room = spawner.Room{Most: 4, Lacks: "no room", Estimate: -1}
 	if k, err = m.SwitchKernel(t.Context(), inside, hubapi.Self, hubapi.KernelSwitch{Memory: "3G", CPUs: "2"}); err != nil || k.Name != "python" || k.Memory != "3G" || k.CPUs != 2 {
 		t.Errorf("from inside: %+v, %v", k, err)
+	}
+	if words := k.Available.Words; !strings.Contains(words, "none free now") || !strings.HasSuffix(words, "what this kernel gives back when it is shut down is not counted") {
+		t.Errorf("what a kernel is told that holds something: %q", words)
 	}
 	m.Kernels.Specs[0].GPUs = nil
 	if k := now(); k.GPU != "1g.18gb" || k.Switched.GPU != "" {

@@ -113,10 +113,18 @@ func (m *Menu) SwitchKernel(ctx context.Context, c spawner.Caller, name string, 
 	}
 	for _, now := range m.offered(c) {
 		if now.Name == o.Name {
+			if now.wire.Available.State == hubapi.RoomWaits && m.isKernel(c) {
+				now.wire.Available.Words += "; what this kernel gives back when it is shut down is not counted"
+			}
 			return now.wire, nil
 		}
 	}
 	return hubapi.KernelSpec{}, errs.New(errs.NotFound, "the kernelspec %s has gone meanwhile", o.Name)
+}
+
+// isKernel reports whether it is a kernel that asks.
+func (m *Menu) isKernel(c spawner.Caller) bool {
+	return slices.ContainsFunc(m.Engine.Kernels(c), func(w spawner.Workload) bool { return w.ID == c.Workload })
 }
 
 // mostSwitches is how many switches of a user's are kept of kernelspecs that she is not offered now: her environments come and go.
@@ -191,10 +199,29 @@ func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.Kerne
 		return offer{}, errs.New(errs.NotFound, "there is no kernelspec %.100q for you", name).With("one of " + strings.Join(names, ", "))
 	case len(fit) == 1:
 		return fit[0], nil
-	case len(fit) == 0:
+	case len(all) == 1:
 		_, err := m.switchedTo(all[0], to)
 		return offer{}, err
+	case len(fit) == 0:
+		return offer{}, m.noneFits(all, to)
 	}
 	return offer{}, errs.New(errs.Invalid, "%d kernelspecs can be switched so", len(fit)).
 		With("name one of them with --kernel: " + strings.Join(fitting, ", "))
+}
+
+// noneFits says of each kernelspec why it cannot be switched so.
+func (m *Menu) noneFits(all []offer, to hubapi.KernelSwitch) error {
+	var why []errs.Detail
+	for _, o := range all {
+		_, err := m.switchedTo(o, to)
+		switch {
+		case err == nil:
+		case to.GPU != "" && len(o.wire.GPUs) == 1:
+			why = append(why, errs.Detail{What: o.Name + " has " + o.wire.GPUs[0] + " alone"})
+		default:
+			why = append(why, errs.Detail{What: o.Name + ": " + err.Error()})
+		}
+	}
+	return errs.New(errs.Invalid, "none of your %d kernelspecs can be switched so", len(all)).Naming(why).
+		With("`slipway kernels specs` says to what each can be switched; what more is offered your administrator says (kernels.specs[].gpus, profiles[])")
 }

@@ -104,7 +104,7 @@ $(pool_profile)
 kernels: # single ones, each with a container and a slice of its own, for Jupyter Servers anywhere
   specs:
     - {name: python, display_name: Python, profile: small, idle_limit: 30m}
-    - {name: python-gpu, display_name: "Python (GPU slice, simulated)", profile: gpu, idle_limit: 30m}
+    - {name: python-gpu, display_name: "Python (GPU slice, simulated)", profile: gpu, gpus: [3g.71gb, whole], idle_limit: 30m}
 $(pool_kernel)
 data:
   areas:

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -148,6 +149,9 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 	if k.Warm < 0 || k.Warm > 0 && f.Backend != BackendDocker {
 		p.add(at+"warm", k.Warm, "0, or more where the profile's sessions run on this host")
 	}
+	if each := cmp.Or(k.CPUs, f.CPUs); k.Warm > 0 && c.Docker.CPUs > 0 && float64(k.Warm)*each > c.Docker.CPUs {
+		p.add(at+"warm", k.Warm, fmt.Sprintf("at most %d: each takes %g of the %g processors of docker.cpus", int(c.Docker.CPUs/each), each, c.Docker.CPUs))
+	}
 	if k.Image != "" && !slices.Contains(f.Images, k.Image) {
 		p.add(at+"image", k.Image, "one of the images of profile "+k.Profile+", or nothing for its first")
 	}
@@ -179,13 +183,27 @@ func (c Config) checkKernelSoftware(at string, k KernelSpec, p *problems) {
 	if k.Image != "" && (k.Environment != "" || k.Environments != "") {
 		p.add(at+"image", k.Image, "nothing: an environment says what image it stands on")
 	}
-	for _, name := range append(slices.Clone(k.Stacks), k.Stack) {
-		if name != "" && name != AllStacks && !slices.ContainsFunc(c.Data.Stacks, func(s Stack) bool { return s.Name == name }) || name == AllStacks && k.Stack == AllStacks {
-			p.add(at+"stacks", name, `the name of one of data.stacks, or ["`+AllStacks+`"] in stacks for all of them`)
-		}
-	}
+	c.checkKernelStacks(at, k, p)
 	if (k.Stack != "" || len(k.Stacks) > 0) && !slices.Equal(k.Argv, pythonKernel()) {
 		p.add(at+"argv", strings.Join(k.Argv, " "), "nothing: a stack's kernel is started by its script, with what data.stacks says")
+	}
+}
+
+// checkKernelStacks looks whether the stacks of its software are there.
+func (c Config) checkKernelStacks(at string, k KernelSpec, p *problems) {
+	known := func(name string) bool {
+		return slices.ContainsFunc(c.Data.Stacks, func(s Stack) bool { return s.Name == name })
+	}
+	if k.Stack != "" && !known(k.Stack) {
+		p.add(at+"stack", k.Stack, `the name of one of data.stacks, or in its place stacks: ["`+AllStacks+`"] for all of them`)
+	}
+	for _, name := range k.Stacks {
+		switch {
+		case name == AllStacks && len(c.Data.Stacks) == 0:
+			p.add(at+"stacks", name, "left out: data.stacks has none")
+		case name != AllStacks && !known(name):
+			p.add(at+"stacks", name, `the name of one of data.stacks, or ["`+AllStacks+`"] for all of them`)
+		}
 	}
 }
 

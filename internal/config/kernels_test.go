@@ -9,7 +9,7 @@ import (
 func TestKernels(t *testing.T) {
 	profiles := []Profile{{Name: "cpu", Backend: BackendDocker, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30}}
 	good := KernelSpec{Name: "python", Profile: "cpu", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
-	site := Config{Profiles: profiles, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
+	site := Config{Profiles: profiles, Docker: Docker{CPUs: 4}, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
 	for _, tt := range []struct {
 		field string
 		edit  func(*KernelSpec)
@@ -26,14 +26,15 @@ func TestKernels(t *testing.T) {
 		{"cpus", func(k *KernelSpec) { k.CPUs = 3 }},
 		{"memory", func(k *KernelSpec) { k.Memory = 2 << 30 }},
 		{"", func(k *KernelSpec) { k.Environment = "alice/ana:v1" }},
-		{"environment", func(k *KernelSpec) { k.Environment, k.Stack = "ana", "lcg" }},
+		{"environment", func(k *KernelSpec) { k.Environment, k.Stack = "ana:v1", "lcg" }},
 		{"", func(k *KernelSpec) { k.Environments = EnvironmentsOwn }},
 		{"environments", func(k *KernelSpec) { k.Environments = "all" }},
 		{"image", func(k *KernelSpec) { k.Environments, k.Image = EnvironmentsOwn, "notebook" }},
 		{"", func(k *KernelSpec) { k.Stack = "lcg" }},
 		{"", func(k *KernelSpec) { k.Stacks = []string{AllStacks} }},
 		{"stacks", func(k *KernelSpec) { k.Stacks = []string{"other"} }},
-		{"stacks", func(k *KernelSpec) { k.Stack = AllStacks }},
+		{"stack:", func(k *KernelSpec) { k.Stack = AllStacks }},
+		{"stack:", func(k *KernelSpec) { k.Stack = "other" }},
 		{"argv", func(k *KernelSpec) { k.Stack, k.Argv = "lcg", []string{"R", ConnectionFile} }},
 		{"logo", func(k *KernelSpec) { k.Logo = "/nowhere.svg" }},
 		{"argv", func(k *KernelSpec) { k.Argv = []string{"python3"} }},
@@ -41,6 +42,9 @@ func TestKernels(t *testing.T) {
 		{"idle_limit", func(k *KernelSpec) { k.IdleLimit = 1 }},
 		{"profile", func(k *KernelSpec) { k.Profile = "gpu" }},
 		{"", func(k *KernelSpec) { k.Warm = 2 }},
+		{"", func(k *KernelSpec) { k.Warm = 4 }},
+		{"", func(k *KernelSpec) { k.Warm, k.CPUs = 8, 0.5 }},
+		{"warm", func(k *KernelSpec) { k.Warm = 5 }},
 		{"warm", func(k *KernelSpec) { k.Warm = -1 }},
 		{"image", func(k *KernelSpec) { k.Image = "other" }},
 	} {
@@ -62,6 +66,13 @@ func TestKernels(t *testing.T) {
 	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, WarmLoad: -1, Specs: []KernelSpec{good, twin}}}.checkKernels(&p)
 	if len(p) != 3 {
 		t.Errorf("two that Jupyter takes for one, and two limits below zero: %v", p)
+	}
+	all := good
+	all.Stacks = []string{AllStacks}
+	p = nil
+	Config{Profiles: profiles, Kernels: Kernels{Specs: []KernelSpec{all}}}.checkKernels(&p)
+	if len(p) != 1 || !strings.Contains(p[0].Error(), "kernels.specs[0].stacks") {
+		t.Errorf("all stacks of a site that has none: %v", p)
 	}
 	own := good
 	own.Name, own.Environments = "py", EnvironmentsOwn

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -52,7 +53,7 @@ func runConfigCheck(env Env, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := catalogueOf(c).Check(); err != nil {
+	if err := errors.Join(catalogueOf(c).Check(), checkSlices(c)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	h := c.HTCondor

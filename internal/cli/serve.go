@@ -273,7 +273,7 @@ func (s *service) principal(hub string, user spawner.User) string {
 
 func (s *service) makeServer(context.Context) error {
 	catalogue := catalogueOf(s.cfg)
-	if err := catalogue.Check(); err != nil {
+	if err := errors.Join(catalogue.Check(), checkSlices(s.cfg)); err != nil {
 		return err
 	}
 	shipper, err := s.newShipper()

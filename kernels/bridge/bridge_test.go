@@ -90,6 +90,9 @@ func TestWaitingIsShown(t *testing.T) {
 	g.exists, g.state = true, hubapi.Kernel{State: "starting", Progress: "2 before you"}
 	c := startBridge(t, g, "", nil).join("one")
 	c.until("kernel_info_reply", c.ask(wire.Control, "kernel_info_request", struct{}{}))
+	c.find("a status that JupyterLab shows", func(m wire.Message) bool {
+		return m.Type() == "status" && m.ParentID() == "" && strings.Contains(string(m.Content), "idle")
+	})
 	id := c.cell("run")
 	c.find("progress", func(m wire.Message) bool { return m.ParentID() == id && words(m) == "Slipway: 2 before you\n" })
 	g.set(func() { g.state.State = "idle" })

@@ -1,6 +1,9 @@
 package bridge
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // introduce answers those who have long asked what kernel it is: some programs give up a kernel that does not answer within a minute, and
 // for a slice it may have to wait longer.
@@ -18,7 +21,8 @@ func (b *bridge) introduce() {
 	}
 }
 
-// present says of a kernel that is not there what is known of it.
+// present says of a kernel that is not there what is known of it. JupyterLab takes no notice of the status that goes with such an answer, and
+// shows that of the kernel as unknown until there is another: it is idle, as who runs a cell is told under it what that waits for.
 func (b *bridge) present(r *request) {
 	r.open = false
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "busy"})
@@ -26,7 +30,9 @@ func (b *bridge) present(r *request) {
 		"status": "ok", "protocol_version": "5.3", "implementation": "slipway", "implementation_version": "1",
 		"banner": "A kernel of Slipway, which is not there yet", "help_links": []any{}, "language_info": languageInfo(b.cfg.Language),
 	})
-	b.publish(r.m.Header, "status", map[string]string{"execution_state": "idle"})
+	for _, parent := range []json.RawMessage{r.m.Header, nil} {
+		b.publish(parent, "status", map[string]string{"execution_state": "idle"})
+	}
 }
 
 func languageInfo(language string) map[string]any {

@@ -59,6 +59,9 @@ func (s *seat) hears(m wire.Message) {
 	if m.Channel != wire.Stdin {
 		s.kernel.done(m.ParentID())
 	}
+	if m.Type() == "execute_reply" {
+		s.answered(m)
+	}
 	s.add(m, true)
 }
 

@@ -61,6 +61,7 @@ func newFake(t *testing.T, file string) *fake {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.(*net.UnixListener).SetUnlinkOnClose(false) // the next one's may be there by then
 		context.AfterFunc(ctx, func() { _ = l.Close() })
 		work.Go(func() {
 			for {

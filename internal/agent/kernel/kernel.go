@@ -160,6 +160,7 @@ func (k *Kernel) ended(l *life, deaths int) (int, error) {
 		return deaths, fmt.Errorf("the kernel died %d times in a row: it %s", deaths, end)
 	}
 	k.cfg.Logger.Warn("the kernel died: starting it again", "deaths", deaths, "end", end)
+	k.falls()
 	k.Tell(strings.TrimSpace("the kernel "+end+", and begins anew: its variables are gone. "+remedy), true)
 	k.restarts() // JupyterLab shows nothing more under its cells after this
 	return deaths, nil
@@ -188,11 +189,13 @@ func (k *Kernel) change() {
 	k.changed = make(chan struct{})
 }
 
-// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does. They take for refused what they have said before.
+// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does. They take for refused what they have said before;
+// cells are answered all the same.
 func (k *Kernel) restarts() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.actLocked()
+	k.refuse()
 	k.abandon()
 	for _, s := range k.seats {
 		s.restarts()

@@ -160,6 +160,7 @@ func (s *seat) abandon() {
 			line.pop().taken()
 		}
 	}
+	s.asked = nil
 }
 
 // hand gives a process what waits in a line, until there is nothing or the process is about to end.

@@ -6,11 +6,7 @@ import (
 	"slipway/kernels/wire"
 )
 
-const (
-	mostAsked  = 1000     // cells of one client that wait to be run
-	mostUntold = 4        // notices that wait for somebody who can be shown them
-	cellLimit  = 64 << 10 // of a cell's header that is kept
-)
+const mostUntold = 4 // notices that wait for somebody who can be shown them
 
 // notice is what is still true for who comes later, as that the variables are gone.
 type notice struct {
@@ -48,40 +44,15 @@ func (s *seat) show(text string) {
 	}
 }
 
-// asks notes that a client has sent something: by the ids of its cells they are known again once they run. Who sends a thousand cells at once
-// is not told under the first of them. The lock is held.
-func (k *Kernel) asks(s *seat, m wire.Message) {
-	k.actLocked()
-	if m.Type() != "execute_request" {
-		return
-	}
-	if len(s.asked) >= mostAsked {
-		clear(s.asked)
-	}
-	if s.asked == nil {
-		s.asked = map[string]bool{}
-	}
-	s.asked[m.ID()] = true
-}
-
-// runs notes whose cell the kernel begins to run, and shows its client what it has not been told.
-func (k *Kernel) runs(m wire.Message) {
-	id := m.ParentID()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, s := range k.seats {
-		if !s.asked[id] || len(m.Parent) > cellLimit {
-			continue
+// begins notes which cell of a client's is the last that was begun, and shows the client what it has not been told. The lock is held.
+func (k *Kernel) begins(s *seat, cell json.RawMessage) {
+	s.cell = cell
+	for _, n := range k.untold {
+		if !n.told[s] {
+			s.show(n.text)
 		}
-		delete(s.asked, id)
-		s.cell = append(json.RawMessage(nil), m.Parent...)
-		for _, n := range k.untold {
-			if !n.told[s] {
-				s.show(n.text)
-			}
-		}
-		k.untold = nil
 	}
+	k.untold = nil
 }
 
 // cellOf gives the header of a client's last cell; nil: it has run none, or one with a header that is too large for a Welcome.

@@ -30,7 +30,7 @@ type seat struct {
 	at   *visit    // its stream; nil: it is away. Under the kernel's lock, as the next
 	left time.Time // when it went
 
-	asked map[string]bool // ids of cells that it has sent and that have not begun
+	asked []cell          // cells that it has sent and that are not answered
 	cell  json.RawMessage // the header of the one that was begun last; nil: none
 	lines map[wire.Channel]*line
 	taken *wire.Latest[uint64] // what came in line, by its id

@@ -79,6 +79,7 @@ func (m *Manager) feel(ctx context.Context, id ID, a control.Activity) {
 	now := time.Now()
 	e.pulse.mute = time.Time{}
 	m.noteDroppedLocked(e, a.Dropped)
+	m.noteDeathsLocked(e, a.Deaths)
 	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != Lab && e.Kind != Kernel {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
@@ -95,6 +96,24 @@ func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
 		m.kernelsDropped[e.entryName()] += more
 	}
 	e.pulse.lost = dropped
+}
+
+// noteDeathsLocked counts the processes of a kernel that ended since its agent was last asked, in the same way.
+func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
+	then := e.pulse.deaths
+	e.pulse.deaths = now
+	if e.Kind != Kernel || e.pulse.looked.IsZero() {
+		return
+	}
+	for cause, more := range map[Cause]int{CauseMemory: now.Memory - then.Memory, CauseSignal: now.Signal - then.Signal, CauseExit: now.Exit - then.Exit} {
+		if more <= 0 {
+			continue
+		}
+		if m.kernelRestarts[e.entryName()] == nil {
+			m.kernelRestarts[e.entryName()] = map[Cause]int{}
+		}
+		m.kernelRestarts[e.entryName()][cause] += more
+	}
 }
 
 // actedLocked notes that something went on in a session.

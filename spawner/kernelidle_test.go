@@ -112,6 +112,21 @@ func TestMovedKernelBeginsAnew(t *testing.T) {
 	})(t)
 }
 
+// Kernels that begin anew where they are are counted by why they do, once each.
+func TestKernelsThatBeginAnewAreCounted(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		hand := s.crew.Hand(s.runKernel("one", spawner.Life{}).ID)
+		for _, d := range []control.Deaths{{}, {Memory: 1}, {Memory: 1}, {Memory: 2, Exit: 1}, {}, {Signal: 3}} {
+			hand.Act(control.Activity{Asked: true, Kernels: 1, Deaths: d})
+			<-time.After(2 * time.Minute)
+		}
+		got := s.Stats().KernelRestarts["python"]
+		if got[spawner.CauseMemory] != 2 || got[spawner.CauseExit] != 1 || got[spawner.CauseSignal] != 3 {
+			t.Errorf("%v", got)
+		}
+	})(t)
+}
+
 // What kernels say and nobody can be given is counted, once for each.
 func TestDroppedMessagesAreCounted(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {

@@ -95,15 +95,16 @@ func words(d time.Duration) string {
 
 // pulse is what is known of what goes on in a session while the service runs. When something last did is in its record.
 type pulse struct {
-	looked time.Time // when its agent last told; zero: not yet
-	mute   time.Time // since when it has not answered, though it is connected; zero: it does
-	cpu    float64   // seconds, at that time
-	left   time.Time // since when a kernel was seen without a client; zero: it has one
-	asked  time.Time // when somebody last asked for a kernel that is not up yet; zero: not yet
-	lost   int64     // of a kernel, Activity.Dropped
-	saved  time.Time // the Active that is in the store
-	warned time.Time // when its user was told of the coming stop; zero: not
-	stop   time.Time // the time of that stop
+	looked time.Time      // when its agent last told; zero: not yet
+	mute   time.Time      // since when it has not answered, though it is connected; zero: it does
+	cpu    float64        // seconds, at that time
+	left   time.Time      // since when a kernel was seen without a client; zero: it has one
+	asked  time.Time      // when somebody last asked for a kernel that is not up yet; zero: not yet
+	lost   int64          // of a kernel, Activity.Dropped
+	deaths control.Deaths // the same, Activity.Deaths
+	saved  time.Time      // the Active that is in the store
+	warned time.Time      // when its user was told of the coming stop; zero: not
+	stop   time.Time      // the time of that stop
 }
 
 // activeAt gives when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.

@@ -21,7 +21,8 @@ type Stats struct {
 	KernelsFailed map[string]map[Cause]int // since the service started, by Entry; CauseStart: before they first answered
 	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away, since the service started.
 	KernelsDropped map[string]int64
-	Standbys       map[string]Standbys // as StandbysOf
+	KernelRestarts map[string]map[Cause]int // that ended and began anew where they were, since the service started, by Entry
+	Standbys       map[string]Standbys      // as StandbysOf
 }
 
 // StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
@@ -36,6 +37,10 @@ func (m *Manager) Stats() Stats {
 	s.KernelsFailed, s.KernelsDropped = map[string]map[Cause]int{}, maps.Clone(m.kernelsDropped)
 	for entry, causes := range m.kernelsFailed {
 		s.KernelsFailed[entry] = maps.Clone(causes)
+	}
+	s.KernelRestarts = map[string]map[Cause]int{}
+	for entry, causes := range m.kernelRestarts {
+		s.KernelRestarts[entry] = maps.Clone(causes)
 	}
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[Phase]int{}, maps.Clone(m.refused)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/memsize"
 )
 
@@ -12,6 +13,18 @@ type fate struct {
 	ended
 	before memory // when it was started
 	after  memory
+}
+
+// count counts it.
+func (f fate) count(d *control.Deaths) {
+	switch {
+	case f.status.Signaled() && f.after.exceeded(f.before) != "":
+		d.Memory++
+	case f.status.Signaled():
+		d.Signal++
+	default:
+		d.Exit++
+	}
 }
 
 // words says it to who works with the kernel, after "the kernel", and what she can do.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"slipway/internal/agent/control"
 )
 
 func TestFate(t *testing.T) {
@@ -17,6 +19,16 @@ func TestFate(t *testing.T) {
 		if end, _ := f.words(); !strings.Contains(end, want) {
 			t.Errorf("%q is to have %q", end, want)
 		}
+	}
+	var deaths control.Deaths
+	for _, f := range []fate{
+		{ended: ended{status: syscall.WaitStatus(syscall.SIGKILL)}, after: limit}, {ended: ended{status: syscall.WaitStatus(syscall.SIGKILL)}},
+		{ended: ended{status: syscall.WaitStatus(syscall.SIGSEGV)}}, {ended: ended{status: 3 << 8}},
+	} {
+		f.count(&deaths)
+	}
+	if deaths != (control.Deaths{Memory: 1, Signal: 2, Exit: 1}) {
+		t.Errorf("%+v", deaths)
 	}
 	killed := fate{ended: ended{status: syscall.WaitStatus(syscall.SIGKILL)}, before: memory{limit: 4 << 30}, after: limit}
 	if _, remedy := killed.words(); !strings.Contains(remedy, "a kernel with more memory") {

@@ -96,7 +96,7 @@ func (s *supervisor) forkKernel(program string, argv []string, dir string, env [
 		defer s.mu.Unlock()
 		*last, s.pid = end, 0
 	})
-	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.words() }}, nil
+	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.words() }, Count: func(d *control.Deaths) { end.count(d) }}, nil
 }
 
 // kernelNow gives the kernel that the app is, dead or alive; nil: it is none.

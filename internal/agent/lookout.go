@@ -92,6 +92,7 @@ func (l *lookout) lookAtKernel() {
 		a.Busy = 1
 	}
 	a.Left, a.Dropped = status.Connections == 0, k.Dropped()
+	a.Deaths = k.Deaths()
 	l.note(k.Acted(), time.Now())
 }
 

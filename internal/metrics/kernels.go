@@ -9,14 +9,15 @@ import (
 // kernels are the engine's numbers of kernels. The label spec is an entry of the site's kernels.specs: kernelspecs that are made of users' environments
 // have words of theirs in their names.
 type kernels struct {
-	phases, failed, dropped, standbys *prometheus.Desc
-	start                             prometheus.Histogram
+	phases, failed, restarts, dropped, standbys *prometheus.Desc
+	start                                       prometheus.Histogram
 }
 
 func newKernels() kernels {
 	return kernels{
 		phases:   prometheus.NewDesc("slipway_kernels", "Kernels by entry of kernels.specs and phase; pending: they wait for room, standby: nobody has asked for them yet.", []string{"spec", "phase"}, nil),
 		failed:   prometheus.NewDesc("slipway_kernels_failed_total", "Kernels that failed since the service's start, by cause; start: before they first answered.", []string{"spec", "cause"}, nil),
+		restarts: prometheus.NewDesc("slipway_kernel_restarts_total", "Kernels that ended and began anew where they were, since the service's start, by cause.", []string{"spec", "cause"}, nil),
 		dropped:  prometheus.NewDesc("slipway_kernel_dropped_messages_total", "Messages of kernels that were not kept for clients that were away, since the service's start.", []string{"spec"}, nil),
 		standbys: prometheus.NewDesc("slipway_kernel_standbys_lacking", "Users' next kernels for which none stands by though one may.", []string{"spec"}, nil),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -26,7 +27,7 @@ func newKernels() kernels {
 }
 
 func (k kernels) describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{k.phases, k.failed, k.dropped, k.standbys} {
+	for _, d := range []*prometheus.Desc{k.phases, k.failed, k.restarts, k.dropped, k.standbys} {
 		ch <- d
 	}
 	k.start.Describe(ch)
@@ -44,6 +45,11 @@ func (k kernels) collect(ch chan<- prometheus.Metric, s spawner.Stats) {
 	for spec, causes := range s.KernelsFailed {
 		for cause, n := range causes {
 			tell(k.failed, prometheus.CounterValue, float64(n), spec, string(cause))
+		}
+	}
+	for spec, causes := range s.KernelRestarts {
+		for cause, n := range causes {
+			tell(k.restarts, prometheus.CounterValue, float64(n), spec, string(cause))
 		}
 	}
 	for spec, n := range s.KernelsDropped {

@@ -23,8 +23,9 @@ func TestMetrics(t *testing.T) {
 			Capacity:  map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]spawner.Capacity{"docker": {CPUs: 1.5, Count: 2}},
 			Kernels:       map[string]map[spawner.Phase]int{"python-gpu": {spawner.Pending: 2, spawner.Running: 1}},
 			KernelsFailed: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseStart: 3}}, KernelsDropped: map[string]int64{"python-gpu": 9},
-			Standbys:   map[string]spawner.Standbys{"python-gpu": {Ready: 1, Lacking: 2}},
-			KernelTook: took, StartTook: took, Orphans: 1, Refused: map[string]int{"storage": 2},
+			KernelRestarts: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseMemory: 6}},
+			Standbys:       map[string]spawner.Standbys{"python-gpu": {Ready: 1, Lacking: 2}},
+			KernelTook:     took, StartTook: took, Orphans: 1, Refused: map[string]int{"storage": 2},
 			Jobs: map[string]map[spawner.Phase]int{"local": {spawner.Pending: 7, spawner.Running: 1, spawner.Stopping: 1}},
 		}
 		took = nil
@@ -41,7 +42,7 @@ func TestMetrics(t *testing.T) {
 		`slipway_leased{backend="docker",resource="cpus"} 1.5`, `slipway_leased{backend="docker",resource="workloads"} 2`, `slipway_orphans 1`, `slipway_jobs_refused_total{reason="storage"} 2`,
 		`slipway_jobs{backend="local",state="waiting"} 7`, `slipway_jobs{backend="local",state="running"} 2`, `slipway_links 3`,
 		`slipway_start_seconds_count 2`, `slipway_kernel_start_seconds_count 2`, `slipway_kernels{phase="pending",spec="python-gpu"} 2`, `slipway_kernel_websockets 4`,
-		`slipway_kernels_failed_total{cause="start",spec="python-gpu"} 3`, `slipway_kernel_dropped_messages_total{spec="python-gpu"} 9`, `slipway_kernel_standbys_lacking{spec="python-gpu"} 2`,
+		`slipway_kernels_failed_total{cause="start",spec="python-gpu"} 3`, `slipway_kernel_dropped_messages_total{spec="python-gpu"} 9`, `slipway_kernel_restarts_total{cause="memory",spec="python-gpu"} 6`, `slipway_kernel_standbys_lacking{spec="python-gpu"} 2`,
 		`slipway_kernel_messages_total{direction="read"} 5`, `slipway_kernel_bytes_total{direction="written"} 8`, `slipway_http_request_seconds_count{method="GET",route="/api/v1/me",status="200"} 1`,
 		`slipway_http_request_seconds_count{method="other",route="session proxy",status="404"} 1`,
 		`slipway_freeze_seconds_count{result="ok"} 1`, `slipway_freeze_seconds_count{result="no_space"} 1`, "go_goroutines",

@@ -29,6 +29,7 @@ func TestActivityIsCut(t *testing.T) {
 		"never":                {`{"asked":true}`, Activity{Asked: true, Quiet: -1}},
 		"not asked":            {`{"asked":false,"kernels":3,"busy":1,"terminals":2,"cpu":1}`, Activity{Quiet: -1, CPU: 1}},
 		"not asked, but ssh":   {`{"asked":false,"kernels":3,"ssh":2,"editors":1,"quiet":3,"cpu":1}`, Activity{SSH: 2, Editors: 1, Quiet: 3, CPU: 1}},
+		"deaths":               {`{"asked":true,"quiet":1,"deaths":{"memory":2,"signal":-1,"exit":99999999}}`, Activity{Asked: true, Quiet: 1, Deaths: Deaths{Memory: 2, Exit: maxCount}}},
 		"negative":             {`{"asked":true,"kernels":-3,"busy":-1,"terminals":-2,"ssh":-1,"editors":-2,"quiet":-4.5,"cpu":-6}`, Activity{Asked: true, Quiet: -1}},
 		"huge":                 {`{"asked":true,"kernels":9223372036854775807,"busy":9223372036854775807,"terminals":99999999,"ssh":99999999,"editors":99999999,"quiet":1e308,"cpu":1e308}`, Activity{Asked: true, Kernels: maxCount, Busy: maxCount, Terminals: maxCount, SSH: maxCount, Editors: maxCount, Quiet: maxSeconds, CPU: maxSeconds}},
 		"busier than can be":   {`{"asked":true,"kernels":1,"busy":5,"quiet":0}`, Activity{Asked: true, Kernels: 1, Busy: 1}},

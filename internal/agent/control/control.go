@@ -170,8 +170,16 @@ type Activity struct {
 	Editors   int     `json:"editors,omitempty"` // open windows of VS Code
 	Left      bool    `json:"left,omitempty"`    // the app is a kernel that no client is connected to
 	Dropped   int64   `json:"dropped,omitempty"` // how many messages of a kernel were not kept for clients that were away, since the agent began
+	Deaths    Deaths  `json:"deaths,omitzero"`   // of a kernel's processes, since the agent began
 	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
 	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
+}
+
+// Deaths counts the processes of a kernel that ended without being asked to and that another took the place of, by why they did.
+type Deaths struct {
+	Memory int `json:"memory,omitempty"` // it needed more than it may have
+	Signal int `json:"signal,omitempty"`
+	Exit   int `json:"exit,omitempty"`
 }
 
 // NoticeLimit is how many bytes of a notice are shown.

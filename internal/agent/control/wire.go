@@ -163,7 +163,7 @@ func parseActivity(b []byte) (Activity, error) {
 	if !a.Asked {
 		a.Kernels, a.Busy, a.Terminals = 0, 0, 0
 	}
-	for _, n := range []*int{&a.Kernels, &a.Terminals, &a.SSH, &a.Editors} {
+	for _, n := range []*int{&a.Kernels, &a.Terminals, &a.SSH, &a.Editors, &a.Deaths.Memory, &a.Deaths.Signal, &a.Deaths.Exit} {
 		*n = min(max(*n, 0), maxCount)
 	}
 	a.Busy = min(max(a.Busy, 0), a.Kernels)

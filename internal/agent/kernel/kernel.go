@@ -51,6 +51,8 @@ type Process struct {
 	Over <-chan struct{} // closed when it has ended
 	// How says, once it is over, how it came to its end and what its user can do. Nil: nobody knows.
 	How func() (end, remedy string)
+	// Count counts its end, once it is over. Nil: nobody wants to know.
+	Count func(*control.Deaths)
 }
 
 // Kernel is one kernel, over all of its processes.
@@ -76,6 +78,7 @@ type Kernel struct {
 	untold   []*notice
 	born     time.Time
 	attached int // clients with a stream
+	deaths   control.Deaths
 
 	dropped atomic.Int64 // messages that were not kept for a client
 	memory  memory
@@ -160,10 +163,27 @@ func (k *Kernel) ended(l *life, deaths int) (int, error) {
 		return deaths, fmt.Errorf("the kernel died %d times in a row: it %s", deaths, end)
 	}
 	k.cfg.Logger.Warn("the kernel died: starting it again", "deaths", deaths, "end", end)
+	k.count(l.process)
 	k.falls()
 	k.Tell(strings.TrimSpace("the kernel "+end+", and begins anew: its variables are gone. "+remedy), true)
 	k.restarts() // JupyterLab shows nothing more under its cells after this
 	return deaths, nil
+}
+
+// count counts a process that another takes the place of.
+func (k *Kernel) count(p Process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.Count != nil {
+		p.Count(&k.deaths)
+	}
+}
+
+// Deaths counts the processes that ended without being asked to.
+func (k *Kernel) Deaths() control.Deaths {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.deaths
 }
 
 func (p Process) how() (end, remedy string) {

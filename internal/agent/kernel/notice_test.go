@@ -88,6 +88,7 @@ func TestNoticeThatLasts(t *testing.T) {
 func TestDeathIsToldOfInTheNotebook(t *testing.T) {
 	r, _ := withFake(t, func(p *Process, _ *Config) {
 		p.How = func() (string, string) { return "ran out of luck", "Try another" }
+		p.Count = func(d *control.Deaths) { d.Signal++ }
 	})
 	c := r.join("one")
 	cell := c.cell()
@@ -109,6 +110,9 @@ func TestDeathIsToldOfInTheNotebook(t *testing.T) {
 		t.Errorf("%q under %s", text, under)
 	}
 	answers(2)
+	if d := r.Deaths(); d != (control.Deaths{Signal: 1}) {
+		t.Errorf("%+v", d)
+	}
 }
 
 // Of what cannot be kept the journal drops outputs, never what is told.

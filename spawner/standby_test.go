@@ -269,8 +269,12 @@ func TestStandbyThatDied(t *testing.T) {
 func TestStandbysThatFail(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.warm(alice, "one")
+		s.settles()
 		heal := s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Start, Times: spawnertest.Always, Err: errs.New(errs.Invalid, "no such image")})
 		before := len(s.sessions.Calls())
+		if err := s.Remove(t.Context(), admin, s.standbys()[0].ID); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(10 * time.Minute)
 		starts := 0
 		for _, c := range s.sessions.Calls()[before:] {

@@ -6,9 +6,9 @@ export async function openNotebook(page) {
   await idle(page);
 }
 
-// Opens a notebook from the launcher, on the kernel that a card names, or on the only one, and does not wait for the kernel.
+// Opens a notebook from the launcher, on the first kernel whose card has this text, and does not wait for the kernel.
 export async function launch(page, kernel = "") {
-  await page.locator('.jp-LauncherCard[data-category="Notebook"]', { hasText: kernel }).click();
+  await page.locator('.jp-LauncherCard[data-category="Notebook"]', { hasText: kernel }).first().click();
   await page.waitForSelector(".jp-Notebook .cm-content");
 }
 

@@ -45,9 +45,14 @@ export async function open(hub) {
       "--disable-sync",
     ],
   });
+  const outside = [];
+  return { browser, context: await watched(browser, hub, outside), outside };
+}
+
+// A window of its own, with its own cookies, that takes note of what its pages ask of others.
+export async function watched(browser, hub, outside) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light" });
   context.setDefaultTimeout(60_000);
-  const outside = [];
   context.on("request", async (request) => {
     const url = request.url();
     if (url.startsWith(hub) || /^(data|blob|about):/.test(url)) return;
@@ -60,5 +65,5 @@ export async function open(hub) {
       if (!socket.url().startsWith(hub.replace(/^http/, "ws"))) outside.push(socket.url());
     });
   });
-  return { browser, context, outside };
+  return context;
 }

@@ -3,13 +3,14 @@
 //
 //   node kernels.mjs JUPYTERLAB-URL SESSION-URL
 //
-// A kernel "Brief" runs for half a minute.
-import { minutes, open, require, say, shoot } from "./browser.mjs";
-import { begin, launch, shows } from "./lab.mjs";
-import { asked, debugged, died, interrupted, restarted, rich, widgets } from "./notebook.mjs";
+// One kernel "GPU" runs at a time, and a kernel "Brief" for half a minute. Once "take the GPU" is printed, the GPU is to be lost.
+import { minutes, open, require, say, shoot, watched } from "./browser.mjs";
+import { begin, launch, make, output, shows, visit } from "./lab.mjs";
+import { asked, debugged, died, interrupted, restarted, rich, twoWindows, widgets } from "./notebook.mjs";
 
 const [lab, session] = process.argv.slice(2);
-const { browser, context, outside } = await open("http://127.0.0.1:");
+const here = "http://127.0.0.1:";
+const { browser, context, outside } = await open(here);
 
 // Opens the launcher, in a workspace of its own.
 async function launcher(base, workspace) {
@@ -39,13 +40,28 @@ async function ended(cell) {
   await shoot(cell.page(), "kernel-ended");
 }
 
+// While another notebook has the GPU, a cell says below it for what it waits. When it runs, that is gone.
+async function waits(holder, page) {
+  const cell = await begin(page, "print('here it is')");
+  await shows(cell, "Slipway: Waiting for room, next in line");
+  await shoot(page, "kernel-waits");
+  await holder.click('.lm-MenuBar-item:has-text("Kernel")');
+  await holder.click('.lm-Menu-itemLabel:text-is("Shut Down Kernel")');
+  await shows(cell, "here it is");
+  const said = await output(page, cell);
+  require(said === "here it is", `below a cell that has waited stands ${said}`);
+}
+
 async function gateway() {
-  const page = await launcher(lab, "first");
-  await launch(page, "Python");
+  await make(context, lab, "stories.ipynb", "python");
+  const page = await context.newPage();
+  await visit(page, lab, "stories.ipynb", "first");
   for (const story of [rich, interrupted, asked, restarted, died]) {
     await story(page);
     say(story.name);
   }
+  await twoWindows(page, await watched(browser, here, outside), lab, "stories.ipynb");
+  say("two windows");
 }
 
 async function inSession() {
@@ -62,14 +78,30 @@ async function inSession() {
   }
   await ended(last);
   say("ended");
+  const second = await launcher(session, "second");
+  await launch(second, "GPU");
+  await waits(page, second);
+  say("waits");
+  const computes = await begin(second, "import time\nprint('computes', flush=True)\nwhile True: time.sleep(.1)");
+  await shows(computes, "computes");
+  say("take the GPU");
+  return computes;
+}
+
+// Whose GPU is lost hears of it below the cell that computes there.
+async function lost(cell) {
+  await shows(cell, /The GPU that you compute on here is lost .*Write what you need to files, and start another kernel/);
+  await shoot(cell.page(), "kernel-lost");
 }
 
 try {
-  await inSession();
+  const computes = await inSession();
   await gateway();
+  await lost(computes);
+  say("lost");
   require(outside.length === 0, `asked of others: ${outside}`);
 } catch (error) {
-  for (const page of context.pages()) await shoot(page, "failure").catch(() => {});
+  for (const page of browser.contexts().flatMap((c) => c.pages())) await shoot(page, "failure").catch(() => {});
   throw error;
 } finally {
   await browser.close();

@@ -12,11 +12,26 @@ export async function launch(page, kernel = "") {
   await page.waitForSelector(".jp-Notebook .cm-content");
 }
 
+// Makes a notebook with a name, on a kernel: JupyterLab asks for one when it saves a notebook without.
+export async function make(context, base, name, kernel) {
+  const cell = { cell_type: "code", id: "first", metadata: {}, source: "", outputs: [], execution_count: null };
+  const content = { cells: [cell], metadata: { kernelspec: { name: kernel, display_name: kernel } }, nbformat: 4, nbformat_minor: 5 };
+  const made = await context.request.put(`${base}/api/contents/${name}`, { data: { type: "notebook", format: "json", content } });
+  require(made.ok(), `${name} is not made: ${made.status()} ${await made.text()}`);
+}
+
+// Opens a notebook that is there, in a workspace of its own, and does not wait for the kernel.
+export async function visit(page, base, name, workspace) {
+  await page.goto(`${base}/lab/workspaces/${workspace}/tree/${name}?reset`);
+  await page.waitForSelector(".jp-Notebook .cm-content");
+}
+
+const status = (page, word) =>
+  page.waitForFunction((word) => document.querySelector("#jp-main-statusbar")?.textContent.includes(word), word, { timeout: 3 * minutes });
+
 // Typing before the kernel is idle loses the first Shift+Enter.
-export const idle = (page) =>
-  page.waitForFunction(() => /Idle/.test(document.querySelector("#jp-main-statusbar")?.textContent ?? ""), null, {
-    timeout: 3 * minutes,
-  });
+export const idle = (page) => status(page, "Idle");
+export const busy = (page) => status(page, "Busy");
 
 // Starts code in the last cell, and gives that.
 export async function begin(page, code) {

@@ -1,8 +1,9 @@
 // What a person does to a notebook in JupyterLab, and what is to be seen then. Each is done in the notebook that a page shows.
 import { minutes, require, shoot } from "./browser.mjs";
-import { begin, idle, output, run, shows } from "./lab.mjs";
+import { begin, busy, idle, output, run, shows, visit } from "./lab.mjs";
 
 const tool = (page, name) => page.click(`.jp-NotebookPanel [data-jp-item-name="${name}"] jp-button`);
+const interrupt = (page) => tool(page, "interrupt");
 
 // fails runs code that ends in an error, which is given.
 async function fails(page, code) {
@@ -27,7 +28,7 @@ display(HTML('<b id=bold>bold</b>'), SVG(circle), Latex(r'$E = \\hbar\\omega$'))
 export async function interrupted(page) {
   const cell = await begin(page, "print('begun')\nwhile True: pass");
   await shows(cell, "begun");
-  await tool(page, "interrupt");
+  await interrupt(page);
   await shows(cell, "KeyboardInterrupt");
 }
 
@@ -98,4 +99,30 @@ export async function debugged(page) {
   await sidebar.locator('jp-button[data-command="debugger:continue"]').click();
   await shows(cell, "42");
   await page.locator(".jp-NotebookPanel .jp-DebuggerBugButton").click();
+}
+
+// A second window, which begins with nothing, has the kernel of a notebook that the first one shows: each sees what the other one has done, and hears
+// what is computed. One is reloaded meanwhile and goes on, and is closed, and the other goes on.
+export async function twoWindows(page, second, base, name) {
+  await run(page, "import time\nshared = 41");
+  const other = await second.newPage();
+  let heard = false;
+  other.on("websocket", (socket) => socket.on("framereceived", (frame) => (heard ||= frame.payload.includes("step 3"))));
+  await visit(other, base, name, "second");
+  require((await run(other, "print(shared + 1)")) === "42", "the other window has another kernel");
+  const cell = await begin(page, "for step in range(100_000):\n    print(f'step {step}', flush=True)\n    time.sleep(.05)");
+  await shows(cell, /step 3\b/);
+  await busy(other);
+  page.on("dialog", (dialog) => dialog.accept()); // the notebook is not saved
+  await page.reload();
+  await page.waitForSelector(".jp-Notebook .cm-content");
+  await shoot(other, "kernel-windows");
+  await interrupt(other);
+  await idle(other);
+  require(heard, "the other window does not hear what the first one has the kernel compute");
+  const step = Number(await run(page, "print(step)"));
+  require(step > 3, `after a window was reloaded, the cell has come to ${step}`);
+  await run(page, "shared = step");
+  await page.close();
+  require(Number(await run(other, "print(shared)")) === step, "after one of two windows was closed, the other one has another kernel");
 }

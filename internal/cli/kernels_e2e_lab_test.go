@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,12 +16,14 @@ import (
 	"slipway/internal/testenv"
 )
 
+const labGPU = "simulated: [H200]"
+
 // labSite has room for a session and three kernels.
 const labSite = `
   - {name: little, title: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
   - {name: gpu, title: With a GPU, kind: lab, images: [notebook], cpus: 0.6, memory: 512M, gpu: whole}
   - {name: brief, title: Not for long, kind: lab, images: [notebook], cpus: 0.4, memory: 512M, max_age: 30s, warning: 20s}
-gpu: {driver: simulated, simulated: [H200]}
+gpu: {driver: simulated, ` + labGPU + `}
 kernels:
   specs:
     - {name: python, display_name: Python, profile: little}
@@ -27,7 +32,7 @@ kernels:
 `
 
 // JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels, and in a session: deploy/e2e/kernels.mjs says what is done
-// there.
+// there. On its word the GPU is lost, as one is that a host does not have any more once it was booted.
 func TestKernelsInALab(t *testing.T) {
 	testenv.Need(t, testenv.Services, testenv.Chromium)
 	s := newSite(t, labSite)
@@ -37,9 +42,37 @@ func TestKernelsInALab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), node[0], "../../deploy/e2e/kernels.mjs", lab, session).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	c := exec.CommandContext(t.Context(), node[0], "../../deploy/e2e/kernels.mjs", lab, session)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	var trouble bytes.Buffer
+	c.Stderr = &trouble
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		t.Log(lines.Text())
+		if strings.HasSuffix(lines.Text(), "take the GPU") {
+			s.loseGPU()
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, trouble.String())
+	}
+}
+
+// loseGPU has the service begin anew on a host with another GPU.
+func (s *site) loseGPU() {
+	s.t.Helper()
+	s.kill()
+	config, err := os.ReadFile(filepath.Join(s.dir, "slipway.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("slipway.yaml", strings.Replace(string(config), labGPU, "simulated: [A30]", 1))
+	s.serve()
 }
 
 // sessionLab starts a session with JupyterLab, which takes everybody for its user, and gives its address.
@@ -62,7 +95,7 @@ func sessionLab(s *site) string {
 func startLab(t *testing.T, s *site) string {
 	port := hubtest.FreePorts(t, 1)[0]
 	out, err := exec.Command("docker", "run", "--detach", "--rm", "--network=host", "--env=JUPYTER_GATEWAY_AUTH_TOKEN=token-of-alice", "--workdir=/tmp", testenv.NotebookImage,
-		"jupyter", "lab", "--allow-root", "--no-browser", "--ip=127.0.0.1", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--gateway-url="+s.url+"/kernels").Output()
+		"jupyter", "lab", "--allow-root", "--no-browser", "--ip=127.0.0.1", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True", "--gateway-url="+s.url+"/kernels").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,4 +95,4 @@ PYTHONPATH=$BENCH:$BENCH/kernels PYTHONDONTWRITEBYTECODE=1 "$CACHE/bench-kernels
   --hub-port "${ports[0]}" --slipway-port "${ports[1]}" --plain-port "${ports[2]}" --enterprise-port "${ports[3]}" \
   --over-slipway-port "${ports[4]}" --over-enterprise-port "${ports[5]}" --slipway-pid "$service" --plain-pid "$(pid_of plain)" \
   --enterprise-pid "$(pid_of enterprise)" --over-slipway-pid "$(pid_of over-slipway)" --over-enterprise-pid "$(pid_of over-enterprise)" \
-  --pooled --idle "$WORK/idle.json" --json "$BENCH/figures/kernels.json" "$@"
+  --pooled --idle "$WORK/idle.json" --json "$BENCH/figures/kernels.jsonl" "$@"

@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--connections", type=int, default=1000, help="idle ones of the servers in Python, as far as they can"
     )
-    parser.add_argument("--json", type=Path, required=True, help="all single values go there")
+    parser.add_argument("--json", type=Path, required=True, help="all single values go there, as lines of JSON")
     return parser.parse_args()
 
 
@@ -250,6 +250,16 @@ def kilo(before: float, after: float, count: float) -> str:
     return f"{1e3 * (after - before) / count:.0f}" if count else "-"
 
 
+def series(values: Values) -> list[dict[str, Any]]:
+    """Give what was measured as one line for each contender, in seconds, to the microsecond."""
+    return [
+        {"what": what, "who": who, "values": [round(value, 6) for value in all_]}
+        for what, by in values.items()
+        for who, all_ in by.items()
+        if all_
+    ]
+
+
 async def main() -> int:
     """Measure all."""
     given = arguments()
@@ -279,13 +289,8 @@ async def main() -> int:
         f"\n{time.monotonic() - begun:.0f} s; MB after all output: "
         + ", ".join(f"{n} {v:.0f}" for n, v in resting.items())
     )
-    given.json.write_text(
-        json.dumps(
-            {"machine": about, "values": bench.values, "notes": bench.notes, "idle": idle, "resident": resting},
-            indent=1,
-        )
-        + "\n"
-    )
+    rest = {"machine": about, "notes": bench.notes, "idle": idle, "resident": resting}
+    given.json.write_text("".join(json.dumps(line) + "\n" for line in [rest, *series(bench.values)]))
     return 0
 
 

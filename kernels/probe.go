@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 // soonest is how much time lies between two questions to a client whether it has what was written to it: so long that lies with the agent, and
@@ -15,7 +17,7 @@ const soonest = 5 * time.Millisecond
 // answers it surely has.
 func (c *client) look(ctx context.Context) {
 	defer c.looks.Reset(c.Ping)
-	if !pause(ctx, time.Until(c.looked.Add(soonest))) {
+	if !clock.Sleep(ctx, time.Until(c.looked.Add(soonest))) {
 		return
 	}
 	c.looked = time.Now()
@@ -45,16 +47,4 @@ func (c *client) ask(ctx context.Context) error {
 		return errBusy
 	}
 	return err
-}
-
-// pause waits, and reports whether ctx has not ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 	"slipway/spawner"
@@ -34,7 +35,7 @@ func (c *client) relay(ctx context.Context) error {
 			return err
 		}
 		began := time.Now()
-		if err = c.follow(ctx, way); !way.takes || !pause(ctx, wait) {
+		if err = c.follow(ctx, way); !way.takes || !clock.Sleep(ctx, wait) {
 			return err
 		}
 		if time.Since(began) > redialMost {
@@ -86,7 +87,7 @@ func (c *client) reach(ctx context.Context) (*stream, error) {
 		if time.Since(began) > worryAfter {
 			c.worry()
 		}
-		if !pause(ctx, wait) {
+		if !clock.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
 	}

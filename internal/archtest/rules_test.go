@@ -20,6 +20,7 @@ func rules() map[string]rule {
 		".": {own: []string{"internal/cli"}},
 
 		// The bottom: these know nothing of each other, or of Slipway.
+		"internal/clock":    {},
 		"internal/errs":     {},
 		"internal/secret":   {},
 		"internal/memsize":  {},
@@ -85,15 +86,15 @@ func rules() map[string]rule {
 		"internal/sshlink":       {outside: []string{"golang.org/x/crypto"}},
 		"internal/sshfiles":      {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
-			own:     []string{"internal/errs", "internal/secret", "internal/agent/control"},
+			own:     []string{"internal/clock", "internal/errs", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
+			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
-			own:   []string{"internal/agent/control", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"},
+			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"},
 			tests: []string{"kernels/kernelstest"},
 		},
 		"internal/agent/specs": {own: []string{"hubapi", "internal/errs"}},
@@ -111,9 +112,9 @@ func rules() map[string]rule {
 		"kernels/zmtp": {},
 		// What every agent of a kernel passes, those of tests too.
 		"kernels/kernelstest": {own: []string{"kernels/wire"}},
-		"kernels/bridge":      {own: []string{"hubapi", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/bridge":      {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
-			own: []string{"internal/agent/control", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
+			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 			tests: []string{"kernels/kernelstest"},
 		},
 
@@ -133,7 +134,7 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
@@ -215,7 +216,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html"},
 		},
-		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/secret"}},
+		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
 			own:     []string{"hubapi", "internal/errs", "internal/metrics", "internal/sshauth", "internal/sshlink", "spawner"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -24,7 +25,7 @@ const (
 func (s *Syncer) postActivity(ctx context.Context) {
 	told := stamps{}
 	t := trouble{log: s.log, what: "tell the Hub of activity"}
-	for wait := rand.N(activityEvery); pause(ctx, wait); {
+	for wait := rand.N(activityEvery); clock.Sleep(ctx, wait); {
 		begun := time.Now()
 		t.note(ctx, s.activityRound(ctx, told))
 		wait = max(activityEvery-time.Since(begun), time.Second)
@@ -63,7 +64,7 @@ func (s *Syncer) activityRound(ctx context.Context, told stamps) error {
 	var last error
 	failed := 0
 	for _, user := range users {
-		if !pause(ctx, gap) {
+		if !clock.Sleep(ctx, gap) {
 			return nil
 		}
 		err := s.postUser(ctx, told, user, news[user])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -54,7 +55,7 @@ func (f *fakeHub) note(ctx context.Context, all ...posted) error {
 	f.most = max(f.most, f.busy)
 	slow := f.slow
 	f.mu.Unlock()
-	gone := !pause(ctx, slow)
+	gone := !clock.Sleep(ctx, slow)
 	f.mu.Lock()
 	if f.busy--; gone {
 		return ctx.Err()

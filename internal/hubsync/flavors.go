@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 const (
@@ -19,7 +21,7 @@ func (s *Syncer) pushFlavors(ctx context.Context) {
 	t := trouble{log: s.log, what: "tell the Hub of the flavors"}
 	var told []byte
 	var at time.Time
-	for wait := flavorsEvery; pause(ctx, wait); {
+	for wait := flavorsEvery; clock.Sleep(ctx, wait); {
 		now, err := json.Marshal(s.cfg.Flavors())
 		if err == nil && bytes.Equal(now, told) && time.Since(at) < flavorsAgain {
 			continue

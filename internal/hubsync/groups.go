@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -65,7 +66,7 @@ func (m *Membership) Set(asked time.Time, list []hub.Group) {
 // followGroups asks the Hub from time to time who is in its groups.
 func (s *Syncer) followGroups(ctx context.Context) {
 	t := trouble{log: s.log, what: "learn who is in the Hub's groups"}
-	for wait := rand.N(firstAsk); pause(ctx, wait); wait = about(s.cfg.GroupsEvery) {
+	for wait := rand.N(firstAsk); clock.Sleep(ctx, wait); wait = about(s.cfg.GroupsEvery) {
 		t.note(ctx, s.groupsOnce(ctx))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -96,7 +97,7 @@ func (t *tale) tell(ctx context.Context) {
 				t.log.Warn("the Hub is not told how the start came out: it does not answer", "err", err, "cause", cause(err))
 				return
 			}
-			if !pause(ctx, about(wait)) {
+			if !clock.Sleep(ctx, about(wait)) {
 				return
 			}
 			wait = min(2*wait, lastRetry)
@@ -126,7 +127,7 @@ func (t *tale) post(ctx context.Context, e hub.Event) error {
 			return err
 		}
 		t.reasoned = true
-		if !pause(ctx, untilPolled) {
+		if !clock.Sleep(ctx, untilPolled) {
 			return ctx.Err()
 		}
 	}

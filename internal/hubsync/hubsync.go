@@ -84,17 +84,5 @@ func (s *Syncer) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits, and reports whether there is reason to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // about gives d, more or less: so that the questions of several services and hubs do not fall together.
 func about(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -15,7 +16,7 @@ const musterTime = 3 * time.Minute
 // muster has the engine compare its sessions with the Hub's from time to time.
 func (s *Syncer) muster(ctx context.Context) {
 	t := trouble{log: s.log, what: "compare the sessions with the Hub's servers"}
-	for wait := rand.N(s.cfg.Every); pause(ctx, wait); wait = about(s.cfg.Every) {
+	for wait := rand.N(s.cfg.Every); clock.Sleep(ctx, wait); wait = about(s.cfg.Every) {
 		t.note(ctx, s.musterOnce(ctx))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -62,7 +63,7 @@ func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
 	log := k.owner.log.With("workload", k.id, "from", c.RemoteAddr().String())
 	m := k.meet(ctx, c, log)
 	k.owner.work.Go(func() { // a workload that connects in a loop gets no further than that
-		sleep(k.ctx, pace)
+		clock.Sleep(k.ctx, pace)
 		k.visitors.leave()
 	})
 	if m == nil {

@@ -6,7 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"time"
+
+	"slipway/internal/clock"
 )
 
 // link is the place where one workload's agent connects, and its live connection when there is one.
@@ -48,7 +49,7 @@ func (k *link) listen(ctx context.Context) {
 		} else if m := k.welcome(ctx, c); m != nil {
 			serving.Go(func() { k.serve(ctx, m) })
 		}
-		if !sleep(ctx, pace) {
+		if !clock.Sleep(ctx, pace) {
 			return
 		}
 	}
@@ -141,15 +142,4 @@ func (k *link) whenUp() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.up
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -3,6 +3,8 @@ package tunnel
 import (
 	"context"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 // A network that was cut and has healed: TCP asks ever more rarely whether it has, and the multiplexer bears much, so that it would take
@@ -18,7 +20,7 @@ type hearing interface{ heard() bool }
 
 // relief gives a new way to the service in place of one that has fallen silent, and ends the link that goes there; nil: ctx has ended before.
 func (u *Uplink) relief(ctx context.Context, c hearing, end func()) *way {
-	for silent := 0; sleep(ctx, u.tick); {
+	for silent := 0; clock.Sleep(ctx, u.tick); {
 		if silent++; c.heard() {
 			silent = 0
 		}

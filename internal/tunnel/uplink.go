@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -65,7 +66,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 			u.cfg.Logger.Info("the link to the service went down")
 			told, pause = "nothing", afterLink(pause, time.Since(began))
 		}
-		if !sleep(ctx, jitter(pause)) {
+		if !clock.Sleep(ctx, jitter(pause)) {
 			return ctx.Err()
 		}
 		pause = min(2*pause, longest(err))
@@ -116,7 +117,7 @@ func (u *Uplink) Open(ctx context.Context, door Door) (net.Conn, error) {
 			if err == nil {
 				return c, nil
 			}
-			if !m.session.IsClosed() || !sleep(ctx, firstPause) {
+			if !m.session.IsClosed() || !clock.Sleep(ctx, firstPause) {
 				return nil, err
 			}
 			continue

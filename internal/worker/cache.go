@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/clock"
 )
 
 const (
@@ -192,7 +194,7 @@ func (c *cache) lock(ctx context.Context, digits string) (*os.File, error) {
 		if !told {
 			c.log.Info("another run of this node fetches the image")
 		}
-		if !sleep(ctx, lockEvery) {
+		if !clock.Sleep(ctx, lockEvery) {
 			return nil, errors.Join(ctx.Err(), f.Close())
 		}
 	}

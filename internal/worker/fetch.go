@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 )
@@ -101,21 +102,10 @@ func (d *download) into(ctx context.Context, f *os.File) error {
 			return fmt.Errorf("nothing came for %s: %w", d.patience, err)
 		}
 		d.log.Warn("the image does not come; trying again", "error", err, "pause", pause)
-		if !sleep(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 		pause = min(2*pause, lastPause)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
@@ -137,7 +138,7 @@ func (b *bridge) end(ctx context.Context, again bool) error {
 	running := b.running
 	b.mu.Unlock()
 	err := b.service.remove(ctx)
-	if err == nil && !running && pause(ctx, crossTime) {
+	if err == nil && !running && clock.Sleep(ctx, crossTime) {
 		err = b.service.remove(ctx) // the wish for it may have come behind that for its end
 	}
 	if err != nil {
@@ -163,7 +164,7 @@ func (b *bridge) follow(ctx context.Context) {
 	if b.cfg.Parent == nil {
 		return
 	}
-	for parent := b.cfg.Parent(); pause(ctx, parentEvery); {
+	for parent := b.cfg.Parent(); clock.Sleep(ctx, parentEvery); {
 		if b.cfg.Parent() != parent {
 			b.finish(false)
 			return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
@@ -35,7 +36,7 @@ func (b *bridge) carry(ctx context.Context) error {
 			b.giveUp()
 		}
 		b.cfg.Logger.Info("the connection to the kernel is lost: connecting again", "error", err)
-		if !pause(ctx, wait) {
+		if !clock.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		wait = longer(wait)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -34,7 +35,7 @@ func (b *bridge) obtain(ctx context.Context) error {
 	}
 	for err == nil && now.State == hubapi.KernelStarting {
 		b.progress(now.Progress)
-		if !pause(ctx, lookEvery) {
+		if !clock.Sleep(ctx, lookEvery) {
 			return ctx.Err()
 		}
 		now, err = insist(ctx, b.service.look)
@@ -72,14 +73,14 @@ func (b *bridge) begin(ctx context.Context) (hubapi.Kernel, error) {
 		if !errs.Is(err, errs.Conflict) || time.Since(began) > endingTime {
 			return now, err
 		}
-		if !pause(ctx, lookEvery) {
+		if !clock.Sleep(ctx, lookEvery) {
 			return now, ctx.Err()
 		}
 	}
 }
 
 func (b *bridge) watch(ctx context.Context) {
-	for pause(ctx, lookEvery) {
+	for clock.Sleep(ctx, lookEvery) {
 		if now, err := b.service.look(ctx); err == nil && now.State == hubapi.KernelStarting {
 			b.progress(now.Progress)
 		}
@@ -106,19 +107,10 @@ func passes(err error) bool {
 func insist(ctx context.Context, do func(context.Context) (hubapi.Kernel, error)) (hubapi.Kernel, error) {
 	for wait := firstWait; ; wait = longer(wait) {
 		v, err := do(ctx)
-		if err == nil || !passes(err) || !pause(ctx, wait) {
+		if err == nil || !passes(err) || !clock.Sleep(ctx, wait) {
 			return v, err
 		}
 	}
 }
 
 func longer(wait time.Duration) time.Duration { return min(2*wait, mostWait) }
-
-// pause reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
@@ -175,7 +176,7 @@ func (b *Backend) begin(ctx context.Context, p plan, c container.InspectResponse
 		if given || err != nil {
 			return err
 		}
-		if pause > lastLook || !sleep(ctx, pause) {
+		if pause > lastLook || !clock.Sleep(ctx, pause) {
 			return errs.New(errs.Unavailable, "start %s: the engine does not learn which GPU is meant for its container", p.ID).With("start it again; if it lasts, restart the engine")
 		}
 		if err := b.halt(ctx, p.ID, c, 0); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -52,7 +53,7 @@ const tooBusy = "unable to freeze"
 func (b *Backend) freezeProcesses(ctx context.Context, container string) error {
 	for wait := 250 * time.Millisecond; ; wait *= 2 {
 		_, err := b.client.ContainerPause(ctx, container, client.ContainerPauseOptions{})
-		if err == nil || !strings.Contains(err.Error(), tooBusy) || wait > time.Second || !sleep(ctx, wait) {
+		if err == nil || !strings.Contains(err.Error(), tooBusy) || wait > time.Second || !clock.Sleep(ctx, wait) {
 			return err
 		}
 	}

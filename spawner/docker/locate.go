@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -123,7 +124,7 @@ func unmounted(ctx context.Context, container string) error {
 		if _, found := hostOverlay(container); !found {
 			return nil
 		}
-		if !sleep(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -35,20 +36,10 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 			pause = firstPause
 		}
 		b.log.Warn("the engine's events broke off", "again_in", pause, "error", err)
-		if !sleep(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return nil
 		}
 		pause = min(2*pause, lastPause)
-	}
-}
-
-// sleep waits. It reports false when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -62,7 +53,7 @@ func (b *Backend) recover(ctx context.Context) {
 		}
 		b.left(time.Now())
 		b.log.Warn("cannot look for sessions that a freeze left asleep", "again_in", pause, "error", err)
-		if !sleep(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return
 		}
 	}

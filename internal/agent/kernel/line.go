@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/kernels/wire"
 )
 
@@ -203,19 +204,8 @@ func (s *seat) send(ctx context.Context, l *life, m wire.Message) error {
 			}
 			s.lost(m.Channel, socket)
 		}
-		if errors.Is(err, errOver) || !pause(ctx, redialEvery) {
+		if errors.Is(err, errOver) || !clock.Sleep(ctx, redialEvery) {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

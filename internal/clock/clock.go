@@ -1,0 +1,19 @@
+// Package clock waits.
+// It promises that a wait ends with its context. It must not grow into policies of when to try again: each caller has its own.
+package clock
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep waits so long, and reports whether ctx goes on.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -106,13 +106,9 @@ func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
 		return
 	}
 	for cause, more := range map[Cause]int{CauseMemory: now.Memory - then.Memory, CauseSignal: now.Signal - then.Signal, CauseExit: now.Exit - then.Exit} {
-		if more <= 0 {
-			continue
+		if more > 0 {
+			m.kernelRestarts.add(e.entryName(), cause, more)
 		}
-		if m.kernelRestarts[e.entryName()] == nil {
-			m.kernelRestarts[e.entryName()] = map[Cause]int{}
-		}
-		m.kernelRestarts[e.entryName()][cause] += more
 	}
 }
 

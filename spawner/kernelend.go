@@ -2,6 +2,7 @@ package spawner
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 )
 
@@ -22,10 +23,7 @@ func (m *Manager) countFailedLocked(e *entry, o Outcome) {
 	if e.Phase == Running {
 		ended = CauseExit
 	}
-	if m.kernelsFailed[e.entryName()] == nil {
-		m.kernelsFailed[e.entryName()] = map[Cause]int{}
-	}
-	m.kernelsFailed[e.entryName()][cmp.Or(o.Cause, toldBy(o.Reason), ended)]++
+	m.kernelsFailed.add(e.entryName(), cmp.Or(o.Cause, toldBy(o.Reason), ended), 1)
 }
 
 // ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
@@ -69,4 +67,22 @@ func lacksIPython(lines []string) bool {
 		}
 	}
 	return false
+}
+
+// causes counts kernels by entry, and why they ended.
+type causes map[string]map[Cause]int
+
+func (c causes) add(entry string, why Cause, n int) {
+	if c[entry] == nil {
+		c[entry] = map[Cause]int{}
+	}
+	c[entry][why] += n
+}
+
+func (c causes) clone() causes {
+	all := causes{}
+	for entry, of := range c {
+		all[entry] = maps.Clone(of)
+	}
+	return all
 }

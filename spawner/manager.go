@@ -217,9 +217,9 @@ type Manager struct {
 	kernelTook []time.Duration
 	orphans    int
 	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
-	kernelsFailed  map[string]map[Cause]int
+	kernelsFailed  causes
 	kernelsDropped map[string]int64
-	kernelRestarts map[string]map[Cause]int // that began anew in their places
+	kernelRestarts causes // that began anew in their places
 	pools          pools
 	books
 }
@@ -260,7 +260,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(), kernelsFailed: map[string]map[Cause]int{}, kernelsDropped: map[string]int64{}, kernelRestarts: map[string]map[Cause]int{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b

@@ -34,14 +34,7 @@ func (m *Manager) Stats() Stats {
 	defer m.mu.Unlock()
 	s := Stats{Workloads: map[Kind]map[Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
 	s.Kernels, s.KernelTook, s.Standbys = map[string]map[Phase]int{}, m.kernelTook, m.standbysOfLocked()
-	s.KernelsFailed, s.KernelsDropped = map[string]map[Cause]int{}, maps.Clone(m.kernelsDropped)
-	for entry, causes := range m.kernelsFailed {
-		s.KernelsFailed[entry] = maps.Clone(causes)
-	}
-	s.KernelRestarts = map[string]map[Cause]int{}
-	for entry, causes := range m.kernelRestarts {
-		s.KernelRestarts[entry] = maps.Clone(causes)
-	}
+	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = m.kernelsFailed.clone(), m.kernelRestarts.clone(), maps.Clone(m.kernelsDropped)
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[Phase]int{}, maps.Clone(m.refused)
 	for _, name := range m.jobBackends() {

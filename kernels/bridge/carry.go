@@ -165,6 +165,6 @@ func (b *bridge) spread(m wire.Message) {
 	}
 	b.out.put(word{m: m})
 	if c.State == "restarting" {
-		b.refuseAll("DeadKernel", "the kernel began anew, and its variables are gone: run the cells again that it needs")
+		b.refuseAll(wire.DeadKernel, wire.BegunAnew)
 	}
 }

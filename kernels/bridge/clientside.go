@@ -142,7 +142,9 @@ func (b *bridge) refuse(r *request, name, why string) {
 }
 
 func failure(name, why string) map[string]any {
-	return map[string]any{"status": "error", "ename": name, "evalue": why, "traceback": []string{name + ": " + why}}
+	content := wire.Failure(name, why)
+	content["status"] = "error"
+	return content
 }
 
 // reply answers a client.

@@ -91,9 +91,8 @@ func (k *Kernel) falls() {
 
 // refuse answers the cells that no process will: there are clients that wait for nothing else. The lock is held.
 func (k *Kernel) refuse() {
-	const name, why = "DeadKernel", "the kernel began anew, and its variables are gone: run the cells again that it needs"
-	failure := map[string]any{"ename": name, "evalue": why, "traceback": []string{name + ": " + why}}
-	reply := map[string]any{"status": "error", "execution_count": 0, "ename": name, "evalue": why, "traceback": failure["traceback"]}
+	failure, reply := wire.Failure(wire.DeadKernel, wire.BegunAnew), wire.Failure(wire.DeadKernel, wire.BegunAnew)
+	reply["status"], reply["execution_count"] = "error", 0
 	for _, s := range k.seats {
 		for _, c := range s.asked {
 			if !c.silent {

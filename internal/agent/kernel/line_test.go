@@ -87,7 +87,7 @@ func TestFullShell(t *testing.T) {
 		}
 	})
 	c := r.come(taking)
-	const many = lineCount + 2000
+	const many = lineCount + 3500 // more than lies on the way to the kernel, and no more than lies there and in line
 	list := make([]wire.Message, many)
 	for i := range list {
 		list[i] = c.message(wire.Shell, "comm_msg", struct{}{})

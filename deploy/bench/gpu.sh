@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # What the GPUs of this machine are and do, in one call: for testdata, and for the tables in the README.
 #
-#   gpu.sh [--seconds N] [DIRECTORY]    each load runs N seconds, 5 unless told otherwise; about 3 minutes
+#   gpu.sh [--seconds N] [--helper FILE] [DIRECTORY]
+#
+#   --seconds N    each load runs N seconds, 5 unless told otherwise; about 3 minutes in all
+#   --helper FILE  the program slipway-gpu, ready built: then the machine needs neither Go nor gcc
 #
 # Into DIRECTORY ($OUT, or ./gpu-DATE-MODEL), it writes
 #   inventory.json   devices with their real profile and placement tables, health, a reading (a capture for testdata)
@@ -19,11 +22,13 @@ for lib in apt go; do source "$DEPLOY/lib/$lib.sh"; done
 usage() { sed -n '2,/^[^#]/{/^[^#]/d;s/^# \{0,1\}//p}' "$0"; }
 
 seconds=5
+helper=
 dir=${OUT:-}
 while (($#)); do
   case $1 in
     -h | --help) usage && exit ;;
     --seconds) seconds=${2:?--seconds takes a number} && shift 2 ;;
+    --helper) helper=${2:?--helper takes a file} && shift 2 ;;
     -*) die "unknown argument $1: see --help" ;;
     *) dir=$1 && shift ;;
   esac
@@ -38,12 +43,17 @@ WORK=$(mktemp -d /var/tmp/slipway-gpu.XXXXXX)
 trap 'rm -rf "$WORK"' EXIT
 python=$(command -v python3) || die "needs Python 3.11 or newer: apt-get install python3"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "$python is too old: needs Python 3.11 or newer"
-for program in gcc /usr/include/stdio.h; do
-  command -v "$program" >/dev/null || [[ -e $program ]] || die "needs a C compiler: apt-get install gcc libc6-dev"
-done
-ensure_go
-build_gpu_helper "$WORK/slipway-gpu"
-"$WORK/slipway-gpu" inventory --json >"$WORK/inventory.json"
+if [[ -z $helper ]]; then
+  for program in gcc /usr/include/stdio.h; do
+    command -v "$program" >/dev/null || [[ -e $program ]] || die "needs a C compiler: apt-get install gcc libc6-dev"
+  done
+  ensure_go
+  helper=$WORK/slipway-gpu
+  build_gpu_helper "$helper"
+fi
+[[ -x $helper ]] || die "--helper $helper: this is no program"
+helper=$(realpath "$helper")
+"$helper" inventory --json >"$WORK/inventory.json"
 
 [[ -n $dir ]] || dir=gpu-$(date -u +%Y-%m-%d)-$("$python" -c '
 import json, re, sys
@@ -51,7 +61,7 @@ print(re.sub("[^A-Za-z0-9]+", "-", json.load(open(sys.argv[1]))["gpus"][0]["devi
 mkdir -p "$dir"
 cp "$WORK/inventory.json" "$dir/inventory.json"
 # What it finds is a result too; the load below fails when the GPU cannot be used at all.
-"$WORK/slipway-gpu" selftest --json >"$dir/selftest.json" || echo "the self-test ended with $?: see $dir/selftest.json" >&2
-PYTHONDONTWRITEBYTECODE=1 "$python" "$DEPLOY/bench/gpu.py" --helper "$WORK/slipway-gpu" --inventory "$dir/inventory.json" \
+"$helper" selftest --json >"$dir/selftest.json" || echo "the self-test ended with $?: see $dir/selftest.json" >&2
+PYTHONDONTWRITEBYTECODE=1 "$python" "$DEPLOY/bench/gpu.py" --helper "$helper" --inventory "$dir/inventory.json" \
   --seconds "$seconds" --json "$dir/gpu.json" | tee "$dir/gpu.md"
 echo "written to $dir" >&2

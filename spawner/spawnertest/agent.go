@@ -2,12 +2,10 @@ package spawnertest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 )
@@ -46,18 +44,13 @@ func BuildAgent(t testing.TB, dir string) {
 
 // agent gives the program, which is built once for all tests of a package: a build takes a processor for a second.
 var agent = sync.OnceValues(func() ([]byte, error) {
-	_, here, _, ok := runtime.Caller(0)
-	if !ok {
-		return nil, errors.New("where the sources of the test's agent lie is not known")
-	}
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "slipway")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "./testdata/agent")
-	cmd.Dir = filepath.Dir(here)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "slipway/spawner/spawnertest/testdata/agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the test's agent: %w\n%s", err, out)

@@ -56,7 +56,7 @@ pool_config() {
   cat <<END
 uplink: {url: "$(<"$POOL/url")", ca_file: $POOL/ca.pem} # what stands there with TLS hands all on to \`listen\`
 htcondor:
-  on: true
+  enabled: true
   bin: $POOL/bin # a site's own are on PATH
   owner: $POOL_OWNER # who logs in here has no account
   every: 1s

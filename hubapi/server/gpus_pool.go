@@ -67,7 +67,7 @@ func historySince(span string) (time.Time, error) {
 }
 
 func noPool() error {
-	return errs.New(errs.Missing, "this service has no HTCondor pool").With("the administrator sets htcondor.on in the configuration")
+	return errs.New(errs.Missing, "this service has no HTCondor pool").With("the administrator sets htcondor.enabled in the configuration")
 }
 
 // poolPatience is how long a page waits for a pool that does not answer.

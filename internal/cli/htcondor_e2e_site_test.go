@@ -214,7 +214,7 @@ profiles:
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 256M, default_time: 5m, max_time: 1h}
 docker: {cpus: 2, memory: 2G, instance: %[5]q}
 local: {at_once: 2, cgroup: slipway-e2e-far}
-htcondor: {on: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
+htcondor: {enabled: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
 %[7]s
 %[8]s
 `, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret"), farKernels))

@@ -9,11 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
-	"regexp"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"slipway/internal/errs"
 )
@@ -129,9 +125,6 @@ func Read(text []byte, from string) (Config, error) {
 	return c, c.Check()
 }
 
-// position is how the YAML library says where something stands. Below it shows the lines themselves.
-var position = regexp.MustCompile(`^\[(\d+):\d+\] `)
-
 // locate says in which line of what a mistake stands.
 func locate(err error, from string) error {
 	e, ok := errors.AsType[*errs.Error](err)
@@ -139,10 +132,11 @@ func locate(err error, from string) error {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	c := *e
-	if at := position.FindStringSubmatch(c.Message); at != nil {
-		from, c.Message = from+", line "+at[1], strings.TrimPrefix(c.Message, at[0])
+	if strings.HasPrefix(c.Message, "line ") {
+		c.Message = from + ", " + c.Message
+	} else {
+		c.Message = from + ": " + c.Message
 	}
-	c.Message = from + ": " + c.Message
 	return &c
 }
 
@@ -161,26 +155,9 @@ func Parse(text []byte) (Config, error) {
 
 func parse(text []byte) (Config, []error) {
 	c := Default()
-	var p problems
-	for _, err := range mistakes(text, &c) {
-		p = append(p, errs.New(errs.Invalid, "%s", plainly(strings.TrimSpace(yaml.FormatError(err, false, true)), err)).With(remedy(err)))
-	}
-	if reflect.DeepEqual(c, Config{}) && len(p) == 0 { // what the library makes of a file without a key
-		p = append(p, errs.New(errs.Invalid, "there is nothing in it").
-			With("`slipway config example` prints one to start from: at least hubs, images and profiles must be said"))
-	}
-	if len(p) > 0 {
-		return Config{}, p
+	wrong := Decode(text, &c, "`slipway config example` shows every key")
+	if len(wrong) > 0 {
+		return Config{}, wrong
 	}
 	return c, nil
-}
-
-// decode reads YAML. The library panics on some tags that are no YAML (found by FuzzParse); that is a mistake in the file too.
-func decode(text []byte, c *Config) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the YAML cannot be read: %v", p)
-		}
-	}()
-	return yaml.UnmarshalWithOptions(text, c, yaml.Strict())
 }

@@ -39,7 +39,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{"not a size", "jobs: {max_memory: much}\n", []string{"much", "512M"}},
 		{"not a time", "jobs: {max_time: 3 days}\n", []string{"90m"}},
 		{"not a range", "users: {uids: 20000}\n", []string{"20000-59999"}},
-		{"not YAML", "a: [\n", []string{"1"}},
+		{"not YAML", "a: [\n", []string{"line 2", "no YAML"}},
 		{"a key twice", "listen: a\nlisten: b\n", []string{"listen"}},
 		{"unknown key of a hub", "hubs:\n  - name: a\n    tokn_file: x\n", []string{"tokn_file", "3:"}},
 		{"unknown key of a profile", "profiles:\n  - name: a\n    idle: 2h\n", []string{"idle", "3:"}},

@@ -30,15 +30,8 @@ type Issuer struct {
 
 func defaultCredentials() Credentials { return Credentials{Issuers: []Issuer{}} }
 
-// UnmarshalYAML reads an issuer over the defaults of its keys.
-func (i *Issuer) UnmarshalYAML(read func(any) error) error {
-	type plain Issuer
-	v := plain{Scopes: []string{"openid", "offline_access"}}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*i = Issuer(v)
-	return nil
+func (i *Issuer) setDefaults() {
+	*i = Issuer{Scopes: []string{"openid", "offline_access"}}
 }
 
 // ClientSecret reads the secret of Slipway at the issuer; empty when none is configured.

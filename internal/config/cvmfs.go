@@ -30,15 +30,8 @@ type Stack struct {
 	Groups   []string          `yaml:"groups"`   // whose members have it; empty: everybody
 }
 
-// UnmarshalYAML reads a stack over the defaults of its keys.
-func (s *Stack) UnmarshalYAML(read func(any) error) error {
-	type plain Stack
-	v := plain{Python: "python3", Language: "python"}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*s = Stack(v)
-	return nil
+func (s *Stack) setDefaults() {
+	*s = Stack{Python: "python3", Language: "python"}
 }
 
 func defaultCVMFS() CVMFS { return CVMFS{Repositories: []string{}, Probe: Duration(5 * time.Second)} }

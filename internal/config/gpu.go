@@ -45,7 +45,7 @@ type MPS struct {
 
 // Lend says whether idle slices of sessions are lent to jobs.
 type Lend struct {
-	On     bool     `yaml:"on"`
+	On     bool     `yaml:"enabled"`
 	After  Duration `yaml:"after"`  // the slice was idle
 	Recall Duration `yaml:"recall"` // between telling a job and killing it
 }
@@ -59,15 +59,8 @@ func defaultGPU() GPU {
 	}
 }
 
-// UnmarshalYAML reads a rule. Without a match it is for all.
-func (r *GPURule) UnmarshalYAML(read func(any) error) error {
-	type plain GPURule
-	v := plain{Match: "*"}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*r = GPURule(v)
-	return nil
+func (r *GPURule) setDefaults() {
+	*r = GPURule{Match: "*"}
 }
 
 func (c Config) checkGPU(p *problems) {

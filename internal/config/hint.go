@@ -1,45 +1,10 @@
 package config
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/token"
 )
-
-// remedy says what to do about a file that cannot be read: for an unknown key, which known one is meant.
-func remedy(err error) string {
-	const general = "`slipway config example` shows every key"
-	e, ok := errors.AsType[*yaml.UnknownFieldError](err)
-	if !ok || e.Token == nil {
-		return general
-	}
-	all := keys(reflect.TypeFor[Config](), "")
-	own, word := keysOf(all, section(e.Token)), strings.ToLower(e.Token.Value)
-	near := cmp.Or(nearest(word, own), begun(word, own), nearest(word, all))
-	if near != "" {
-		return "did you mean " + near + "? " + general
-	}
-	return general
-}
-
-// section gives the key at the left margin below which a token stands; empty for such a key itself.
-func section(t *token.Token) string {
-	if t.Position.Column == 1 {
-		return ""
-	}
-	for t = t.Prev; t != nil; t = t.Prev {
-		if t.Position.Column == 1 && t.Type == token.StringType {
-			return t.Value
-		}
-	}
-	return ""
-}
 
 // keysOf gives the keys of a section; those of the left margin where it is empty.
 func keysOf(keys []string, section string) []string {
@@ -49,22 +14,6 @@ func keysOf(keys []string, section string) []string {
 		}
 		return !strings.HasPrefix(key, section+".") && !strings.HasPrefix(key, section+"[].")
 	})
-}
-
-// plainly says of a value of another kind what it is to be, in place of the library's words, which name types of Go.
-func plainly(text string, err error) string {
-	e, ok := errors.AsType[*yaml.TypeError](err)
-	if !ok || e.DstType == nil || e.Token == nil {
-		return text
-	}
-	kinds := map[reflect.Kind]string{
-		reflect.Bool: "true or false", reflect.String: "a text", reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Int64: "a whole number",
-	}
-	kind, ok := kinds[e.DstType.Kind()]
-	if !ok {
-		return text
-	}
-	return strings.Replace(text, e.GetMessage(), fmt.Sprintf("%q is not %s", e.Token.Value, kind), 1)
 }
 
 // keys gives the path of every key below a struct, as "docker.socket" and "hubs[].name".

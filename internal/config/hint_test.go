@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,9 +16,9 @@ func TestUnknownKeysGetAHint(t *testing.T) {
 		{"hubs:\n  - apiurl: x\n", "did you mean hubs[].api_url?"},
 		{"profiles:\n  - {max_cpu: 1}\n", "did you mean profiles[].max_cpus?"},
 		{"lisen: x\n", "did you mean listen?"},
-		{"htcondor:\n  on: true\n  evry: 1s\n", "did you mean htcondor.every?"},
+		{"htcondor:\n  enabled: true\n  evry: 1s\n", "did you mean htcondor.every?"},
 		{"listen: a\nhtcondor: {evry: 1s}\n", "did you mean htcondor.every?"},
-		{"htcondor: {on: maybe}\n", `"maybe" is not true or false`},
+		{"htcondor: {enabled: maybe}\n", `"maybe" is not true or false`},
 		{"jobs:\n  max_cpus: many\n", `"many" is not a number`},
 		{"ssh:\n  listen: ':2222'\n  nets: []\n", "did you mean ssh.networks?"},
 		{"ssh: {nets: []}\n", "did you mean ssh.networks?"},
@@ -75,19 +76,19 @@ func TestValues(t *testing.T) {
 		{text: "jobs:\n  max_memory: \"512MiB\"\n", want: Jobs{MaxMemory: 512 << 20}},
 		{text: "jobs:\n  max_memory: 1048576\n", want: Jobs{MaxMemory: 1 << 20}},
 		{text: "jobs:\n  max_time: '90m'\n", want: Jobs{MaxTime: 90 * 60e9}},
-		{text: "jobs:\n  max_memory: -2G\n", at: "[2:15]"},
-		{text: "jobs:\n  max_memory: [1]\n", at: "[2:15]"},
-		{text: "jobs:\n  max_memory: {a: b}\n", at: "[2:1"},
-		{text: "jobs:\n  max_time: 3 days\n", at: "[2:13]"},
-		{text: "jobs:\n  max_time: 90\n", at: "[2:13]"},
-		{text: "users:\n  uids: 1 - 2\n", at: "[2:9]"},
-		{text: "users:\n  uids: 20000\n", at: "[2:9]"},
-		{text: "users:\n  uids: 1-2-3\n", at: "[2:9]"},
-		{text: "users:\n  uids: 01-2\n", at: "[2:9]"},
+		{text: "jobs:\n  max_memory: -2G\n", at: "line 2: "},
+		{text: "jobs:\n  max_memory: [1]\n", at: "line 2: "},
+		{text: "jobs:\n  max_memory: {a: b}\n", at: "line 2: "},
+		{text: "jobs:\n  max_time: 3 days\n", at: "line 2: "},
+		{text: "jobs:\n  max_time: 90\n", at: "line 2: "},
+		{text: "users:\n  uids: 1 - 2\n", at: "line 2: "},
+		{text: "users:\n  uids: 20000\n", at: "line 2: "},
+		{text: "users:\n  uids: 1-2-3\n", at: "line 2: "},
+		{text: "users:\n  uids: 01-2\n", at: "line 2: "},
 	}
 	for _, tt := range tests {
 		var c Config
-		err := decode([]byte(tt.text), &c)
+		err := errors.Join(Decode([]byte(tt.text), &c, "")...)
 		if tt.at != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.at) {
 				t.Errorf("%q: %v, want an error at %s", tt.text, err, tt.at)
@@ -102,7 +103,7 @@ func TestValues(t *testing.T) {
 
 func TestRanges(t *testing.T) {
 	var c Config
-	if err := decode([]byte("users: {uids: 20000-59999}"), &c); err != nil || c.Users.UIDs != (Range{20000, 59999}) {
+	if err := Decode([]byte("users: {uids: 20000-59999}"), &c, ""); err != nil || c.Users.UIDs != (Range{20000, 59999}) {
 		t.Errorf("%v, %v", c.Users.UIDs, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
 type HTCondor struct {
-	On           bool              `yaml:"on"`
+	On           bool              `yaml:"enabled"`
 	Bin          string            `yaml:"bin"`    // where its commands are; empty: on PATH
 	Owner        string            `yaml:"owner"`  // of all jobs; empty: each user's own
 	Domain       string            `yaml:"domain"` // of the identities; empty: the pool's own
@@ -67,7 +67,7 @@ func (c Config) checkHTCondor(p *problems) {
 	h := c.HTCondor
 	c.checkBackend("jobs.", c.Jobs.Backend, BackendLocal, p)
 	if h.On && c.Uplink.URL == "" {
-		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.on is true")
+		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.enabled is true")
 	}
 	if h.Owner != "" && !accountName.MatchString(h.Owner) {
 		p.add("htcondor.owner", h.Owner, "an account that submits jobs to the pool, such as slipway; or nothing, and each user's jobs are her own")
@@ -124,6 +124,6 @@ func (c Config) checkBackend(at, backend, here string, p *problems) {
 	case backend != here && backend != BackendHTCondor:
 		p.add(at+"backend", backend, here+" or "+BackendHTCondor)
 	case backend == BackendHTCondor && !c.HTCondor.On:
-		p.add(at+"backend", backend, here+", or htcondor.on set to true")
+		p.add(at+"backend", backend, here+", or htcondor.enabled set to true")
 	}
 }

@@ -7,12 +7,12 @@ import (
 
 func TestHTCondor(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"htcondor: {on: true}", "because htcondor.on is true"},
-		{"htcondor: {on: true}\nuplink: {url: 'https://a'}", ""},
+		{"htcondor: {enabled: true}", "because htcondor.enabled is true"},
+		{"htcondor: {enabled: true}\nuplink: {url: 'https://a'}", ""},
 		{"htcondor: {owner: 'no body'}", "htcondor.owner"},
 		{"htcondor: {bin: condor}", "htcondor.bin"},
-		{"htcondor: {on: true, bin: /no/such}\nuplink: {url: 'https://a'}", "a directory that is there"},
-		{"htcondor: {on: true, bin: /usr/bin}\nuplink: {url: 'https://a'}", ""},
+		{"htcondor: {enabled: true, bin: /no/such}\nuplink: {url: 'https://a'}", "a directory that is there"},
+		{"htcondor: {enabled: true, bin: /usr/bin}\nuplink: {url: 'https://a'}", ""},
 		{"htcondor: {cache: here}", "htcondor.cache"},
 		{"htcondor: {cache: ''}", ""},
 		{"htcondor: {binds: [/cvmfs, data]}", "htcondor.binds[1]"},
@@ -36,10 +36,10 @@ func TestHTCondor(t *testing.T) {
 		{"profiles: [{name: near}]", ""},
 		{"jobs: {backend: docker}", "jobs.backend"},
 		{"jobs: {backend: htcondor}", "jobs.backend"},
-		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\njobs: {backend: htcondor}", ""},
-		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: far, backend: htcondor, gpu: whole}]", ""},
-		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: near, gpu: whole}]", "profiles[0].gpu"},
-		{"htcondor: {on: true}\nuplink: {url: 'https://a'}\njobs: {gpus: [whole]}", ""},
+		{"htcondor: {enabled: true}\nuplink: {url: 'https://a'}\njobs: {backend: htcondor}", ""},
+		{"htcondor: {enabled: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: far, backend: htcondor, gpu: whole}]", ""},
+		{"htcondor: {enabled: true}\nuplink: {url: 'https://a'}\nprofiles: [{name: near, gpu: whole}]", "profiles[0].gpu"},
+		{"htcondor: {enabled: true}\nuplink: {url: 'https://a'}\njobs: {gpus: [whole]}", ""},
 	}
 	for _, tt := range tests {
 		c, err := Parse([]byte(tt.text))

@@ -63,15 +63,8 @@ type Credential struct {
 	PasswordFile string `yaml:"password_file"`
 }
 
-// UnmarshalYAML reads a hub over the defaults of its keys.
-func (h *Hub) UnmarshalYAML(read func(any) error) error {
-	type plain Hub
-	v := plain{Service: "slipway", Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*h = Hub(v)
-	return nil
+func (h *Hub) setDefaults() {
+	*h = Hub{Service: "slipway", Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
 }
 
 // SpawnerToken reads what the hub's Spawner presents; empty when none is configured.

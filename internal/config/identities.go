@@ -44,26 +44,12 @@ func defaultIdentities() Identities {
 	return Identities{Subjects: []SubjectRule{}, Certificates: []CertificateRule{}, Accounts: []AccountRule{}}
 }
 
-// UnmarshalYAML reads a rule over the defaults of its keys.
-func (r *SubjectRule) UnmarshalYAML(read func(any) error) error {
-	type plain SubjectRule
-	v := plain{Claim: "sub"}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*r = SubjectRule(v)
-	return nil
+func (r *SubjectRule) setDefaults() {
+	*r = SubjectRule{Claim: "sub"}
 }
 
-// UnmarshalYAML reads a rule over the defaults of its keys.
-func (r *AccountRule) UnmarshalYAML(read func(any) error) error {
-	type plain AccountRule
-	v := plain{Realm: SiteRealm}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*r = AccountRule(v)
-	return nil
+func (r *AccountRule) setDefaults() {
+	*r = AccountRule{Realm: SiteRealm}
 }
 
 // Rules gives the rules as package identity has them.

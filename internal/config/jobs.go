@@ -58,15 +58,8 @@ func defaultJobs() Jobs {
 	}
 }
 
-// UnmarshalYAML reads a limit over the defaults of its keys.
-func (l *JobLimit) UnmarshalYAML(read func(any) error) error {
-	type plain JobLimit
-	v := plain{Window: Duration(week)}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*l = JobLimit(v)
-	return nil
+func (l *JobLimit) setDefaults() {
+	*l = JobLimit{Window: Duration(week)}
 }
 
 // checkJobs looks at what jobs and sessions may have.

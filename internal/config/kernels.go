@@ -68,15 +68,8 @@ func pythonKernel() []string {
 	return []string{"python3", "-m", "ipykernel_launcher", "-f", ConnectionFile}
 }
 
-// UnmarshalYAML reads a kernelspec over the defaults of its keys.
-func (k *KernelSpec) UnmarshalYAML(read func(any) error) error {
-	type plain KernelSpec
-	v := plain{Language: "python", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*k = KernelSpec(v)
-	return nil
+func (k *KernelSpec) setDefaults() {
+	*k = KernelSpec{Language: "python", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
 }
 
 func defaultKernels() Kernels {

@@ -36,18 +36,11 @@ type Profile struct {
 	BusyCPU      float64  `yaml:"busy_cpu"`
 }
 
-// UnmarshalYAML reads a profile over the defaults of its keys.
-func (p *Profile) UnmarshalYAML(read func(any) error) error {
-	type plain Profile
-	v := plain{
+func (p *Profile) setDefaults() {
+	*p = Profile{
 		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour), BusyCPU: 0.1,
 		Backend: BackendDocker,
 	}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*p = Profile(v)
-	return nil
 }
 
 func (c Config) checkProfiles(p *problems) {

@@ -57,15 +57,8 @@ const (
 	SharedAny    = "any"    // whatever has one of the tags
 )
 
-// UnmarshalYAML reads an export over the defaults of its keys.
-func (e *EnvironmentExport) UnmarshalYAML(read func(any) error) error {
-	type plain EnvironmentExport
-	v := plain{Forms: []string{FormSIF}, Shared: SharedPublic}
-	if err := read(&v); err != nil {
-		return err
-	}
-	*e = EnvironmentExport(v)
-	return nil
+func (e *EnvironmentExport) setDefaults() {
+	*e = EnvironmentExport{Forms: []string{FormSIF}, Shared: SharedPublic}
 }
 
 // RegistryURL gives where other hosts find the service's registry.

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-
 	"slipway/internal/disksize"
 	"slipway/internal/memsize"
 )
@@ -14,11 +11,11 @@ import (
 // Size is a number of bytes of memory, written as in "2G" (2 GiB).
 type Size int64
 
-// UnmarshalYAML reads a size.
-func (s *Size) UnmarshalYAML(node ast.Node) error {
-	n, err := memsize.Parse(scalar(node))
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := memsize.Parse(string(text))
 	if err != nil {
-		return wrong(node, memsize.Hint)
+		return wrong(text, memsize.Hint)
 	}
 	*s = Size(n)
 	return nil
@@ -27,15 +24,15 @@ func (s *Size) UnmarshalYAML(node ast.Node) error {
 // Bound is a number of bytes on disks that may not be exceeded, as in "50G" (50,000,000,000), or "none", which is 0.
 type Bound int64
 
-// UnmarshalYAML reads a bound.
-func (b *Bound) UnmarshalYAML(node ast.Node) error {
-	if scalar(node) == "none" {
+// UnmarshalText reads a bound.
+func (b *Bound) UnmarshalText(text []byte) error {
+	if string(text) == "none" {
 		*b = 0
 		return nil
 	}
-	n, err := disksize.Parse(scalar(node))
+	n, err := disksize.Parse(string(text))
 	if err != nil {
-		return wrong(node, "none, or "+disksize.Hint)
+		return wrong(text, "none, or "+disksize.Hint)
 	}
 	*b = Bound(n)
 	return nil
@@ -44,11 +41,11 @@ func (b *Bound) UnmarshalYAML(node ast.Node) error {
 // Duration is a time such as "90m".
 type Duration time.Duration
 
-// UnmarshalYAML reads a duration.
-func (d *Duration) UnmarshalYAML(node ast.Node) error {
-	v, err := time.ParseDuration(scalar(node))
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return wrong(node, "a time such as 90m or 24h")
+		return wrong(text, "a time such as 90m or 24h")
 	}
 	*d = Duration(v)
 	return nil
@@ -57,13 +54,12 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 // Range is an inclusive range of ids, written as in "20000-59999".
 type Range struct{ First, Last int }
 
-// UnmarshalYAML reads a range.
-func (r *Range) UnmarshalYAML(node ast.Node) error {
-	text := scalar(node)
+// UnmarshalText reads a range.
+func (r *Range) UnmarshalText(text []byte) error {
 	var got Range
-	_, err := fmt.Sscanf(text, "%d-%d", &got.First, &got.Last)
-	if err != nil || got.String() != text {
-		return wrong(node, "a range such as 20000-59999")
+	_, err := fmt.Sscanf(string(text), "%d-%d", &got.First, &got.Last)
+	if err != nil || got.String() != string(text) {
+		return wrong(text, "a range such as 20000-59999")
 	}
 	*r = got
 	return nil
@@ -72,15 +68,5 @@ func (r *Range) UnmarshalYAML(node ast.Node) error {
 // String writes the range as the configuration has it.
 func (r Range) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
 
-// scalar gives a plain value as it is written, without quotes; lists and mappings give what none of the types accepts.
-func scalar(node ast.Node) string {
-	if n, ok := node.(ast.ScalarNode); ok {
-		return n.GetToken().Value
-	}
-	return "[" + node.Type().String() + "]"
-}
-
-// wrong makes an error that carries the place of node.
-func wrong(node ast.Node, want string) error {
-	return &yaml.SyntaxError{Message: fmt.Sprintf("%.40q is not %s", scalar(node), want), Token: node.GetToken()}
-}
+// wrong returns what is said of a value.
+func wrong(text []byte, want string) error { return fmt.Errorf("%.40q is not %s", text, want) }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -76,21 +74,10 @@ func Load(path string) (Trace, error) {
 // Parse reads and checks a trace. Its errors name the place.
 func Parse(text []byte) (Trace, error) {
 	var t Trace
-	if err := decode(text, &t); err != nil {
-		return Trace{}, errs.New(errs.Invalid, "%s", strings.TrimSpace(yaml.FormatError(err, false, true))).
-			With("a trace has fleet, and requests or generate; headroom and patience may be there")
+	if wrong := config.Decode(text, &t, "a trace has fleet, and requests or generate; headroom and patience may be there"); len(wrong) > 0 {
+		return Trace{}, errors.Join(wrong...)
 	}
 	return t, t.check()
-}
-
-// decode reads YAML. The library panics on some tags that are no YAML; that is a mistake in the file too.
-func decode(text []byte, t *Trace) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the YAML cannot be read: %v", p)
-		}
-	}()
-	return yaml.UnmarshalWithOptions(text, t, yaml.Strict())
 }
 
 // problems gathers what is wrong.

@@ -17,7 +17,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"empty":             {"", "fleet"},
 		"unknown key":       {"fleet:\n  - {model: H200, mode: mig, number: 2}\n", "2:"},
 		"unknown key above": {"fleets: []\n", "fleets"},
-		"not YAML":          {"fleet: [", "1:"},
+		"not YAML":          {"fleet: [", "line 2: this is no YAML"},
 		"no GPUs":           {"fleet: []\nrequests: [{at: 0s, duration: 1h, gpu: 1g}]", "fleet"},
 		"too many GPUs":     {"fleet: [{model: H200, mode: mig, count: 20000}]\nrequests: [{at: 0s, duration: 1h, gpu: 1g}]", "10000"},
 		"mode":              {"fleet: [{model: H200, mode: half}]", "fleet[0].mode"},

@@ -37,15 +37,7 @@ end_bench() {
 # demo COMMAND: this run's own, beside any other on the machine.
 demo() {
   SLIPWAY_DEMO_DIR=$WORK/demo SLIPWAY_DEMO_PORT=${ports[0]} SLIPWAY_DEMO_HUB_API_PORT=${ports[1]} \
-    SLIPWAY_DEMO_PROXY_PORT=${ports[2]} SLIPWAY_DEMO_SERVICE_PORT=${ports[3]} "$DEPLOY/demo" "$@"
-}
-
-free_ports() {
-  "$(python)" - "$1" <<'END'
-import socket, sys
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
-print("\n".join(str(s.getsockname()[1]) for s in held))
-END
+    SLIPWAY_DEMO_PROXY_PORT=${ports[2]} SLIPWAY_DEMO_SERVICE_PORT=${ports[3]} SLIPWAY_DEMO_SSH_PORT=${ports[7]} "$DEPLOY/demo" "$@"
 }
 
 # report PROGRAM ARGUMENTS...: runs the measuring program with the Hub's Python.

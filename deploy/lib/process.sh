@@ -75,3 +75,17 @@ wait_for() {
 answers() {
   curl --silent --fail --noproxy '*' --max-time 3 --output /dev/null "$1"
 }
+
+# free_ports N: below those that the kernel gives to connections, which could take one before its server listens.
+free_ports() {
+  "$(python)" - "$1" <<'END'
+import random, socket, sys
+held = []
+while len(held) < int(sys.argv[1]):
+    try:
+        held.append(socket.create_server(("127.0.0.1", random.randrange(10000, 32768))))
+    except OSError:
+        pass
+print("\n".join(str(s.getsockname()[1]) for s in held))
+END
+}

@@ -55,8 +55,9 @@ func (d *deaf) Close() error {
 func TestSilentLink(t *testing.T) {
 	a := newAfar(t, nil)
 	d, tried := NewDialer(), make(chan struct{}, 1024)
-	var down, cut, never atomic.Bool
-	at := &cut // what cuts the next connection
+	var down atomic.Bool
+	var cut atomic.Pointer[atomic.Bool] // what cuts the connections that are made now: a first one may fail on a loaded machine
+	cut.Store(new(atomic.Bool))
 	u := NewUplink(UplinkConfig{
 		Doors: map[Door]func(context.Context, net.Conn){DoorApp: echo}, Logger: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -68,16 +69,14 @@ func TestSilentLink(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			made := &deaf{wire: c.(*wire), cut: at, done: make(chan struct{})}
-			at = &never
-			return made, nil
+			return &deaf{wire: c.(*wire), cut: cut.Load(), done: make(chan struct{})}, nil
 		},
 	})
 	u.tick = 10 * time.Millisecond
 	run(t, u.Run)
 	first := a.stream(t)
 	down.Store(true)
-	cut.Store(true)
+	cut.Swap(new(atomic.Bool)).Store(true)
 	for range 3 {
 		<-tried
 	}

@@ -232,11 +232,11 @@ func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, wo
 	}
 	a.tell(Writing, 0, 0)
 	if newBase != "" {
-		if err := l.publish(newBase, l.basePath(d.Base.Digest)); err != nil {
+		if err := l.publishBase(ctx, newBase, d.Base.Part); err != nil {
 			return Manifest{}, 0, err
 		}
 	}
-	size, err := l.admit(file, path, a.Document, name)
+	size, err := l.admit(ctx, draftFile{file, path, true}, d, a.Document, name)
 	return m, size, err
 }
 

@@ -94,32 +94,75 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 	return b, err == nil && st.Size() == b.Part.Size
 }
 
-// baseIsSound compares the bytes of a base with its digest, once for each service: what is copied from it into environments is not
-// looked at again before they run. A base that is damaged is taken away, and made anew by the next freeze.
-func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
+// readBase says what the file of a base holds: part itself where this process has compared it before and nothing has touched it since. What
+// is copied from a base into environments is not looked at again while that is done. A file of another size is not read.
+func (l *Library) readBase(ctx context.Context, part Part) (Part, error) {
 	f, err := os.Open(l.basePath(part.Digest))
 	if err != nil {
-		return false
+		return Part{}, err
 	}
 	defer f.Close()
 	st, err := stampOf(f)
-	if err == nil && l.soundBases.is(part.Digest, st) {
-		return true
+	switch {
+	case err != nil:
+		return Part{}, err
+	case st.size != part.Size:
+		return Part{Size: st.size}, nil
+	case l.soundBases.is(part.Digest, st):
+		return part, nil
 	}
 	got, _, err := hashBase(ctx, f, st.size, superblockSize)
-	if ctx.Err() != nil {
-		return true // the caller looks at ctx
-	}
 	if err == nil && got == part {
 		l.soundBases.set(part.Digest, st)
-		return true
 	}
-	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "error", err)
+	return got, err
+}
+
+// baseIsSound compares a base with its digest. One that is damaged is taken away, and made anew by the next freeze.
+func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
+	got, err := l.readBase(ctx, part)
+	switch {
+	case ctx.Err() != nil:
+		return true // the caller looks at ctx
+	case err == nil && got == part:
+		return true
+	case errors.Is(err, os.ErrNotExist):
+		return false
+	}
+	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "error", err)
 	l.opened.dropDigest(part.Digest)
 	if err := os.Remove(l.basePath(part.Digest)); err != nil {
 		l.log.Error("a damaged base cannot be removed", "digest", part.Digest, "error", err)
 	}
 	return false
+}
+
+// publishBase gives the file of a base that was just measured its place. One that is there stays only when it has the same bytes; any other
+// is replaced in one step, and whoever has it parsed opens the new one next time.
+func (l *Library) publishBase(ctx context.Context, file string, part Part) error {
+	got, err := l.readBase(ctx, part)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && got == part:
+		return nil
+	case !errors.Is(err, os.ErrNotExist):
+		l.log.Warn("a damaged base is replaced", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "wanted", part.Size, "error", err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := publish(file, l.basePath(part.Digest)); err != nil {
+		return err
+	}
+	l.opened.dropDigest(part.Digest)
+	st, err := stampOf(f) // renaming has changed it
+	if err == nil {
+		l.soundBases.set(part.Digest, st)
+	}
+	return err
 }
 
 // basePath names the file of a base's squashfs.
@@ -147,13 +190,12 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 	b := baseRecord{
 		Key: key, Part: part, Of: src.Base, Losses: squashLosses(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
 	}
-	if err := l.publish(file, l.basePath(part.Digest)); err != nil {
+	if err := l.publishBase(ctx, file, part.Part); err != nil {
 		return baseRecord{}, l.explain(err, 0)
 	}
 	if err := writeJSON(l.path("bases"), key+".json", b); err != nil {
 		return baseRecord{}, l.explain(err, 0)
 	}
-	l.trustBase(part.Digest)
 	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Files, "took", time.Since(start).Round(time.Millisecond))
 	return b, nil
 }
@@ -161,18 +203,6 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 func noBase(digest string) error {
 	return errs.New(errs.Conflict, "the base %s that it stands on is not here any more", digest).
 		With("freeze a session of the same image, which makes it anew, and try again")
-}
-
-// trustBase takes a base that was just measured for what it is named.
-func (l *Library) trustBase(digest string) {
-	f, err := os.Open(l.basePath(digest))
-	if err != nil {
-		return // the next use compares it
-	}
-	defer f.Close()
-	if st, err := stampOf(f); err == nil {
-		l.soundBases.set(digest, st)
-	}
 }
 
 // measureBase flushes the file of a base, and reads it for its digests.

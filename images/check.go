@@ -52,6 +52,12 @@ func (s *stamps) is(digest string, st stamp) bool {
 	return ok && known == st
 }
 
+func (s *stamps) forget(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.seen, digest)
+}
+
 // spoil notes that an image is not what it is named, so that the next freeze of the same tree puts another in its place.
 func (l *Library) spoil(digest string, f *os.File) {
 	if st, err := stampOf(f); err == nil {
@@ -75,20 +81,11 @@ func (l *Library) compareBytes(ctx context.Context, f *os.File, d Document, dige
 	image, err := checkImage(ctx, f, d, also)
 	if errs.Is(err, errs.Conflict) {
 		l.spoil(digest, f)
+		if d.Base != nil { // it may be the base that went wrong
+			l.soundBases.forget(d.Base.Digest)
+		}
 	}
 	return image, err
-}
-
-// trust takes an image that this process has just written for what it is named.
-func (l *Library) trust(digest string) {
-	f, err := os.Open(l.blob(digest))
-	if err != nil {
-		return // the next use compares it
-	}
-	defer f.Close()
-	if st, err := stampOf(f); err == nil {
-		l.trusted.set(digest, st)
-	}
 }
 
 // Ready gives the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
@@ -108,6 +105,7 @@ func (l *Library) Ready(ctx context.Context, digest string) (path string, err er
 	return l.compared(ctx, digest)
 }
 
+// compared gives the file of an environment once its bytes are compared: all who wait for the same one wait for one reading.
 func (l *Library) compared(ctx context.Context, digest string) (path string, err error) {
 	f, err := l.openBlob(digest)
 	if err != nil {
@@ -121,20 +119,37 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 	if l.trusted.is(digest, st) {
 		return f.Name(), nil
 	}
-	l.signing.RLock()
-	defer l.signing.RUnlock()
-	if st, err = stampOf(f); err != nil { // it may have been signed meanwhile
-		return "", err
-	}
 	d, err := l.document(digest)
 	if err != nil {
 		return "", err
 	}
-	if _, err := l.compareBytes(ctx, f, d, digest, io.Discard); err != nil {
+	_, err = l.comparisons.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
+		return struct{}{}, l.compareImage(ctx, digest, d)
+	})
+	if err != nil {
 		return "", fmt.Errorf("environment %s: %w", digest, err)
 	}
-	l.trusted.set(digest, st)
 	return f.Name(), nil
+}
+
+// compareImage compares the image of a digest with its document, unless this process has done so and nothing has touched it since.
+func (l *Library) compareImage(ctx context.Context, digest string, d Document) error {
+	f, err := os.Open(l.blob(digest))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	l.signing.RLock()
+	defer l.signing.RUnlock()
+	st, err := stampOf(f)
+	if err != nil || l.trusted.is(digest, st) {
+		return err
+	}
+	if _, err := l.compareBytes(ctx, f, d, digest, io.Discard); err != nil {
+		return err
+	}
+	l.trusted.set(digest, st)
+	return nil
 }
 
 func (l *Library) openBlob(digest string) (*os.File, error) {

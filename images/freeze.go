@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,7 +169,7 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 		d.paused = 0 // nothing stood still that did not before
 	}
 	m.at(Writing, 0, 0, 0)
-	return l.finish(req, d, path)
+	return l.finish(ctx, req, d, path)
 }
 
 // graftOnto writes the base and the changes over it into file.
@@ -265,7 +266,7 @@ func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
 }
 
 // finish makes the draft an environment that can be found by its digest.
-func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
+func (l *Library) finish(ctx context.Context, req Request, d *draft, path string) (frozen, error) {
 	if len(req.Source.Lost) > 0 {
 		d.manifest.Losses.Others = texts(req.Source.Lost)
 	}
@@ -284,7 +285,7 @@ func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
 	if _, err := l.room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
 		return frozen{}, err
 	}
-	size, err := l.admit(d.file, path, document, name)
+	size, err := l.admit(ctx, draftFile{d.file, path, false}, d.document, document, name)
 	if err != nil {
 		return frozen{}, err
 	}
@@ -298,8 +299,16 @@ func (l *Library) finish(req Request, d *draft, path string) (frozen, error) {
 	return f, l.saveLast(req, id, f)
 }
 
-// admit gives a finished, unsigned image its place: the file first, then the document that makes it known.
-func (l *Library) admit(file *os.File, path string, document []byte, name string) (size int64, err error) {
+// draftFile is a finished, unsigned image that has no place yet.
+type draftFile struct {
+	*os.File
+	path     string
+	compared bool // this process has read its bytes back, and compared them with the document
+}
+
+// admit gives an image its place: the file first, then the document that makes it known. One that is there already stays when it has
+// the right bytes, with its signatures. Any other is replaced in one step, and what was found out of it is forgotten.
+func (l *Library) admit(ctx context.Context, file draftFile, d Document, document []byte, name string) (size int64, err error) {
 	st, err := file.Stat()
 	if err != nil {
 		return 0, err
@@ -308,40 +317,49 @@ func (l *Library) admit(file *os.File, path string, document []byte, name string
 		return 0, fmt.Errorf("flush: %w", err)
 	}
 	l.keepFor(name, grace) // until a record leads to it
-	if err := l.makeRoom(name, st.Size()); err != nil {
+	stays, err := l.stands(ctx, name, d)
+	if err == nil && !stays {
+		err = l.place(file, name)
+	}
+	if err != nil {
 		return 0, err
 	}
-	_, there := os.Lstat(l.blob(name))
-	if err := l.publish(path, l.blob(name)); err != nil {
-		return 0, err
-	}
-	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
-		return 0, err
-	}
-	if there != nil { // what was there before has not been looked at
-		l.trust(name)
-	}
-	return st.Size(), nil
+	return st.Size(), writeFile(l.path("documents"), hexOrNone(name)+".json", document)
 }
 
-// makeRoom takes an image away that is known to be damaged, with what was found out of it: the same one comes in its place.
-func (l *Library) makeRoom(name string, size int64) error {
-	st, err := os.Stat(l.blob(name))
-	if err != nil || st.Size() >= size && !l.isSpoilt(name) {
-		return nil
+// stands says whether the image of a digest is there with the right bytes.
+func (l *Library) stands(ctx context.Context, name string, d Document) (bool, error) {
+	err := l.compareImage(ctx, name, d)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case ctx.Err() == nil && (errs.Is(err, errs.Conflict) || errors.Is(err, unix.EIO) || errors.Is(err, io.ErrUnexpectedEOF)):
+		l.log.Warn("a damaged image is replaced", "digest", name, "error", err)
+		return false, nil
+	default:
+		return false, err
 	}
-	l.log.Warn("a damaged image is replaced", "digest", name)
+}
+
+// place puts an image where its digest leads to. Nothing that was found out of another file holds for it.
+func (l *Library) place(file draftFile, name string) error {
 	if err := os.Remove(l.path("facts", hexOrNone(name)+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return os.Remove(l.blob(name))
+	if err := publish(file.path, l.blob(name)); err != nil || !file.compared {
+		return err
+	}
+	st, err := stampOf(file.File) // renaming has changed it
+	if err == nil {
+		l.trusted.set(name, st)
+	}
+	return err
 }
 
-// publish gives a file its place, named by its content. One that is there already stays: it has the same bytes.
-func (l *Library) publish(file, place string) error {
-	if _, err := os.Lstat(place); err == nil {
-		return nil
-	}
+// publish gives a file its place, durably, over what is there.
+func publish(file, place string) error {
 	if err := os.Rename(file, place); err != nil {
 		return err
 	}

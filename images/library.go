@@ -73,6 +73,7 @@ type Library struct {
 	conversions flights[baseRecord]
 	returns     flights[struct{}] // of images from other stores
 	settles     flights[struct{}]
+	comparisons flights[struct{}] // of images with their digests
 	opened      baseCache
 	grips       grips
 	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to

@@ -132,6 +132,10 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err := l.sign(ctx, f, digest); err != nil {
 		return err
 	}
+	compared, err := stampOf(f)
+	if err != nil {
+		return err
+	}
 	sum := sha256.New()
 	image, err := l.compareBytes(ctx, f, d, digest, sum)
 	if err != nil {
@@ -150,7 +154,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 			return err
 		}
 	}
-	l.trust(digest)
+	l.trusted.set(digest, compared)
 	if err := writeJSON(l.path("facts"), hexOrNone(digest)+".json", out); err != nil {
 		return err
 	}

@@ -145,10 +145,9 @@ func (l *Library) bringBase(ctx context.Context, base BasePart) error {
 	if f.Name() == l.basePath(base.Digest) {
 		return nil // another call has brought it
 	}
-	if err := l.publish(f.Name(), l.basePath(base.Digest)); err != nil {
+	if err := l.publishBase(ctx, f.Name(), base.Part); err != nil {
 		return l.explain(err, 0)
 	}
-	l.trustBase(base.Digest)
 	l.log.Warn("a base came back from the stores", "digest", base.Digest)
 	return nil
 }

@@ -55,16 +55,17 @@ func TestWhatIsLostComesBackFromAnotherStore(t *testing.T) {
 		patterns []string
 		spoil    func(t *testing.T, path string)
 	}{
-		"contents":  {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { flipBit(t, path, sif.PartitionOffset+300) }},
-		"head":      {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { flipBit(t, path, 100) }},
-		"shorter":   {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { must(t, os.Truncate(path, 40000)) }},
-		"no image":  {[]string{"blobs/*.sif"}, remove},
-		"document":  {[]string{"documents/*.json"}, func(t *testing.T, path string) { flipBit(t, path, 20) }},
-		"nothing":   {[]string{"blobs/*.sif", "documents/*.json", "facts/*.json"}, remove},
-		"with base": {[]string{"blobs/*.sif", "bases/*.sqfs"}, remove},
-		"base too":  {[]string{"blobs/*.sif", "bases/*.sqfs"}, func(t *testing.T, path string) { flipBit(t, path, 200) }},
-		"only base": {[]string{"bases/*.sqfs"}, remove},
-		"sound":     {nil, remove},
+		"contents":   {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { flipBit(t, path, sif.PartitionOffset+300) }},
+		"head":       {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { flipBit(t, path, 100) }},
+		"shorter":    {[]string{"blobs/*.sif"}, func(t *testing.T, path string) { must(t, os.Truncate(path, 40000)) }},
+		"no image":   {[]string{"blobs/*.sif"}, remove},
+		"document":   {[]string{"documents/*.json"}, func(t *testing.T, path string) { flipBit(t, path, 20) }},
+		"nothing":    {[]string{"blobs/*.sif", "documents/*.json", "facts/*.json"}, remove},
+		"with base":  {[]string{"blobs/*.sif", "bases/*.sqfs"}, remove},
+		"base too":   {[]string{"blobs/*.sif", "bases/*.sqfs"}, func(t *testing.T, path string) { flipBit(t, path, 200) }},
+		"base grown": {[]string{"blobs/*.sif", "bases/*.sqfs"}, appended},
+		"only base":  {[]string{"bases/*.sqfs"}, remove},
+		"sound":      {nil, remove},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nastyBase, func(root string) error {

@@ -63,12 +63,14 @@ func (p *pass) merged(f *folder, base *squashfs.Node) (*squashfs.Node, error) {
 	if err != nil {
 		return nil, named(f.path, err)
 	}
-	n := p.node(f.path, &f.stat, xattrs)
-	// Or a session that was stopped and started again, with a new /tmp, would be another environment. What the image lacks and the base
-	// was given stays the session's.
-	if base != nil && f.rules.All() && base.MTime != generatedAt {
-		n.MTime = base.MTime
+	st := f.stat
+	if f.rules.All() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
+		st.Mtim = unix.Timespec{Sec: generatedAt}
+		if base != nil {
+			st.Mtim.Sec = int64(base.MTime)
+		}
 	}
+	n := p.node(f.path, &st, xattrs)
 	var below []squashfs.Entry
 	if base != nil && (!opaque || f.path == "") { // overlayfs always merges the root
 		below = base.Children

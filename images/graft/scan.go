@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -113,6 +114,23 @@ func (p *print) note(path string, st *unix.Stat_t) {
 	if at := time.Unix(st.Ctim.Sec, st.Ctim.Nsec); at.After(p.newest) {
 		p.newest = at
 	}
+}
+
+// noteEmptied adds a directory that travels without what is in it. Whatever is made or removed there changes its times, which do not
+// travel; what they would tell of its xattrs is told by these themselves.
+func (p *print) noteEmptied(path string, st *unix.Stat_t, xattrs []tree.Xattr) {
+	p.note(path, &unix.Stat_t{Mode: st.Mode, Uid: st.Uid, Gid: st.Gid})
+	var all []byte
+	for _, x := range xattrs {
+		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && harmless(mark, x.Value) {
+			continue // overlayfs sets them as it likes
+		}
+		for _, s := range [][]byte{[]byte(x.Name), x.Value} {
+			all = append(binary.AppendUvarint(all, uint64(len(s))), s...)
+		}
+	}
+	p.hash.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(all))))
+	p.hash.Write(all)
 }
 
 // add adds what another fingerprint is of.

@@ -225,6 +225,9 @@ func (s *scout) enter(f *folder, open func() (*os.File, error)) (err error) {
 			return err
 		}
 	}
+	if f.rules.All() {
+		return nil
+	}
 	names, err := tree.Names(f.file)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", f.path, err)
@@ -260,7 +263,9 @@ func (s *scout) examine(p *part, names []string) {
 		if e.err = s.entry(p, e); e.err != nil {
 			continue
 		}
-		p.print.note(e.path, &e.stat)
+		if e.err = p.note(e, rules.All()); e.err != nil {
+			continue
+		}
 		if tree.IsDir(&e.stat) {
 			e.folder = s.folder(e.path, rules, func() (*os.File, error) { return tree.Child(p.dir.file, name, s.dev) })
 			below = append(below, &e.folder.task)
@@ -272,6 +277,19 @@ func (s *scout) examine(p *part, names []string) {
 	if len(below) > 0 {
 		s.push(below...)
 	}
+}
+
+// note adds an entry to the part's fingerprint. emptied: of a directory nothing travels but itself.
+func (p *part) note(e *entry, emptied bool) error {
+	if !emptied || !tree.IsDir(&e.stat) {
+		p.print.note(e.path, &e.stat)
+		return nil
+	}
+	xattrs, err := tree.EntryXattrs(p.dir.file, e.name)
+	if err == nil {
+		p.print.noteEmptied(e.path, &e.stat, xattrs)
+	}
+	return err
 }
 
 // entry finds out what is wanted of an entry.

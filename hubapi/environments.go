@@ -87,12 +87,11 @@ type StripRule struct {
 
 // Losses counts what an image cannot hold.
 type Losses struct {
-	ACLs        int64    `json:"acls"`
-	Xattrs      int64    `json:"xattrs"`
-	Nanoseconds int64    `json:"nanoseconds"`
-	Times       int64    `json:"times"`
-	Paths       []string `json:"paths"`
-	Others      []string `json:"others,omitempty"` // what the engine did not give out, in words
+	ACLs   int64    `json:"acls"`
+	Xattrs int64    `json:"xattrs"`
+	Times  int64    `json:"times"`
+	Paths  []string `json:"paths"`
+	Others []string `json:"others,omitempty"` // what the engine did not give out, in words
 }
 
 // Statement says where an environment comes from.

@@ -13,7 +13,7 @@ import (
 
 // manifestFormat changes when equal sources no longer give equal environments. Those from oldestFormat on are read alike.
 const (
-	manifestFormat = 4
+	manifestFormat = 5
 	oldestFormat   = 3
 )
 
@@ -39,14 +39,14 @@ type Manifest struct {
 	Losses     Losses   `json:"losses"`
 }
 
-// Losses counts what squashfs cannot hold.
+// Losses counts what squashfs cannot hold. The fractions of seconds in times are not among it: nearly every entry has one, and two trees
+// that differ in nothing else are one environment.
 type Losses struct {
-	ACLs        int64    `json:"acls,omitempty"`        // POSIX ACLs
-	Xattrs      int64    `json:"xattrs,omitempty"`      // of namespaces other than user, trusted and security, ACLs aside
-	Nanoseconds int64    `json:"nanoseconds,omitempty"` // entries whose mtime is no whole second
-	Times       int64    `json:"times,omitempty"`       // entries whose mtime is before 1970 or after 2106
-	Paths       []string `json:"paths,omitempty"`       // of ACLs, xattrs and times, the first hundreds
-	Others      []string `json:"others,omitempty"`      // what the engine did not give out, in words
+	ACLs   int64    `json:"acls,omitempty"`   // POSIX ACLs
+	Xattrs int64    `json:"xattrs,omitempty"` // of namespaces other than user, trusted and security, ACLs aside
+	Times  int64    `json:"times,omitempty"`  // entries whose mtime is before 1970 or after 2106
+	Paths  []string `json:"paths,omitempty"`  // of ACLs, xattrs and times, the first hundreds
+	Others []string `json:"others,omitempty"` // what the engine did not give out, in words
 }
 
 // decodeManifest reads a manifest, which may come from a stranger.
@@ -73,7 +73,7 @@ func (l *Library) manifestOf(req Request) Manifest {
 }
 
 func squashLosses(s squash.Losses) Losses {
-	return Losses{ACLs: s.ACLs, Xattrs: s.Xattrs, Nanoseconds: s.Nanoseconds, Paths: texts(s.Paths)}
+	return Losses{ACLs: s.ACLs, Xattrs: s.Xattrs, Paths: texts(s.Paths)}
 }
 
 // plus adds what a graft lost to what its base had lost.
@@ -81,12 +81,9 @@ func (a Losses) plus(b graft.Losses) Losses {
 	for _, l := range []struct {
 		sum *int64
 		graft.Loss
-		named bool
-	}{{&a.ACLs, b.ACLs, true}, {&a.Xattrs, b.Xattrs, true}, {&a.Nanoseconds, b.Nanoseconds, false}, {&a.Times, b.Times, true}} {
+	}{{&a.ACLs, b.ACLs}, {&a.Xattrs, b.Xattrs}, {&a.Times, b.Times}} {
 		*l.sum += l.Count
-		if l.named {
-			a.Paths = append(slices.Clone(a.Paths), texts(l.Paths)...)
-		}
+		a.Paths = append(slices.Clone(a.Paths), texts(l.Paths)...)
 	}
 	return a
 }

@@ -89,9 +89,6 @@ func losses(l hubapi.Losses) []string {
 	for _, path := range bounded(l.Paths, len(l.Paths)) {
 		out = append(out, "  "+path)
 	}
-	if l.Nanoseconds > 0 {
-		out = append(out, count(l.Nanoseconds, "fraction of a second in a time", "fractions of seconds in times"))
-	}
 	return out
 }
 

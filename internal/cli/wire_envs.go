@@ -161,7 +161,7 @@ func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 		Added: some(m.Added), Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
 		Losses: hubapi.Losses{
-			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Nanoseconds: m.Losses.Nanoseconds, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
+			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
 			Others: m.Losses.Others,
 		},
 		CVMFS: wireRepositories(about.Inventory, e.Use),

@@ -63,13 +63,24 @@ func Name(mediaType, name string, size int64) Descriptor {
 	return Descriptor{MediaType: mediaType, Digest: digest.Digest(name), Size: size}
 }
 
-// SIF gives the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders.
+// SIF gives the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders. Its layer has a title,
+// because oras writes no file without one.
 func SIF(environment, name string, size int64) []byte {
+	layer := Name(TypeSIF, name, size)
+	layer.Annotations = map[string]string{spec.AnnotationTitle: FileName(environment)}
 	return encode(spec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: TypeManifest,
-		Config: Describe(TypeSIFConfig, []byte(Empty)), Layers: []Descriptor{Name(TypeSIF, name, size)},
+		Config: Describe(TypeSIFConfig, []byte(Empty)), Layers: []Descriptor{layer},
 		Annotations: map[string]string{NoteEnvironment: environment},
 	})
+}
+
+// FileName is how the SIF of an environment is called where a client chooses no name: the same under whatever names the environment has.
+func FileName(environment string) string {
+	if digits, ok := blob.Hex(environment); ok {
+		return "environment-" + digits[:12] + ".sif"
+	}
+	return "environment.sif"
 }
 
 // Referrer gives the manifest of content that is about subject.

@@ -46,7 +46,7 @@ func TestDocumentsSayWhatTheyName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sif.IsIndex() || sif.Config.MediaType != TypeSIFConfig || len(sif.Layers) != 1 || sif.Annotations[NoteEnvironment] != env.Digest.String() {
+	if sif.IsIndex() || sif.Config.MediaType != TypeSIFConfig || len(sif.Layers) != 1 || sif.Layers[0].Annotations["org.opencontainers.image.title"] != FileName(env.Digest.String()) || sif.Annotations[NoteEnvironment] != env.Digest.String() {
 		t.Errorf("%+v", sif)
 	}
 	about, err := Parse(Referrer(env, TypeProvenance, []byte("signed")))

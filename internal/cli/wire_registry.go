@@ -87,7 +87,13 @@ func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Reposito
 	if !ok {
 		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).With("repositories are called <user>/<name>, and " + everything)
 	}
-	return &shelf{library: s.library, list: func() ([]shelved, error) { return s.named(v, s.principal(c.Hub, spawner.User(user)), name) }}, nil
+	return &shelf{library: s.library, list: func() ([]shelved, error) {
+		list, err := s.named(v, s.principal(c.Hub, spawner.User(user)), name)
+		if err == nil && len(list) == 0 { // also where there is one that the caller may not read
+			err = noSuch(repository)
+		}
+		return list, err
+	}}, nil
 }
 
 // ofWorkload gives the one environment of a workload.

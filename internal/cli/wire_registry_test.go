@@ -288,6 +288,14 @@ func TestDocumentsLeadToAllTheirContent(t *testing.T) {
 	if d.must(json.Unmarshal(body, &tags)); !slices.Equal(tags.Tags, []string{"latest", "v1"}) {
 		t.Errorf("tags %q", tags.Tags)
 	}
+	for token, repository := range map[string]string{"alice-token": "alice/none", "bob-token": "alice/ana"} {
+		if status, body := d.ask(token, "/v2/"+repository+"/tags/list"); status != 404 || !strings.Contains(string(body), "NAME_UNKNOWN") {
+			t.Errorf("tags of %s: %d %s", repository, status, body)
+		}
+	}
+	if status, body := d.ask("bob-token", "/v2/environment/tags/list"); status != 200 {
+		t.Errorf("tags of nothing: %d %s", status, body)
+	}
 	d.referrers(base, e.Digest)
 }
 

@@ -82,7 +82,8 @@ type Library struct {
 	glances     glances
 	soundBases  stamps       // bases whose bytes were compared
 	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
-	pending     chan string  // digests of images that are to be settled
+	sweeps      sweeps
+	pending     chan string // digests of images that are to be settled
 	untried     chan trialKey
 }
 

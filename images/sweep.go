@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tidyEvery is how often the library is tidied up.
-	tidyEvery = time.Hour
+	// tidyEvery is how often the library is tidied up: what a kill left without a record stands for grace, and at most as long again.
+	tidyEvery = grace
 	// keepBase is how long a base that nothing stands on is kept after it was made or used here: the next freeze may want it. One that was
 	// pulled is nobody's any more when the last environment over it is gone: in no quota, and perhaps no base of anything.
 	keepBase = 30 * 24 * time.Hour
@@ -54,7 +54,11 @@ func (l *Library) tidy(ctx context.Context) error {
 	if err := l.expire(used); err != nil {
 		return err
 	}
-	_, err = l.Sweep(ctx, false)
+	s, err := l.Sweep(ctx, false)
+	if len(s.Files)+s.Waiting.Environments > 0 {
+		l.log.Info("swept the environments", "removed", len(s.Environments), "bases", len(s.Bases), "bytes", s.Bytes,
+			"unreferenced", s.Waiting.Environments, "unreferenced_bytes", s.Waiting.Bytes)
+	}
 	return err
 }
 
@@ -119,6 +123,9 @@ func (l *Library) Sweep(ctx context.Context, dry bool) (Swept, error) {
 	bases, err := s.environments(needed)
 	if err == nil {
 		err = s.bases(bases)
+	}
+	if !dry {
+		l.sweeps.add(s.out)
 	}
 	return s.out, err
 }

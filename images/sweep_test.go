@@ -290,3 +290,23 @@ func TestGrips(t *testing.T) {
 		t.Errorf("nobody has it any more: %+v, %+v", g.held, g.until)
 	}
 }
+
+// TestSweepsAreCounted: an image that a kill left without a record is told while it is too young to go, and counted when it has gone.
+func TestSweepsAreCounted(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	now := &clock{time.Now()}
+	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Now: now.now})
+	e := freeze(t, l, f, nil)
+	must(t, os.Remove(l.path("records", "alice", hexOrNone(e.Digest)+".json")))
+	st, err := os.Stat(l.blob(e.Digest))
+	must(t, err, l.tidy(t.Context()))
+	if s := l.Sweeps(); s.Environments != 0 || s.Waiting.Environments != 1 || s.Waiting.Bytes != st.Size() {
+		t.Errorf("young: %+v", s)
+	}
+	now.at = now.at.Add(grace + tidyEvery)
+	_, err = l.Sweep(t.Context(), true)
+	must(t, err, l.tidy(t.Context()))
+	if s := l.Sweeps(); s.Environments != 1 || s.Bytes != st.Size() || s.Waiting.Environments != 0 {
+		t.Errorf("old: %+v", s)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"slipway/images/tree"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
+	"slipway/internal/metrics"
 	"slipway/spawner"
 )
 
@@ -311,6 +312,14 @@ func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi
 	}
 	s, err := f.library.Sweep(ctx, dry)
 	return wireSwept(s, dry), err
+}
+
+// swept is metrics.Config.Library.
+func (s *service) swept() metrics.Library {
+	sums := s.library.Sweeps()
+	return metrics.Library{
+		Environments: sums.Environments, Bases: sums.Bases, Bytes: sums.Bytes, Waiting: sums.Waiting.Environments, WaitingBytes: sums.Waiting.Bytes,
+	}
 }
 
 func wireSwept(s images.Swept, dry bool) hubapi.Swept {

@@ -23,7 +23,8 @@ type Config struct {
 	// Stores and Exports are the places of environments beside the library; both, or neither.
 	Stores  func() []Store
 	Exports func() []Export
-	SSH     func() SSH // nil: there is no gateway
+	SSH     func() SSH     // nil: there is no gateway
+	Library func() Library // nil: there is none
 	// Credentials are users' tokens and proxies; nil: the service keeps none.
 	Credentials func() Credentials
 	CVMFS       func() CVMFS   // nil: the site has none
@@ -62,6 +63,9 @@ func New(cfg Config) *Metrics {
 	}
 	if cfg.Stores != nil {
 		m.registry.MustRegister(newPlaces(cfg.Stores, cfg.Exports))
+	}
+	if cfg.Library != nil {
+		m.registry.MustRegister(newSwept(cfg.Library))
 	}
 	if cfg.Credentials != nil {
 		m.registry.MustRegister(newWallet(cfg.Credentials))

@@ -145,11 +145,39 @@ func (l *Library) compareImage(ctx context.Context, digest string, d Document) e
 	if err != nil || l.trusted.is(digest, st) {
 		return err
 	}
-	if _, err := l.compareBytes(ctx, f, d, digest, io.Discard); err != nil {
+	image, err := l.compareBytes(ctx, f, d, digest, io.Discard)
+	if err == nil {
+		err = l.compareSignatures(ctx, f, image, digest)
+	}
+	if err == nil {
+		l.trusted.set(digest, st)
+	}
+	return err
+}
+
+// compareSignatures compares an image's signatures with those that it had when it was settled: its digest does not cover them.
+func (l *Library) compareSignatures(ctx context.Context, f *os.File, image *sif.Image, digest string) error {
+	known, err := l.facts(digest)
+	if err != nil || known.Signatures == "" {
+		return nil // it is to be settled yet
+	}
+	got, size, err := signaturesOf(ctx, f, image)
+	if err != nil || got == known.Signatures || size != known.SIF.Size { // of another size: it has just been signed
 		return err
 	}
-	l.trusted.set(digest, st)
-	return nil
+	l.spoil(digest, f)
+	return damaged("its signatures have the digest %s", got)
+}
+
+// signaturesOf gives the digest of all that lies behind an image's manifest, and the file's size.
+func signaturesOf(ctx context.Context, f *os.File, image *sif.Image) (digest string, size int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return "", 0, err
+	}
+	sum := sha256.New()
+	err = copySection(ctx, sum, f, image.Manifest.Offset+image.Manifest.Size, st.Size())
+	return sumOf(sum), st.Size(), err
 }
 
 func (l *Library) openBlob(digest string) (*os.File, error) {

@@ -38,6 +38,13 @@ func manifestAt(t *testing.T, path string) int64 {
 	return image.Manifest.Offset
 }
 
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	st, err := os.Stat(path)
+	must(t, err)
+	return st.Size()
+}
+
 func only(t *testing.T, l *Library, pattern string) string {
 	t.Helper()
 	list, err := filepath.Glob(l.path(pattern))
@@ -96,6 +103,7 @@ func TestDamagedEnvironmentIsToldAndFrozenAnew(t *testing.T) {
 		"superblock":   {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, sif.PartitionOffset+10) }},
 		"tail":         {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, manifestAt(t, path)-1) }},
 		"manifest":     {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, manifestAt(t, path)+5) }},
+		"signature":    {"blobs/*.sif", func(t *testing.T, path string) { flipBit(t, path, sizeOf(t, path)-9) }},
 		"shorter":      {"blobs/*.sif", func(t *testing.T, path string) { must(t, os.Truncate(path, 40000)) }},
 		"document":     {"documents/*.json", func(t *testing.T, path string) { flipBit(t, path, 20) }},
 		"no document":  {"documents/*.json", func(t *testing.T, path string) { must(t, os.Remove(path)) }},

@@ -22,10 +22,11 @@ const maxPending = 1024
 
 // facts is what was found out of an image after its freeze had answered.
 type facts struct {
-	SIF       Part             `json:"sif"`               // the whole file, signed
-	Signers   []string         `json:"signers,omitempty"` // ids of the keys
-	Settled   time.Time        `json:"settled"`
-	Inventory inside.Inventory `json:"inventory"`
+	SIF        Part             `json:"sif"`                  // the whole file, signed
+	Signatures string           `json:"signatures,omitempty"` // digest of what lies behind the manifest
+	Signers    []string         `json:"signers,omitempty"`    // ids of the keys
+	Settled    time.Time        `json:"settled"`
+	Inventory  inside.Inventory `json:"inventory"`
 }
 
 // later has an image settled in the background.
@@ -141,11 +142,11 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", digest, err)
 	}
-	st, err := f.Stat()
+	signatures, size, err := signaturesOf(ctx, f, image)
 	if err != nil {
 		return err
 	}
-	out := facts{SIF: Part{Digest: sumOf(sum), Size: st.Size()}, Settled: l.cfg.Now().UTC()}
+	out := facts{SIF: Part{Digest: sumOf(sum), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
 	if out.Inventory, err = l.look(ctx, image, d); err != nil {
 		return err
 	}

@@ -40,6 +40,9 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	defer l.signing.RUnlock()
 	sum := newHasher(io.Discard)
 	image, err := l.compareBytes(ctx, f, d, digest, sum)
+	if err == nil {
+		err = l.compareSignatures(ctx, f, image, digest)
+	}
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // TestOrasWritesTheSIF pulls as `oras pull --platform` does: content becomes a file by its title alone.
 func TestOrasWritesTheSIF(t *testing.T) {
-	sif := bytes.Repeat([]byte("a SIF "), 1<<20) // more than what oras keeps without a title
+	sif := bytes.Repeat([]byte("a SIF "), 1<<20)                                                   // more than what oras keeps without a title
 	m, document := registrytest.New(), oci.Referrer(oci.Describe(oci.TypeManifest, nil), "x", nil) // any manifest will do
 	m.Tag("v1", "amd64", document, sif)
 	host := registrytest.Serve(t, registrytest.Handler(t, "", map[string]*registrytest.Memory{"alice/ana": m}))

@@ -57,7 +57,7 @@ images:
   - {name: notebook, title: Notebook, ref: "$IMAGE"}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 2, memory: 2G, default: true}
-docker: {cpus: 64, memory: 64G, instance: $(basename "$WORK")}
+docker: {cpus: 64, memory: 64G, network: bridge, instance: $(basename "$WORK")}
 kernels:
   per_user: 0
   specs:

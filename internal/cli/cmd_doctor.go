@@ -147,6 +147,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	checks := []check{
 		{"root", false, isRoot},
 		{"Docker Engine", false, engine.Check},
+		{"sessions apart by network", true, engine.Isolation},
 		{"Apptainer", false, jobs.Check},
 		{"images mounted once for all of a user's jobs", true, jobs.Shares},
 		{"mksquashfs", false, hasMksquashfs},

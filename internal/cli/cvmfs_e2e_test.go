@@ -86,15 +86,13 @@ func (s *site) endsAtOnce() {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.process.Wait() }()
 	select {
-	case <-ended:
+	case <-s.dead:
 		s.t.Logf("the service ended within %v", time.Since(began))
 	case <-time.After(60 * time.Second):
 		s.t.Error("the service does not end")
 		_ = s.process.Process.Kill()
-		<-ended
+		<-s.dead
 	}
 	s.log.Close()
 }

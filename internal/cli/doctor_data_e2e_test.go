@@ -26,7 +26,7 @@ func TestDataDoctor(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	cache := xrdtest.Cache(t, origin)
 	i := oidcissuer.New(t)
-	bridged := strings.NewReplacer("localhost", xrdtest.Bridge(t)) // as containers reach the servers
+	bridged := strings.NewReplacer("localhost", testenv.Bridge(t)) // as containers reach the servers
 	secretFile := filepath.Join(t.TempDir(), "client-secret")
 	if err := os.WriteFile(secretFile, []byte(oidcissuer.ClientSecret), 0o600); err != nil {
 		t.Fatal(err)

@@ -197,6 +197,8 @@ func (s *farSite) configure() {
 	s.url = "https://" + address
 	s.client = s.certify(s.pool.Address)
 	s.write("spawner.token", spawnerToken)
+	instance := "far-" + filepath.Base(s.dir)
+	testenv.DropNetworks(s.t, instance)
 	s.write("client.secret", oidcissuer.ClientSecret)
 	s.write("slipway.yaml", fmt.Sprintf(`
 listen: %[1]s
@@ -217,7 +219,7 @@ local: {at_once: 2, cgroup: slipway-e2e-far}
 htcondor: {enabled: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
 %[7]s
 %[8]s
-`, address, s.dir, s.hub.URL, testenv.NotebookImage, "far-"+filepath.Base(s.dir), partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret"), farKernels))
+`, address, s.dir, s.hub.URL, testenv.NotebookImage, instance, partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret"), farKernels))
 }
 
 // certify makes an authority of the site's own and a certificate for an address, and gives who trusts it.

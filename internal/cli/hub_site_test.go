@@ -91,6 +91,7 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 }
 
 func (s *hubSite) configure(o hubOptions) {
+	testenv.DropNetworks(s.t, s.instance)
 	if o.cpus == 0 {
 		o.cpus = 8
 	}
@@ -243,7 +244,7 @@ func (s *hubSite) showLog() {
 // clear has the service discard everything, and fails the test when something is left.
 func (s *hubSite) clear() {
 	s.hub.Restart()
-	if s.process.ProcessState != nil {
+	if !s.serves() {
 		s.serve()
 	}
 	s.eventually("everything is discarded", 60*time.Second, func() bool {

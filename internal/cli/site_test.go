@@ -31,6 +31,7 @@ type site struct {
 	client  *http.Client // who trusts it; nil: anybody
 	hub     *httptest.Server
 	process *exec.Cmd
+	dead    chan struct{} // closed when the process has ended
 	log     *os.File
 	flags   []string // of the service, beside the usual ones
 }
@@ -77,6 +78,8 @@ func fakeHub(w http.ResponseWriter, r *http.Request) {
 
 func (s *site) configure(more []string) {
 	address := fmt.Sprintf("127.0.0.1:%d", hubtest.FreePorts(s.t, 1)[0])
+	instance := "e2e-" + filepath.Base(s.dir) + s.t.Name()
+	testenv.DropNetworks(s.t, instance)
 	s.url = "http://" + address
 	s.write("spawner.token", spawnerToken)
 	s.write("slipway.yaml", fmt.Sprintf(`
@@ -93,7 +96,7 @@ local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 %[9]s
-`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, "e2e-"+filepath.Base(s.dir)+s.t.Name(), testenv.ApptainerPath(), strings.Join(more, "\n")))
+`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, instance, testenv.ApptainerPath(), strings.Join(more, "\n")))
 }
 
 func (s *site) write(name, text string) {
@@ -115,7 +118,9 @@ func (s *site) serve() {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.eventually("the service is ready", 60*time.Second, func() bool {
+	s.dead = make(chan struct{})
+	go func(c *exec.Cmd, dead chan struct{}) { _ = c.Wait(); close(dead) }(s.process, s.dead) // how it ended is in its log
+	testenv.UntilUnlessDead(s.t, "the service is ready", 60*time.Second, s.dead, log.Name(), func() bool {
 		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
 		if err != nil {
 			return false
@@ -128,20 +133,31 @@ func (s *site) serve() {
 // kill ends the service as kill -9 does.
 func (s *site) kill() {
 	s.t.Helper()
-	if s.process == nil || s.process.ProcessState != nil {
+	if !s.serves() {
 		return
 	}
-	if err := s.process.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.process.Wait() // killed: an error by intent
+	_ = s.process.Process.Kill() // an error when it has just ended
+	<-s.dead
 	s.log.Close()
+}
+
+// serves reports whether the service's process is there.
+func (s *site) serves() bool {
+	if s.process == nil {
+		return false
+	}
+	select {
+	case <-s.dead:
+		return false
+	default:
+		return true
+	}
 }
 
 // end has the service end by itself, which unmounts the images that its jobs have shared.
 func (s *site) end() {
 	s.t.Helper()
-	if s.process == nil || s.process.ProcessState != nil {
+	if !s.serves() {
 		return
 	}
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -149,7 +165,7 @@ func (s *site) end() {
 	}
 	late := time.AfterFunc(60*time.Second, func() { _ = s.process.Process.Kill() })
 	defer late.Stop()
-	_ = s.process.Wait() // how a service ends is another test's
+	<-s.dead // how a service ends is another test's
 	s.log.Close()
 }
 

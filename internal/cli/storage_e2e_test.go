@@ -98,7 +98,7 @@ END`)
 func TestRootInSessions(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.XRootD)
-	host := xrdtest.Bridge(t)
+	host := testenv.Bridge(t)
 	trust, i := xrdtest.NewTrust(t, "localhost", host), oidcissuer.New(t)
 	trust.Believe(i.URL, i.CAFile)
 	origin := trust.TokenOrigin()

@@ -87,7 +87,7 @@ func Default() Config {
 		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
 		Users:  Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
 		Jobs:   defaultJobs(),
-		Docker: Docker{Socket: "/var/run/docker.sock", Network: "bridge", Instance: "slipway"},
+		Docker: Docker{Socket: "/var/run/docker.sock", Instance: "slipway"},
 		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
 		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),

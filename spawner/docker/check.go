@@ -53,6 +53,9 @@ func lacks(info system.Info) error {
 
 func (b *Backend) checkNetwork(ctx context.Context) error {
 	_, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
+	if gone(err) && b.ownNet {
+		return nil // the first session makes it
+	}
 	if gone(err) {
 		return errs.New(errs.Missing, "the Docker Engine has no network %s", b.cfg.Network).With("`docker network create " + b.cfg.Network + "`")
 	}

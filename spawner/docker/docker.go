@@ -32,7 +32,7 @@ import (
 type Config struct {
 	Host      string // path of the engine's unix socket; empty: /var/run/docker.sock. Or tcp://..., for an engine that mounts the same directories
 	Instance  string // tells the containers of two services on one engine apart; empty: "slipway"
-	Network   string // the engine's network of all workloads; empty: "bridge"
+	Network   string // the engine's network of all workloads; empty: one of the instance's own, in which they do not reach each other
 	Version   string // of this service; a label
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
@@ -67,6 +67,9 @@ type Backend struct {
 	mu       sync.Mutex          // guards the field below, and that one probe container is there at a time
 	accounts map[string]accounts // by image ID
 
+	ownNet bool       // the network is the instance's own to make
+	netMu  sync.Mutex // held while it is made
+
 	trees sync.Mutex // held while a tree is fetched through the engine's API
 
 	owned  sync.Mutex            // guards the fields below
@@ -83,7 +86,8 @@ const hurry = 2 * time.Minute
 func New(cfg Config) (*Backend, error) {
 	cfg.Host = cmp.Or(cfg.Host, "/var/run/docker.sock")
 	cfg.Instance = cmp.Or(cfg.Instance, "slipway")
-	cfg.Network = cmp.Or(cfg.Network, "bridge")
+	own := cfg.Network == ""
+	cfg.Network = cmp.Or(cfg.Network, ownNetwork(cfg.Instance))
 	cfg.PidsLimit = cmp.Or(cfg.PidsLimit, 4096)
 	cfg.RunSize = cmp.Or(cfg.RunSize, 256<<20)
 	if cfg.Logger == nil {
@@ -102,7 +106,10 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, errs.New(errs.Invalid, "docker socket %q: %w", cfg.Host, err)
 	}
-	return &Backend{cfg: cfg, host: cfg.Host, remote: remote, client: c, log: cfg.Logger, accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{}}, nil
+	return &Backend{
+		cfg: cfg, host: cfg.Host, remote: remote, client: c, log: cfg.Logger, ownNet: own,
+		accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{},
+	}, nil
 }
 
 // Close gives the connections to the engine back. What runs stays.

@@ -56,6 +56,7 @@ type plan struct {
 	image   string            // its ID where the reference may mean another by now; empty: the launch's reference
 	labels  map[string]string // further ones
 	volumes []mount.Mount     // that an earlier container had
+	network string            // the ID of the instance's own; empty: the site's
 }
 
 // how says by which label a container would have the launch's slice.

@@ -45,6 +45,9 @@ func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 		return err
 	}
 	p := plan{Launch: l, ability: able}
+	if p.network, err = b.ensureNetwork(ctx); err != nil {
+		return err
+	}
 	if found {
 		c, err = b.renew(ctx, p, c)
 	} else {
@@ -166,7 +169,7 @@ func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse
 	if _, err := b.client.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{Resources: &limits}); err != nil {
 		return c, b.explain(err, "give %s its limits", p.ID)
 	}
-	return c, nil
+	return c, b.rejoin(ctx, c, p.network)
 }
 
 // exchange replaces a container of another image or with another GPU, if it never ran: then it holds no changes.

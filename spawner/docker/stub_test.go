@@ -1,6 +1,7 @@
 package docker
 
 import (
+	stdcmp "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ import (
 // stub gives a backend whose engine is the handler; paths come without the API's version.
 func stub(t *testing.T, cfg Config, routes map[string]http.HandlerFunc) *Backend {
 	t.Helper()
-	cfg.Host = filepath.Join(t.TempDir(), "engine.sock")
+	cfg.Host, cfg.Network = filepath.Join(t.TempDir(), "engine.sock"), stdcmp.Or(cfg.Network, "bridge")
 	l, err := net.Listen("unix", cfg.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,9 @@ const (
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	b.recover(ctx)
 	b.clearUp(ctx)
+	if _, err := b.ensureNetwork(ctx); err != nil && ctx.Err() == nil {
+		b.log.Warn("cannot make the network of sessions; the next start tries again", "error", err)
+	}
 	pause := firstPause
 	for first := true; ; first = false {
 		began := time.Now()

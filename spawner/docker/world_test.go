@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -41,9 +42,10 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// again gives another backend on the same engine.
+// again gives another backend on the same engine. Its network is the engine's, for making one takes time: see ownNetworkOf.
 func (w world) again(t *testing.T, cfg Config) *Backend {
 	t.Helper()
+	cfg.Network = cmp.Or(cfg.Network, "bridge")
 	b, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ images:
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 1, memory: 512M, default: true}
 jobs: {max_cpus: 1, max_memory: 1G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h}
-docker: {cpus: 1, memory: 1G, instance: %[7]q}
+docker: {cpus: 1, memory: 1G, network: bridge, instance: %[7]q}
 local: {apptainer: %[8]q, at_once: %[9]d, cgroup: %[7]q}
 `, address, s.dir, s.hub.URL, userID, userGroup, o.image, filepath.Base(s.dir), o.apptainer, o.atOnce)
 	return errors.Join(

@@ -53,16 +53,6 @@ func Cache(t testing.TB, origin *Server) *Server {
 	return start(t, "xrootd-cache.cfg", map[string]string{"origin": origin.address()}, nil)
 }
 
-// Bridge is the name by which containers on the engine's own network reach servers of this host.
-func Bridge(t testing.TB) string {
-	t.Helper()
-	out, err := exec.Command("docker", "network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 func (s *Server) address() string { return "localhost:" + s.port }
 
 // start starts a server by a configuration of deploy/xrootd, with other values of its `set` lines.

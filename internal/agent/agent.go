@@ -101,7 +101,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if cfg.Alone {
-		syscall.Umask(groupMask)
+		syscall.Umask(userMask)
 	}
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}

@@ -39,10 +39,10 @@ func TestJob(t *testing.T) {
 	if diff := cmp.Diff([]control.File{{Name: "out.txt", Size: 4}}, st.Files); diff != "" {
 		t.Error("outputs:", diff)
 	}
-	if got := r.log(t, 0, true); got != "input word\n0002\n" {
+	if got := r.log(t, 0, true); got != "input word\n0022\n" {
 		t.Errorf("log: %q", got)
 	}
-	if got := r.log(t, 6, false); got != "word\n0002\n" {
+	if got := r.log(t, 6, false); got != "word\n0022\n" {
 		t.Errorf("log from 6: %q", got)
 	}
 	body, size, err := r.client.File(t.Context(), "out.txt")

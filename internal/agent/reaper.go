@@ -63,7 +63,7 @@ func (r *reaper) begin(program string, argv []string, attr *syscall.ProcAttr, gr
 	return pid, ch, nil
 }
 
-const groupMask = 0o002 // files stay writable for the group
+const userMask = 0o022 // files are for their owner to change: all users of a site may have one group
 
 // spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: it goes before the
 // agent does. A process may always raise its own standing and take that back.
@@ -72,7 +72,7 @@ func spawn(program string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	if old, err := os.ReadFile(standing); err == nil && os.WriteFile(standing, []byte("1000"), 0) == nil {
 		defer func() { _ = os.WriteFile(standing, old, 0) }()
 	}
-	defer syscall.Umask(syscall.Umask(groupMask))
+	defer syscall.Umask(syscall.Umask(userMask))
 	return syscall.ForkExec(program, argv, attr)
 }
 

@@ -17,7 +17,7 @@ func TestThePath(t *testing.T) {
 	s := newSite(t)
 	id := s.session("alice", "one")
 	s.in("alice", "echo 'print(\"from the change\")' > /opt/env/bin/mine.py && echo kept > $HOME/note")
-	if who := s.in("alice", "id -u; id -g; whoami; pwd; umask"); who != "20000\n100\nalice\n/home/alice\n0002" {
+	if who := s.in("alice", "id -u; id -g; whoami; pwd; umask"); who != "20000\n100\nalice\n/home/alice\n0022" {
 		t.Errorf("the session runs as\n%s", who)
 	}
 	listed := s.in("alice", "slipway sessions --json")

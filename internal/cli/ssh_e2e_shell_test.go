@@ -51,7 +51,7 @@ var shellFeatures = []feature{
 	}},
 	{"a login shell", func(l *laptop) {
 		e := l.run(strings.NewReader("shopt login_shell; echo $0; pwd; id -un; umask; test -t 0; echo $?\n"), l.sshArgs()...)
-		l.expect("a shell", e, ended{"login_shell    \ton\n-bash\n/home/alice\nalice\n0002\n1\n", "", 0})
+		l.expect("a shell", e, ended{"login_shell    \ton\n-bash\n/home/alice\nalice\n0022\n1\n", "", 0})
 	}},
 	{"environment", environment},
 	{"programs of the image and ours", func(l *laptop) {

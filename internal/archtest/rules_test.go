@@ -138,6 +138,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
+		"spawner/docker/wake": {}, // the program beside a service that holds a container still
 		"spawner/htcondor": {
 			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/memsize", "internal/worker"},
 			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
@@ -262,7 +263,7 @@ func rules() map[string]rule {
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 
 		// What is started anew with each job of this host: a program of its own.
-		"internal/runner": {own: []string{"internal/agent", "internal/homes", "spawner/local"}},
+		"internal/runner": {own: []string{"internal/agent", "internal/homes", "spawner/docker/wake", "spawner/local"}},
 
 		// The wiring: the one package that knows every backend.
 		"internal/scan": {own: []string{"hubapi", "internal/errs"}},
@@ -273,7 +274,7 @@ func rules() map[string]rule {
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/bridge", "kernels/menu", "kernels/wire", "spawner", "spawner/docker", "spawner/htcondor", "spawner/local",
+				"kernels", "kernels/bridge", "kernels/menu", "kernels/wire", "spawner", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{

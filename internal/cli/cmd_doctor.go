@@ -130,7 +130,7 @@ func examine(ctx context.Context, c check) finding {
 // hostChecks are all checks, for this configuration. They write below scratch alone.
 func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 	log := newLogger(env, false, false)
-	engine, err := newDocker(cfg, cvmfs{}, log)
+	engine, err := newDocker(cfg, "", cvmfs{}, log)
 	if err != nil {
 		return nil, err
 	}

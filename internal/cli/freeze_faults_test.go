@@ -31,6 +31,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 			if !s.killIn(stage, id) {
 				t.Fatalf("no freeze of ten was killed in the stage %s", stage)
 			}
+			s.goesOn(id)
 			s.serve()
 			s.answersAlice()
 			if state := s.state(id); state != "running" {
@@ -64,6 +65,14 @@ func TestKilledWhileFreezing(t *testing.T) {
 			t.Errorf("left %v", left)
 		}
 	}
+}
+
+// goesOn waits until a session is not held still, though no service is there.
+func (s *site) goesOn(id string) {
+	s.t.Helper()
+	began := time.Now()
+	s.eventually("the session goes on without the service", 10*time.Second, func() bool { return s.state(id) == "running" })
+	s.t.Logf("the session was held still for %v after the kill", time.Since(began))
 }
 
 // answersAlice waits until alice's session answers, for its agent comes back to a new service within a moment.

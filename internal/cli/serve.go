@@ -196,7 +196,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if s.box, err = openBox(ctx, s.store, s.cfg.SecretKey); err != nil {
 		return err
 	}
-	s.docker, err = newDocker(s.cfg, s.cvmfs, s.log)
+	s.docker, err = newDocker(s.cfg, s.lean, s.cvmfs, s.log)
 	if err != nil {
 		return err
 	}
@@ -216,10 +216,10 @@ func (s *service) makeBackends(ctx context.Context) error {
 	return err
 }
 
-func newDocker(cfg config.Config, seen cvmfs, log *slog.Logger) (*docker.Backend, error) {
+func newDocker(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*docker.Backend, error) {
 	c := docker.Config{
 		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log,
-		Scratch: filepath.Join(cfg.DataDir, "engine"),
+		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
 	}
 	seen.forDocker(&c)
 	trustForDocker(cfg, &c)

@@ -5,10 +5,12 @@ package cli
 import (
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"slipway/internal/agent"
+	"slipway/spawner/docker/wake"
 	"slipway/spawner/local"
 )
 
@@ -32,6 +34,16 @@ func localShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-shim DIR", Short: "Supervise one job (started by the service)", Hidden: true, Args: exactly(1, "a directory"),
 		RunE: func(c *cobra.Command, args []string) error { return local.Shim(c.Context(), args[0]) },
+	}
+}
+
+// dockerWakeCommand is how the backend `docker` has a container woken if the service dies in a freeze.
+func dockerWakeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "docker-wake HOST CONTAINER", Short: "Wake a container if the service dies (started by the service)", Hidden: true, Args: exactly(2, "an engine and a container"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return wake.Watch(c.Context(), args[0], args[1], os.Stdin)
+		},
 	}
 }
 

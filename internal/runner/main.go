@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/agent"
 	"slipway/internal/homes"
+	"slipway/spawner/docker/wake"
 	"slipway/spawner/local"
 )
 
@@ -41,6 +42,8 @@ func run(ctx context.Context, args []string) error {
 		return local.Enter(args[1])
 	case len(args) == 2 && args[0] == "local-image":
 		return local.Image(args[1])
+	case len(args) == 3 && args[0] == "docker-wake":
+		return wake.Watch(ctx, args[1], args[2], os.Stdin)
 	case len(args) == 2 && args[0] == "look-home":
 		return homes.Look(os.Stdout, args[1])
 	case len(args) == 1 && args[0] == "version":

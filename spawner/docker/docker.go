@@ -41,8 +41,11 @@ type Config struct {
 	Outlook func(context.Context) (notes []string, err error)
 	// Scratch keeps the unpacked trees of images when the engine's directories cannot be read; empty: then no image can be had whole.
 	Scratch string
-	Pull    bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
-	Logger  *slog.Logger
+	// Self is the program that knows `docker-wake HOST CONTAINER`, which wakes a container if this process dies in a freeze. Empty: the next
+	// service does.
+	Self   string
+	Pull   bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
+	Logger *slog.Logger
 }
 
 // Mount is a directory of this host that every workload sees.

@@ -26,6 +26,7 @@ type holding struct {
 	limit time.Duration
 	watch *time.Timer // lets it go after limit; nil: it was never held
 	late  atomic.Bool // it was let go like that
+	waker waker       // lets it go when this process dies
 }
 
 // pause holds the container still.
@@ -39,6 +40,7 @@ func (h *holding) pause(ctx context.Context) error {
 		return nil
 	}
 	h.guard(context.WithoutCancel(ctx), c.ID)
+	h.waker.start(h.b, c.ID)
 	if err := h.b.freezeProcesses(ctx, c.ID); err != nil {
 		return h.b.explain(err, "pause %s", h.id)
 	}
@@ -96,6 +98,7 @@ func (h *holding) resume(ctx context.Context) error {
 	if h.watch != nil {
 		h.watch.Stop()
 	}
+	h.waker.stop()
 	switch {
 	case h.held && h.late.Load():
 		err = errs.New(errs.Conflict, "session %s was not held still for more than %v, and its freeze was not done by then", h.id, h.limit).

@@ -104,6 +104,16 @@ type Session struct {
 	Visited     *time.Time `json:"visited"`       // when somebody first opened it
 	KeepUntil   *time.Time `json:"keep_until"`    // before then it is not stopped for want of activity
 	Stops       *Stops     `json:"stops"`         // null: it is not stopped unless somebody asks
+	// Alerts are what its owner is to know of its limits, one for each cause, the newest last.
+	Alerts []Alert `json:"alerts,omitempty"`
+}
+
+// Alert says that a running session has come to one of its limits.
+type Alert struct {
+	Cause   string    `json:"cause"`   // memory: programs of it were killed; disk: its changes take nearly what they may
+	Message string    `json:"message"` // with the figure
+	Remedy  string    `json:"remedy"`  // what to choose
+	At      time.Time `json:"at"`
 }
 
 // Stops says when and why the service will stop a session.

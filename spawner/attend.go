@@ -86,6 +86,12 @@ func pause(ctx context.Context, d time.Duration) {
 
 // hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer link says.
 func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
+	if alert, news := m.noteWord(ctx, id, s); news {
+		m.tellAlert(ctx, id, alert)
+	}
+}
+
+func (m *Manager) noteWord(ctx context.Context, id ID, s control.Status) (alert Alert, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
@@ -96,9 +102,11 @@ func (m *Manager) hear(ctx context.Context, id ID, s control.Status) {
 		if e.Remote && (e.Kind == Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
+		alert, news = m.hearMemoryLocked(e, s)
 		m.announceLocked(e)
 		m.queue.add(id)
 	}
+	return alert, news
 }
 
 // followLog copies a job's output into its directory as it comes, going on where an earlier copy ended.

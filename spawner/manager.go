@@ -242,6 +242,7 @@ type entry struct {
 	keeping    attempts          // at keeping what came back of a run; zero: there was none
 	status     control.Status    // the agent's last word; zero while the link is down
 	pulse      pulse             // what is known of what goes on in it
+	alerts     alerts            // what its owner is to know of its limits
 	progress   *control.Progress // what its payload has last said of how far it is; nil: nothing
 	journal    journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is

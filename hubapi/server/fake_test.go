@@ -40,6 +40,7 @@ type fakeEngine struct {
 	log      string
 	logs     func(from int64, follow bool) io.ReadCloser // instead of log
 	steps    []spawner.Event
+	alerts   []spawner.Alert
 	notReady error
 	starting func(ctx context.Context) error // before a session is entered
 	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
@@ -267,6 +268,8 @@ func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
 	}
 	return spawner.Prospect{}
 }
+
+func (f *fakeEngine) Alerts(spawner.Workload) []spawner.Alert { return f.alerts }
 
 func (f *fakeEngine) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request {
 	r.Group = string(user) + " of " + hub

@@ -27,7 +27,7 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 	if keepsBack(v.caller, w) {
 		detail = youHold
 	}
-	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Use: p.useOf(w), Lent: lent[w.ID]}
+	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Alerts: p.cfg.Engine.Alerts(w), Use: p.useOf(w), Lent: lent[w.ID]}
 	item.Mine, item.Expires = owns(v.caller, w), p.cfg.Engine.Expires(w)
 	if w.Kind == spawner.Job {
 		item.Progress = p.progress(w.ID)

@@ -59,6 +59,7 @@ type Engine interface {
 	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
 	Queue(w spawner.Workload) spawner.Queue
 	Prospect(w spawner.Workload) spawner.Prospect
+	Alerts(w spawner.Workload) []spawner.Alert
 	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
 	Census(hub string, per func(spawner.Workload) string) map[string]int

@@ -57,6 +57,9 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 	if p := s.cfg.Engine.Prospect(w); !p.At.IsZero() {
 		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String()}
 	}
+	for _, a := range s.cfg.Engine.Alerts(w) {
+		out.Alerts = append(out.Alerts, hubapi.Alert{Cause: string(a.Cause), Message: a.Message, Remedy: a.Remedy, At: a.At.UTC()})
+	}
 	if page := s.pageOf(w); page != "" {
 		out.Page = &page
 	}

@@ -244,6 +244,9 @@ func (s *supervisor) start(app control.App) (int, string) {
 	s.pid = pid
 	a.log.Info("app started", "launch", app.Launch, "program", program, "pid", pid)
 	a.work.Go(func() { s.watch(done, pipe, s.out, before, progress) })
+	if app.HTTP { // a job or a kernel ends with it, and says so
+		a.work.Go(func() { s.watchMemory(cgroupRoot, before) })
+	}
 	s.becomeReady(app)
 	return 0, ""
 }

@@ -36,11 +36,12 @@ type Item struct {
 	Queue    spawner.Queue
 	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
 	Prospect spawner.Prospect
-	Use      gpu.Use        // of its slice of a GPU
-	Lent     bool           // its slice is lent to a job meanwhile
-	Quotas   []hubapi.Quota // how full her directories are that it has
-	SSH      string         // what the visitor types to reach it; empty: she does not by ssh
-	Mine     bool           // it is the visitor's own
+	Alerts   []spawner.Alert // what its owner is to know of its limits
+	Use      gpu.Use         // of its slice of a GPU
+	Lent     bool            // its slice is lent to a job meanwhile
+	Quotas   []hubapi.Quota  // how full her directories are that it has
+	SSH      string          // what the visitor types to reach it; empty: she does not by ssh
+	Mine     bool            // it is the visitor's own
 	Progress *hubapi.JobProgress
 	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
 	// Files are what a job has left that has ended, and Log is how many bytes of output.

@@ -229,6 +229,9 @@ func (h *Hand) Ready() { h.change(func() { h.status.State = control.Ready }) }
 // Tell has the payload say how far it is.
 func (h *Hand) Tell(p control.Progress) { h.change(func() { h.status.Progress = &p }) }
 
+// Starve has the kernel kill processes of the app for want of memory.
+func (h *Hand) Starve(o control.OutOfMemory) { h.change(func() { h.status.OutOfMemory = &o }) }
+
 // Print makes the app print.
 func (h *Hand) Print(text string) { h.change(func() { h.log = append(h.log, text...) }) }
 

@@ -137,6 +137,15 @@ type Status struct {
 	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes, the app's largest process
 	CPU      float64   `json:"cpu,omitempty"`     // seconds, user and system
 	Progress *Progress `json:"progress,omitempty"`
+	// OutOfMemory says that the app goes on, though some of its processes were killed for want of memory. Nil: none was.
+	OutOfMemory *OutOfMemory `json:"out_of_memory,omitempty"`
+}
+
+// OutOfMemory counts the processes that the kernel has killed for want of memory.
+type OutOfMemory struct {
+	Kills int64 `json:"kills"` // since the app was started
+	Limit int64 `json:"limit"` // bytes
+	Peak  int64 `json:"peak"`  // bytes, the most that was in use at once; 0: not known
 }
 
 // Progress is what a job's payload says of how far it is, by ProgressFile.

@@ -121,11 +121,23 @@ func ParseStatus(b []byte) (Status, error) {
 	s.ExitCode = min(max(s.ExitCode, 0), 255)
 	s.LogSize, s.MaxRSS, s.CPU = max(s.LogSize, 0), max(s.MaxRSS, 0), max(s.CPU, 0)
 	s.Files = soundFiles(s.Files)
+	s.OutOfMemory = s.OutOfMemory.sound()
 	if s.Progress != nil {
 		p := s.Progress.Sound()
 		s.Progress = &p
 	}
 	return s, nil
+}
+
+// mostMemory is more than any limit: larger ones mean none.
+const mostMemory = int64(1) << 50
+
+// sound gives o with what an agent may say; nil when it says nothing.
+func (o *OutOfMemory) sound() *OutOfMemory {
+	if o == nil || o.Kills <= 0 || o.Limit <= 0 || o.Limit > mostMemory {
+		return nil
+	}
+	return &OutOfMemory{Kills: min(o.Kills, maxCount), Limit: o.Limit, Peak: min(max(o.Peak, 0), mostMemory)}
 }
 
 // mostProgress bounds the numbers of a Progress: they are to be shown, and to fit what reads them.

@@ -16,6 +16,7 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
+from . import _memory
 from ._async import AsyncService
 from ._errors import SlipwayError
 from ._transport import SOCKET
@@ -64,6 +65,19 @@ class KeepHandler(_Handler):
         await self.relay("POST", "/sessions/self/keep", {"for": time})
 
 
+class MemoryHandler(APIHandler):
+    """``GET slipway/memory``: what the session uses of its memory, as pages ask every few seconds."""
+
+    auth_resource = "slipway"
+    _track_activity = False
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer with the figures of the session's control group."""
+        self.finish(_memory.figures())
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "slipway._server"}]
 
@@ -75,5 +89,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         return
     service = {"service": AsyncService("http://slipway", socket=socket)}
     base = url_path_join(app.web_app.settings["base_url"], "slipway")
-    routes = [(f"{base}/session", SessionHandler, service), (f"{base}/keep", KeepHandler, service)]
+    routes: list[Any] = [(f"{base}/session", SessionHandler, service), (f"{base}/keep", KeepHandler, service)]
+    routes.append((f"{base}/memory", MemoryHandler))
     app.web_app.add_handlers(".*$", routes)
+    _memory.attend(app)

@@ -1,5 +1,5 @@
-// JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click; opens VS Code
-// beside the notebook, where the session's image has it.
+// JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click; shows what it
+// uses of its memory, and tells when something was killed for that; opens VS Code beside the notebook, where the session's image has it.
 //
 // It is written as the module container that JupyterLab loads, with no build: it uses the application's
 // commands and server settings alone, and the command palette and the launcher if the application shares them. Where the
@@ -15,6 +15,8 @@
   const ANGLES =
     '<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3" fill="#616161" ' +
     'd="M8.7 6.3 3 12l5.7 5.7 1.4-1.4L5.8 12l4.3-4.3zm6.6 0-1.4 1.4 4.3 4.3-4.3 4.3 1.4 1.4L21 12z"/></svg>';
+
+  const METER = 5_000; // how often the meter looks
 
   let scope = {};
 
@@ -59,6 +61,7 @@
       this.shown = null; // the one notification of a stop to come
       this.timer = null;
       this.last = -Infinity;
+      this.alerted = {}; // the time of the last alert that was shown, by its cause
     }
 
     start(session) {
@@ -73,8 +76,11 @@
       clearInterval(this.timer);
     }
 
-    wake = async () => {
-      if (document.hidden || performance.now() - this.last < 0.9 * MINUTE) return;
+    wake = () => {
+      if (!document.hidden && performance.now() - this.last >= 0.9 * MINUTE) return this.look();
+    };
+
+    look = async () => {
       this.last = performance.now();
       try {
         const session = await this.ask("session");
@@ -85,7 +91,17 @@
       }
     };
 
-    async tell({ stops, now }) {
+    // Each alert is shown once, and stays until it is closed: what was killed does not come back by itself.
+    async warn(alerts) {
+      for (const { cause, message, remedy, at } of alerts ?? []) {
+        if (this.alerted[cause] === at) continue;
+        this.alerted[cause] = at;
+        await this.say(`${message}. ${remedy}.`, cause === "memory" ? "error" : "warning", false);
+      }
+    }
+
+    async tell({ stops, now, alerts }) {
+      await this.warn(alerts);
       this.maxKeep = Math.min(ASKED, milliseconds(stops?.max_keep) || ASKED);
       const left = stops ? Date.parse(stops.at) - Date.parse(now) : Infinity;
       if (!(left <= milliseconds(stops?.warning))) return this.dismiss();
@@ -126,6 +142,31 @@
     }
   }
 
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(bytes < 9.95 * 2 ** 30 ? 1 : 0);
+
+  // What the session uses of its memory, in the status bar. A page that nobody sees does not look.
+  function showMeter({ statusBar, Widget }, ask, watch) {
+    const item = new Widget();
+    item.addClass("jp-StatusBar-TextItem");
+    item.node.id = "slipway-memory";
+    let kills = null;
+    const look = async () => {
+      if (document.hidden) return;
+      const { used, limit, kills: now } = (await ask("memory").catch(() => ({}))) ?? {};
+      if (!limit) return;
+      const full = used / limit;
+      item.node.textContent = `Memory: ${gib(used)} of ${gib(limit)} GiB`;
+      item.node.title = `All programs of this session use ${Math.round(full * 100)} % of its memory. What goes beyond is killed.`;
+      item.node.style.background = full >= 0.95 ? "var(--jp-error-color1)" : full >= 0.8 ? "var(--jp-warn-color1)" : "";
+      item.node.style.color = full >= 0.8 ? "var(--jp-ui-inverse-font-color1)" : "";
+      if (kills !== null && now > kills) setTimeout(() => void watch.look(), METER); // by then the service has heard of it
+      kills = now;
+    };
+    statusBar.registerStatusItem("slipway:memory", { item, align: "left", rank: 100 });
+    setInterval(() => void look(), METER);
+    return look();
+  }
+
   // VS Code is below the server's own address, in a tab of its own.
   function offerCode(app, { palette, launcher, LabIcon }) {
     const address = `${app.serviceManager.serverSettings.baseUrl}vscode/`;
@@ -150,6 +191,7 @@
     app.commands.addCommand(KEEP, { label, execute: watch.keep });
     parts.palette?.addItem({ command: KEEP, category: "Slipway" });
     if (session.vscode) offerCode(app, parts);
+    if (parts.statusBar && parts.Widget) void showMeter(parts, ask, watch);
     await watch.start(session);
   }
 
@@ -173,10 +215,12 @@
       const palette = (await sharedModule("@jupyterlab/apputils"))?.ICommandPalette;
       const launcher = (await sharedModule("@jupyterlab/launcher"))?.ILauncher;
       const LabIcon = (await sharedModule("@jupyterlab/ui-components"))?.LabIcon;
-      const optional = [palette, launcher].filter(Boolean);
+      const bar = (await sharedModule("@jupyterlab/statusbar"))?.IStatusBar;
+      const Widget = (await sharedModule("@lumino/widgets"))?.Widget;
+      const optional = [palette, launcher, bar].filter(Boolean);
       const activate = (app, ...given) => {
         const part = (token) => token && given[optional.indexOf(token)];
-        void run(app, { palette: part(palette), launcher: part(launcher), LabIcon }); // not awaited: JupyterLab is not to start any later
+        void run(app, { palette: part(palette), launcher: part(launcher), statusBar: part(bar), LabIcon, Widget }); // not awaited: JupyterLab is not to start any later
       };
       const plugin = { id: "slipway:keep", autoStart: true, optional, activate };
       return () => ({ __esModule: true, default: plugin });

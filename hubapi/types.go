@@ -259,17 +259,18 @@ type JobRequest struct {
 	Name        string            `json:"name"`
 	Environment string            `json:"environment"` // digest, unique prefix of it, name or name:tag
 	Argv        []string          `json:"argv"`
-	Env         map[string]string `json:"env"` // public
-	Files       map[string][]byte `json:"files"`
+	Env         map[string]string `json:"env"`                   // public
+	Files       map[string][]byte `json:"files"`                 // small ones: a request has 1 MiB at most; Blobs has the others
 	CPUs        any               `json:"cpus,omitempty"`        // number or string; absent: the site's default
 	Memory      any               `json:"memory,omitempty"`      // bytes, or a string such as "2G"
 	TimeLimit   any               `json:"time_limit,omitempty"`  // seconds, or a string such as "1h"
 	GPU         any               `json:"gpu,omitempty"`         // such as "1g.18gb"; absent: none
 	Preemptible bool              `json:"preemptible,omitempty"` // it may borrow an idle session's slice, and is put back in line when its owner returns
 	Backend     string            `json:"backend,omitempty"`
-	Points      []Point           `json:"points,omitempty"` // a scan: a job for each; the answer is then a Jobs, and not a Job
-	RequestID   string            `json:"request_id"`       // repeating the request with the same one gives the same job
-	Blobs       map[string]string `json:"blobs,omitempty"`  // more input files, by name: the digests of what was put into the caller's store, see PutBlob
+	Points      []Point           `json:"points,omitempty"`      // a scan: a job for each; the answer is then a Jobs, and not a Job
+	PointsBlob  string            `json:"points_blob,omitempty"` // instead of points that are too many for a request: the digest of a JSON list of them, see Blobs
+	RequestID   string            `json:"request_id"`            // repeating the request with the same one gives the same job
+	Blobs       map[string]string `json:"blobs,omitempty"`       // more input files, by name: the digests of what was put into the caller's store, see PutBlob
 	Retries     int               `json:"retries,omitempty"`
 	After       []string          `json:"after,omitempty"` // jobs and scans of the caller's that must be done before it starts
 	Priority    int               `json:"priority,omitempty"`

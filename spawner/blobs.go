@@ -32,6 +32,20 @@ const mostBlobs = 10_000
 // partial begins the names of files that are being written.
 const partial = ".new-"
 
+// fullRemedy is what a user can do of whom the service's disk takes nothing more.
+const fullRemedy = "tell your administrator, who makes room; then send it again"
+
+// removePartial removes what uploads have left that a kill of the service has ended: they begin anew. Nobody else writes here, and no upload
+// of this service has begun yet.
+func (m *Manager) removePartial() {
+	left, _ := filepath.Glob(filepath.Join(m.allBlobs(), "*", partial+"*")) // the pattern is sound
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			m.log.Warn("cannot remove what a broken upload has left", "path", path, "err", err)
+		}
+	}
+}
+
 // blobName is how the content of a file is named.
 var blobName = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
@@ -86,13 +100,32 @@ func (m *Manager) PutBlob(ctx context.Context, c Caller, digest string, r io.Rea
 		return errs.New(errs.OverQuota, "you have put %d files for jobs, which is the most that one may", mostBlobs).
 			With("pack many into one; what no job has goes after a day, the others with `slipway jobs rm`")
 	}
-	if err := m.makeShelf(o); err != nil {
-		return fmt.Errorf("keep %s: %w", digest, err)
+	err := m.makeShelf(o)
+	if err == nil {
+		err = m.writeBlob(ctx, o, digest, r)
 	}
-	if err := m.writeBlob(ctx, o, digest, r); err != nil {
+	switch {
+	case full(err):
+		return fmt.Errorf("keep %s: %w", digest, errFull.With(fullRemedy))
+	case err != nil:
 		return fmt.Errorf("keep %s: %w", digest, err)
 	}
 	return nil
+}
+
+// Blob opens a file that the caller has put. The caller closes it.
+func (m *Manager) Blob(_ context.Context, c Caller, digest string) (io.ReadCloser, error) {
+	if !c.maySubmit() {
+		return nil, errs.New(errs.Forbidden, "files for jobs are users'")
+	}
+	if err := checkBlob(digest); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(m.blob(owner{c.Hub, c.User}, digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.New(errs.NotFound, "you have put no file %s", digest).With("put it first, then submit again")
+	}
+	return f, err
 }
 
 // writeBlob takes what it writes from what the user may keep, before it writes it: many files that are put at once are not more than one.
@@ -109,8 +142,6 @@ func (m *Manager) writeBlob(ctx context.Context, o owner, digest string, r io.Re
 	n, err := io.Copy(io.MultiWriter(meter, sum), io.LimitReader(heeding{ctx, r}, control.FileLimit+1))
 	is := "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	switch {
-	case full(err):
-		return errFull
 	case err != nil:
 		return err
 	case n > control.FileLimit:

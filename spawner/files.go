@@ -102,7 +102,7 @@ func (h heeding) Read(p []byte) (int, error) {
 }
 
 func writeFile(path string, r io.Reader) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(path), partial+"*")
 	if err != nil {
 		return err
 	}

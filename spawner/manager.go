@@ -275,6 +275,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 			return nil, fmt.Errorf("no backend is called %q", name)
 		}
 	}
+	m.removePartial()
 	return m, m.load(ctx)
 }
 

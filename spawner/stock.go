@@ -3,7 +3,9 @@ package spawner
 import (
 	"context"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -138,7 +140,12 @@ func (m *Manager) weigh(id ID, o owner) {
 		case err != nil || d.IsDir() && (d.Name() == "run" || d.Name() == "link"):
 			return fs.SkipDir // what goes away while it is looked at is not kept
 		case d.Type().IsRegular():
-			if info, err := d.Info(); err == nil {
+			info, err := d.Info()
+			if err == nil && strings.HasPrefix(d.Name(), partial) && info.ModTime().Before(m.born) {
+				err = os.Remove(path) // of a service that was killed while it fetched it; what is still wanted is fetched anew
+				info = nil
+			}
+			if err == nil && info != nil {
 				g.files, g.bytes = g.files+1, g.bytes+shareOf(info)
 			}
 		}

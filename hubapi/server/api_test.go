@@ -152,7 +152,11 @@ func TestStartSessionRefuses(t *testing.T) {
 		req, _ := http.NewRequest("POST", h.front.URL+"/api/v1/sessions", strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+spawnerToken)
 		err := into(req, nil)
-		if e, ok := errors.AsType[*errs.Error](err); !ok || e.Kind != errs.Invalid || e.Field != field || e.Remedy == "" {
+		kind := errs.Invalid
+		if len(body) > bodyLimit {
+			kind = errs.TooLarge
+		}
+		if e, ok := errors.AsType[*errs.Error](err); !ok || e.Kind != kind || e.Field != field || e.Remedy == "" {
 			t.Errorf("%.80s: %#v, want field %q", body, err, field)
 		}
 	}

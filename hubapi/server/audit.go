@@ -128,7 +128,7 @@ const auditDone = "done"
 // judged gives what came of an action by the status of its answer, 0 when there was none; and the words for what was not done.
 func judged(status int, wrong string) (result, what string) {
 	switch {
-	case status == 0:
+	case status == 0 || status == statusGone:
 		return "broken off", "an action was broken off"
 	case status >= http.StatusInternalServerError && status != errs.RowOf(errs.Missing).Status: // what this site lacks is no fault
 		return "failed", "an action has failed"

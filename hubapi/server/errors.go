@@ -4,19 +4,34 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
 )
 
+// statusGone is the status in the log and in the metrics of a request whose client has gone: nobody gets an answer.
+const statusGone = 499
+
+// gone reports whether the client has gone: before it had sent all, or while it was to be answered.
+func (s *Server) gone(r *http.Request) bool {
+	return traceOf(r.Context()).unsent() || r.Context().Err() != nil && s.closing.Err() == nil
+}
+
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if s.gone(r) {
+		traceOf(r.Context()).deed.wrong = "the client has gone"
+		s.log.Debug("the client has gone", "request", traceOf(r.Context()).id, "error", err)
+		w.WriteHeader(statusGone)
+		return
+	}
 	body := s.errorBody(r, err)
 	kind := errs.ByCode(body.Error.Code)
 	if kind == errs.Unauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	if kind == errs.Unavailable || kind == errs.NoCapacity {
+	if kind == errs.Unavailable || kind == errs.NoCapacity || kind == errs.Busy {
 		w.Header().Set("Retry-After", "2")
 	}
 	writeJSON(w, errs.RowOf(kind).Status, body)
@@ -32,6 +47,9 @@ func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
 // inWords says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.
 func (s *Server) inWords(r *http.Request, err error) hubapi.ErrorBody {
 	e, ok := errors.AsType[*errs.Error](err)
+	if errors.Is(err, os.ErrDeadlineExceeded) && (!ok || e.Kind == errs.Internal) && !traceOf(r.Context()).whole() {
+		ok, e = true, errs.New(errs.Invalid, "the body has stopped coming").With("send it again")
+	}
 	if errors.Is(err, context.Canceled) && (!ok || e.Kind == errs.Internal) {
 		ok, e = true, errs.New(errs.Unavailable, "the service is ending").With("try again in a moment")
 	}

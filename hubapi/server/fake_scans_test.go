@@ -123,6 +123,10 @@ func (f *fakeEngine) PutBlob(_ context.Context, c spawner.Caller, digest string,
 	return nil
 }
 
+func (f *fakeEngine) Blob(_ context.Context, _ spawner.Caller, digest string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(f.stored[digest])), nil
+}
+
 func (f *fakeEngine) HasBlob(_ context.Context, c spawner.Caller, digest string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,6 +46,7 @@ type fakeEngine struct {
 	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
 	visits   []string
 	blobs    []string
+	stored   map[string]string // what Blob gives
 	progress map[spawner.ID]*control.Progress
 	room     *spawner.Room // instead of what Room says by itself
 }

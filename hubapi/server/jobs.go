@@ -19,13 +19,13 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.Points == nil {
-		w, err := s.cfg.Engine.SubmitJob(r.Context(), callerOf(r.Context()), job)
-		return s.wireJob(callerOf(r.Context()), w), err
-	}
-	points, err := enginePoints(req)
+	points, err := s.pointsOf(r, req)
 	if err != nil {
 		return nil, err
+	}
+	if points == nil {
+		w, err := s.cfg.Engine.SubmitJob(r.Context(), callerOf(r.Context()), job)
+		return s.wireJob(callerOf(r.Context()), w), err
 	}
 	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
 	if err != nil {
@@ -36,13 +36,6 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 
 // jobRequest makes the engine's request of the API's.
 func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
-	total := 0
-	for _, content := range req.Files {
-		total += len(content)
-	}
-	if total > jobFilesLimit {
-		return spawner.JobRequest{}, errs.Bad("files", fmt.Sprintf("%d bytes", total), "at most 64 MiB in all; put more into your home and read it from there")
-	}
 	res, limit, err := s.cfg.Jobs.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
 		return spawner.JobRequest{}, err

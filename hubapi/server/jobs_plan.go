@@ -14,10 +14,8 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 	if err != nil {
 		return hubapi.JobPlan{}, err
 	}
-	if req.Points != nil {
-		if job.Points, err = enginePoints(req); err != nil {
-			return hubapi.JobPlan{}, err
-		}
+	if job.Points, err = s.pointsOf(r, req); err != nil {
+		return hubapi.JobPlan{}, err
 	}
 	p, err := s.cfg.Engine.Plan(r.Context(), callerOf(r.Context()), job)
 	if err != nil {

@@ -25,7 +25,7 @@ func (s *Server) Public() http.Handler {
 	}
 	s.openSSH(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
-		r.Use(s.identify(s.byToken))
+		r.Use(s.identify(s.byToken), s.bounded)
 		s.api(r)
 	})
 	if s.cfg.Registry != nil {
@@ -44,7 +44,7 @@ func (s *Server) AgentAPI() http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.watch, s.recover)
 	r.Route(hubapi.Base, func(r chi.Router) {
-		r.Use(s.identify(s.byAgent))
+		r.Use(s.identify(s.byAgent), s.bounded)
 		s.api(r)
 	})
 	s.kernelRoutes(r, s.byAgent)

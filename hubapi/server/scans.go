@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,9 +21,42 @@ import (
 const parametersEnv = "SLIPWAY_PARAMETERS"
 
 // pointsLimit is the most bytes of all points of a scan.
-const pointsLimit = 16 << 20
+const pointsLimit = 8 << 20
 
 // enginePoints makes the engine's form of a scan's points.
+// pointsOf gives the points of a request, also those that the caller has put into her store; nil of one that is no scan.
+func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
+	switch {
+	case req.PointsBlob == "" && req.Points == nil:
+		return nil, nil
+	case req.PointsBlob == "":
+		return enginePoints(req)
+	case req.Points != nil:
+		return nil, errs.Bad("points_blob", req.PointsBlob, "points or points_blob, and not both")
+	}
+	release, err := s.budget.take(callerOf(r.Context()), pointsLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	file, err := s.cfg.Engine.Blob(r.Context(), callerOf(r.Context()), req.PointsBlob)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, pointsLimit+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > pointsLimit {
+		return nil, errs.Bad("points_blob", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
+	}
+	if err := json.Unmarshal(text, &req.Points); err != nil {
+		return nil, errs.Bad("points_blob", req.PointsBlob, "the digest of a JSON list of points, as points has them")
+	}
+	return enginePoints(req)
+}
+
 func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 	if n := len(req.Points); n == 0 || n > hubapi.PointLimit {
 		return nil, errs.Bad("points", fmt.Sprintf("%d points", n), fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit))

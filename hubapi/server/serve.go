@@ -20,12 +20,10 @@ import (
 // none is the request or answer of a route that has none.
 type none struct{}
 
-// bodyLimits are the most bytes of a request's body; a job's holds its files in base64.
+// What is borne of a request's body, unless it is a file that is streamed.
 const (
-	bodyLimit     = 1 << 20
-	jobLimit      = 96 << 20
-	bodyTime      = 2 * time.Minute
-	jobFilesLimit = 64 << 20
+	bodyLimit = 1 << 20
+	bodyTime  = 2 * time.Minute
 )
 
 // serve makes a handler of a function from a request to an answer, both JSON.
@@ -68,14 +66,13 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 
 // decode reads a request's body strictly: one JSON object with known fields of the right types, and nothing behind it.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	limit := int64(bodyLimit)
-	if _, job := into.(*hubapi.JobRequest); job {
-		limit = jobLimit
+	if r.ContentLength > bodyLimit {
+		return tooLarge(bodyLimit)
 	}
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	return decodeJSON(http.MaxBytesReader(w, r.Body, limit), into)
+	return decodeJSON(http.MaxBytesReader(w, r.Body, bodyLimit), into)
 }
 
 func decodeJSON(body io.Reader, into any) error {
@@ -93,7 +90,7 @@ func decodeJSON(body io.Reader, into any) error {
 // badBody says what is wrong with a body in the words of the API.
 func badBody(err error) error {
 	if big, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return errs.Bad("body", "too large", fmt.Sprintf("at most %d MiB", big.Limit>>20))
+		return tooLarge(big.Limit)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := wrong.Field
@@ -108,6 +105,13 @@ func badBody(err error) error {
 		}
 	}
 	return errs.New(errs.Invalid, "the body is not the JSON that this route takes: %w", err).With("send one JSON object")
+}
+
+func tooLarge(limit int64) error {
+	return &errs.Error{
+		Kind: errs.TooLarge, Field: "body", Message: fmt.Sprintf("body: it is larger than the %d MiB that a request may have", limit>>20),
+		Remedy: "put a job's files with PUT " + hubapi.Base + "/blobs/{digest} first, and name them in blobs; points of a scan likewise, in points_blob",
+	}
 }
 
 // jsonName gives JSON's word for a kind of Go's.

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/hubapi"
@@ -44,6 +45,7 @@ type Engine interface {
 	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error)
 	Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error)
 	PutBlob(ctx context.Context, c spawner.Caller, digest string, r io.Reader) error
+	Blob(ctx context.Context, c spawner.Caller, digest string) (io.ReadCloser, error)
 	HasBlob(ctx context.Context, c spawner.Caller, digest string) bool
 	Progress(id spawner.ID) *control.Progress
 	Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error)
@@ -207,14 +209,16 @@ type Server struct {
 	holds        *holds
 	issuerLogins *issuerLogins
 	boards       boards
+	budget       *budget
 	closing      context.Context // ends when the streams are to end
 	close        context.CancelFunc
+	underway     atomic.Int64
 	busy         sync.WaitGroup // requests in progress, also hijacked ones
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds(), issuerLogins: newIssuerLogins()}
+	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget()}
 	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
@@ -280,8 +284,8 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: ConnContext,
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnContext: ConnContext, ConnState: newConnections(connections).note,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 

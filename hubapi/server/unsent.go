@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -16,13 +17,17 @@ const unsentTime = 5 * time.Second
 type intake struct {
 	io.ReadCloser
 	ended atomic.Bool
+	broke atomic.Bool // the client has gone before it had sent all
 }
 
-// Read notes the end.
+// Read notes the end, and that there will be none.
 func (i *intake) Read(b []byte) (int, error) {
 	n, err := i.ReadCloser.Read(b)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		i.ended.Store(true)
+	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		i.broke.Store(true)
 	}
 	return n, err
 }
@@ -40,7 +45,7 @@ func newIntake(r *http.Request) *intake {
 
 // hurry gives what has not come by now its time. A session may answer before it has read all: its requests are not hurried.
 func (a *answer) hurry() {
-	if a.intake != nil && !a.intake.ended.Load() && !a.trace.forwarded {
+	if !a.trace.whole() && !a.trace.forwarded {
 		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime)) // not all connections have one
 	}
 }

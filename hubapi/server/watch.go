@@ -22,7 +22,14 @@ type trace struct {
 	caller    string
 	forwarded bool // to a session
 	deed      deed
+	intake    *intake
 }
+
+// unsent reports whether the client has gone before it had sent the whole body.
+func (t *trace) unsent() bool { return t.intake != nil && t.intake.broke.Load() }
+
+// whole reports whether the whole body has come.
+func (t *trace) whole() bool { return t.intake == nil || t.intake.ended.Load() }
 
 type traceKey struct{}
 
@@ -38,7 +45,6 @@ func traceOf(ctx context.Context) *trace {
 type answer struct {
 	http.ResponseWriter
 	status int
-	intake *intake
 	trace  *trace
 }
 
@@ -68,10 +74,12 @@ func (s *Server) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.busy.Add(1)
 		defer s.busy.Done()
+		defer s.underway.Add(-1)
 		t := &trace{id: newRequestID()}
 		began := time.Now()
 		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
-		a := &answer{ResponseWriter: w, intake: newIntake(r), trace: t}
+		t.intake = newIntake(r)
+		a := &answer{ResponseWriter: w, trace: t}
 		defer func() {
 			route := "session proxy" // and what no route takes
 			if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" && c.RoutePattern() != "/*" {
@@ -84,16 +92,20 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
 			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || ofKernels(route) || t.route != ""
-			if own && (r.Method != http.MethodGet || a.status >= 400) {
+			if own && (r.Method != http.MethodGet || a.status >= 400) && a.status != statusGone {
 				level = slog.LevelInfo
 			}
-			if own {
+			if own && !(a.status == statusGone && t.unsent()) { // what has not come whole has done nothing
 				s.record(r, t, route, a.status)
 			}
 			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.caller)
 		}()
-		next.ServeHTTP(a, r)
+		if s.underway.Add(1) > allRequests {
+			s.refuse(a, r, errs.New(errs.Unavailable, "the service has as many requests as it can take").With("try again in a moment"))
+		} else {
+			next.ServeHTTP(a, r)
+		}
 	})
 }
 

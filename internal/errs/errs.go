@@ -28,6 +28,8 @@ const (
 	NoSpace                  // a disk is full
 	Unavailable              // a part that is needed does not answer; worth a retry
 	Missing                  // a part that is needed is not installed here; Remedy says how to install it
+	TooLarge                 // the request's body is larger than any may be
+	Busy                     // the caller has as many requests under way as she may; worth a retry
 )
 
 // Row is one line of the table of kinds.
@@ -51,6 +53,8 @@ func Table() []Row {
 		{NoSpace, "no_space", 507},
 		{Unavailable, "unavailable", 503},
 		{Missing, "missing", 501},
+		{TooLarge, "too_large", 413},
+		{Busy, "busy", 429},
 	}
 }
 
@@ -176,6 +180,9 @@ func RowOf(k Kind) Row {
 	}
 	return Table()[0]
 }
+
+// Passing reports whether err says that the same may succeed in a moment.
+func Passing(err error) bool { return Is(err, Unavailable) || Is(err, Busy) }
 
 // ByCode gives the kind of a wire code, Internal when the code is unknown.
 func ByCode(code string) Kind {

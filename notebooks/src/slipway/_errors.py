@@ -133,6 +133,19 @@ class MissingError(SlipwayError):
     code, status = "missing", 501
 
 
+class TooLargeError(SlipwayError):
+    """The request is larger than any may be."""
+
+    title = "Refused"
+    code, status = "too_large", 413
+
+
+class BusyError(UnavailableError):
+    """The caller has as many requests under way as one may; worth a retry."""
+
+    code, status = "busy", 429
+
+
 TABLE: dict[str, type[SlipwayError]] = {
     kind.code: kind
     for kind in (
@@ -147,6 +160,8 @@ TABLE: dict[str, type[SlipwayError]] = {
         NoSpaceError,
         UnavailableError,
         MissingError,
+        TooLargeError,
+        BusyError,
     )
 }
 """Every code with its exception; each exception carries the HTTP status."""

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// What requests may take of the service's memory and files. A user is bounded before all are, so that nobody can shut others out alone.
+const (
+	userBytes    = 16 << 20  // of bodies of one user's requests that are under way
+	allBytes     = 128 << 20 // of everybody's
+	userRequests = 256       // of one user that are under way: streams of events too
+	allRequests  = 8192      // of everybody, with the websockets that go through to sessions
+	connections  = 4096      // of a listener, without those that have become websockets
+)
+
+// budget counts the bytes of bodies, and the requests, that are under way.
+type budget struct {
+	mu    sync.Mutex
+	all   int64
+	users map[payer]share
+}
+
+// payer is the user to whose account a request goes, whether it comes from outside or from a workload.
+type payer struct {
+	hub  string
+	user spawner.User
+}
+
+type share struct {
+	bytes    int64
+	requests int
+}
+
+func newBudget() *budget { return &budget{users: map[payer]share{}} }
+
+// take counts a request with so many bytes of body until release is called. A Hub's Spawner asks for many users, and is not bounded as one.
+func (b *budget) take(c spawner.Caller, bytes int64) (release func(), err error) {
+	p := payer{c.Hub, c.User}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have := b.users[p]
+	switch {
+	case !c.Spawner && have.requests >= userRequests:
+		return nil, errs.New(errs.Busy, "%d of your requests are under way, which is the most that one user may have", have.requests).
+			With("wait until some have ended, then try again")
+	case !c.Spawner && bytes > 0 && have.bytes+bytes > userBytes:
+		return nil, errs.New(errs.Busy, "your requests under way bring %d MiB, which is the most that one user may send at once", have.bytes>>20).
+			With("try again in a moment, or send fewer at once")
+	case bytes > 0 && b.all+bytes > allBytes:
+		return nil, errs.New(errs.Unavailable, "the service takes in as much as it can at once").With("try again in a moment")
+	}
+	b.addLocked(p, bytes, 1)
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.addLocked(p, -bytes, -1)
+	}), nil
+}
+
+func (b *budget) addLocked(p payer, bytes int64, requests int) {
+	s := b.users[p]
+	b.all, s.bytes, s.requests = b.all+bytes, s.bytes+bytes, s.requests+requests
+	if b.users[p] = s; s == (share{}) {
+		delete(b.users, p)
+	}
+}
+
+// bounded refuses requests of a caller who has too much under way. It stands behind identify.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, err := s.budget.take(callerOf(r.Context()), weight(r))
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		defer release()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// weight is how much of a request's body may be in memory: no route keeps more than bodyLimit of it.
+func weight(r *http.Request) int64 {
+	if r.ContentLength < 0 {
+		return bodyLimit
+	}
+	return min(r.ContentLength, bodyLimit)
+}
+
+// lines are the connections of a listener. Where there are too many, the one goes that has waited longest for a request.
+type lines struct {
+	most int
+
+	mu   sync.Mutex
+	idle map[net.Conn]time.Time // since when
+	busy int
+}
+
+func newConnections(most int) *lines { return &lines{most: most, idle: map[net.Conn]time.Time{}} }
+
+// note follows a connection, as http.Server.ConnState.
+func (l *lines) note(c net.Conn, state http.ConnState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, idle := l.idle[c]
+	delete(l.idle, c)
+	switch {
+	case state == http.StateNew:
+		l.roomLocked()
+		l.idle[c] = time.Now()
+		if l.busy+len(l.idle) > l.most {
+			_ = c.Close()
+		}
+	case state == http.StateActive && idle:
+		l.busy++
+	case state == http.StateIdle:
+		if !idle {
+			l.busy--
+		}
+		l.idle[c] = time.Now()
+	case !idle && state != http.StateActive:
+		l.busy--
+	}
+}
+
+// roomLocked closes the connection that has been idle for longest, if there is no room for one more.
+func (l *lines) roomLocked() {
+	if l.busy+len(l.idle) < l.most {
+		return
+	}
+	var oldest net.Conn
+	for c, since := range l.idle {
+		if oldest == nil || since.Before(l.idle[oldest]) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		_ = oldest.Close()
+	}
+}

@@ -1,0 +1,250 @@
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway/hubapi"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// endless is a body of one long string, so long as it is read.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'A'
+	}
+	e.read += len(b)
+	return len(b), nil
+}
+
+// TestLargeBodiesTakeNoMemory: what is announced or sent beyond a mebibyte is refused, and not kept until it is whole.
+func TestLargeBodiesTakeNoMemory(t *testing.T) {
+	const size = 90 << 20
+	h := start(t, newFake(), nil)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			body := &endless{}
+			content := io.MultiReader(strings.NewReader(`{"files": {"a": "`), io.LimitReader(body, size), strings.NewReader(`"}}`))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.front.URL+"/api/v1/jobs", content)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n%2 == 0 {
+				r.ContentLength = size + 20
+			}
+			r.Header.Set("Authorization", "Bearer alice-token")
+			resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+			if err != nil {
+				t.Logf("the connection was cut: %v", err) // as it may be while the body is being sent
+				return
+			}
+			defer resp.Body.Close()
+			said, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(said), `"field":"body"`) ||
+				!strings.Contains(string(said), "1 MiB") || !strings.Contains(string(said), "/blobs/") {
+				t.Errorf("%d %s", resp.StatusCode, said)
+			}
+		})
+	}
+	all.Wait()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 100<<20 {
+		t.Errorf("8 bodies of 90 MiB took %d MiB", grown>>20)
+	}
+}
+
+// TestBytesUnderWay: a user has so many bytes on their way, all have so many, and what is over is told to come again.
+func TestBytesUnderWay(t *testing.T) {
+	b := newBudget()
+	alice, bob := spawner.Caller{Hub: "main", User: "alice"}, spawner.Caller{Hub: "main", User: "bob"}
+	release, err := b.take(alice, userBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.take(alice, 1); !errs.Is(err, errs.Busy) {
+		t.Errorf("more than one user may: %v", err)
+	}
+	if _, err := b.take(spawner.Caller{Hub: "main", User: "alice", Workload: "s-1"}, 1); !errs.Is(err, errs.Busy) {
+		t.Errorf("more than one user may, from her session: %v", err)
+	}
+	if done, err := b.take(bob, userBytes); err != nil {
+		t.Error(err)
+	} else {
+		done()
+	}
+	release()
+	if _, err := b.take(alice, 1); err != nil {
+		t.Error(err)
+	}
+	var last error
+	for n := 0; last == nil && n <= allBytes/userBytes; n++ {
+		_, last = b.take(spawner.Caller{Hub: "main", User: spawner.User(fmt.Sprint(n))}, userBytes)
+	}
+	if !errs.Is(last, errs.Unavailable) {
+		t.Errorf("more than all may: %v", last)
+	}
+}
+
+// TestRequestsUnderWay: one user has so many requests open.
+func TestRequestsUnderWay(t *testing.T) {
+	b := newBudget()
+	for range userRequests {
+		if _, err := b.take(spawner.Caller{Hub: "main", User: "alice"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.take(spawner.Caller{Hub: "main", User: "alice"}, 0); !errs.Is(err, errs.Busy) {
+		t.Error(err)
+	}
+	if _, err := b.take(spawner.Caller{Hub: "main", Spawner: true}, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowBodiesAreToldToWait: bodies that never end take a user's share, and not that of others.
+func TestSlowBodiesAreToldToWait(t *testing.T) {
+	engine := newFake()
+	h := start(t, engine, nil)
+	for range userBytes / bodyLimit {
+		c, err := net.Dial("tcp", h.front.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice-token\r\nTransfer-Encoding: chunked\r\n\r\n")
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		h.budget.mu.Lock()
+		taken := h.budget.all
+		h.budget.mu.Unlock()
+		if taken == userBytes {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the bodies are not on their way")
+		}
+	}
+	for token, want := range map[string]int{"alice-token": http.StatusTooManyRequests, "bob-token": http.StatusUnprocessableEntity} {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, h.front.URL+"/api/v1/jobs", strings.NewReader(`{"nothing": 1}`))
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want || want == 429 && resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", token, resp.StatusCode, said)
+		}
+	}
+}
+
+// TestConnectionsAreBounded: where there are too many, the one goes that has done nothing for longest.
+func TestConnectionsAreBounded(t *testing.T) {
+	lines := newConnections(3)
+	conns := make([]net.Conn, 5)
+	cut := make([]chan error, 5)
+	for i := range conns {
+		theirs, mine := net.Pipe()
+		conns[i], cut[i] = mine, make(chan error, 1)
+		go func() { _, err := theirs.Read(make([]byte, 1)); cut[i] <- err }()
+	}
+	lines.note(conns[0], http.StateNew)
+	lines.note(conns[0], http.StateActive)
+	lines.note(conns[1], http.StateNew)
+	lines.note(conns[1], http.StateIdle)
+	lines.note(conns[2], http.StateNew)
+	lines.note(conns[3], http.StateNew)
+	if err := <-cut[1]; err == nil {
+		t.Error("the idle one goes on")
+	}
+	lines.note(conns[1], http.StateClosed)
+	for _, c := range conns[2:4] {
+		lines.note(c, http.StateActive)
+	}
+	lines.note(conns[4], http.StateNew)
+	if err := <-cut[4]; err == nil {
+		t.Error("one more goes on, and none can go")
+	}
+	for i, c := range conns {
+		_ = c.Close()
+		if i != 1 {
+			lines.note(c, http.StateClosed)
+		}
+		if i != 1 && i != 4 {
+			<-cut[i]
+		}
+	}
+	if n := len(lines.idle) + lines.busy; n != 0 {
+		t.Errorf("%d connections are left in the books", n)
+	}
+}
+
+// TestPointsOfTheStore: points that are too many for a request come from the store.
+func TestPointsOfTheStore(t *testing.T) {
+	engine := newFake()
+	engine.stored = map[string]string{"sha256:p": `[{"parameters": {"k": "1"}}, {"parameters": {"k": "2"}}]`, "sha256:bad": `{"k"`, "sha256:huge": strings.Repeat(" ", pointsLimit+1)}
+	h := start(t, engine, nil)
+	body := hubapi.JobRequest{Environment: "e", Argv: []string{"true"}, PointsBlob: "sha256:p", RequestID: "r"}
+	status, said := h.post(t, "alice-token", "/jobs", inJSON(t, body))
+	if status != 202 || len(engine.points) != 2 {
+		t.Errorf("%d %s: %d points", status, said, len(engine.points))
+	}
+	body.PointsBlob = "sha256:huge"
+	if status, said = h.post(t, "alice-token", "/jobs", inJSON(t, body)); status != 422 || !strings.Contains(said, "more than 8388608 bytes") {
+		t.Errorf("%d %s", status, said)
+	}
+	body.PointsBlob = "sha256:bad"
+	if status, said = h.post(t, "alice-token", "/jobs", inJSON(t, body)); status != 422 || !strings.Contains(said, "points_blob") {
+		t.Errorf("%d %s", status, said)
+	}
+	body.Points = []hubapi.Point{{}}
+	if status, said = h.post(t, "alice-token", "/jobs", inJSON(t, body)); status != 422 {
+		t.Errorf("%d %s", status, said)
+	}
+}
+
+// TestBrokenOffIsNoFault: a client that goes away in the middle of its body is no internal error, and changes nothing.
+func TestBrokenOffIsNoFault(t *testing.T) {
+	engine := newFake()
+	h := start(t, engine, nil)
+	c, err := net.Dial("tcp", h.front.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, "PUT /api/v1/blobs/sha256:0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice-token\r\nContent-Length: 1000\r\n\r\nhalf")
+	_ = c.(*net.TCPConn).CloseWrite()
+	_, _ = http.ReadResponse(bufio.NewReader(c), nil)
+	_ = c.Close()
+	h.close()
+	logged := h.logged.String()
+	if strings.Contains(logged, "level=ERROR") || strings.Contains(logged, "audit=") || !strings.Contains(logged, "status=499") {
+		t.Errorf("logged:\n%s", logged)
+	}
+}
+
+func inJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -110,6 +110,10 @@ func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, 
 // CheckJob says what a job would meet if it were submitted now, and has the service refuse what it would refuse then. The environment need
 // not be there yet.
 func (c *Client) CheckJob(ctx context.Context, r JobRequest) (JobPlan, error) {
+	r, err := c.light(ctx, r)
+	if err != nil {
+		return JobPlan{}, err
+	}
 	return fetch[JobPlan](ctx, c, http.MethodPost, "/jobs/check", r)
 }
 

@@ -114,12 +114,21 @@ func (c *Client) open(ctx context.Context, method, path string, in any, header h
 	return c.send(ctx, method, path, bytes.NewReader(b), all)
 }
 
+// sized is a body whose length is known beforehand.
+type sized struct {
+	io.Reader
+	size int64
+}
+
 // send makes a request with a body as it is.
 func (c *Client) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
 	what := method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, c.base+c.api+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if s, ok := body.(sized); ok {
+		req.ContentLength = s.size
 	}
 	for name, values := range header {
 		req.Header[name] = values

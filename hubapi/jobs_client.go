@@ -1,8 +1,11 @@
 package hubapi
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -39,14 +42,38 @@ func (c *Client) JobLogTail(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("jobs", id, "log"), "tail", number(int64(lines))))
 }
 
-// PutBlob puts what r gives into the caller's store, under its digest (sha256:...), for JobRequest.Blobs. What is there already is not
-// changed; what no job needs goes by itself.
-func (c *Client) PutBlob(ctx context.Context, digest string, r io.Reader) error {
-	resp, err := c.send(ctx, http.MethodPut, path("blobs", digest), r, http.Header{"Content-Type": {"application/octet-stream"}})
+// PutBlob puts size bytes that r gives into the caller's store, under their digest (sha256:...), for JobRequest.Blobs. What is there already
+// is not changed; what no job needs goes by itself.
+func (c *Client) PutBlob(ctx context.Context, digest string, size int64, r io.Reader) error {
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	resp, err := c.send(ctx, http.MethodPut, path("blobs", digest), sized{r, size}, header)
 	if err != nil {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// pointsLimit is the most bytes of points that go with a request, which has 1 MiB at most; more of them go into the store.
+const pointsLimit = 256 << 10
+
+// light is a request whose points are in the store if they are many.
+func (c *Client) light(ctx context.Context, r JobRequest) (JobRequest, error) {
+	if len(r.Points) == 0 {
+		return r, nil
+	}
+	text, err := json.Marshal(r.Points)
+	if err != nil || len(text) <= pointsLimit {
+		return r, err
+	}
+	r.PointsBlob, r.Points = fmt.Sprintf("sha256:%x", sha256.Sum256(text)), nil
+	there, err := c.HasBlob(ctx, r.PointsBlob)
+	if err == nil && !there {
+		err = c.PutBlob(ctx, r.PointsBlob, int64(len(text)), bytes.NewReader(text))
+	}
+	if err != nil {
+		return r, fmt.Errorf("put the points of the scan: %w", err)
+	}
+	return r, nil
 }
 
 // HasBlob reports whether the caller's store has what a digest names.

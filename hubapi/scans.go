@@ -71,6 +71,10 @@ type Clause struct {
 // SubmitScan submits a job for each of the request's points: all of them or, with an error, none. It gives one scan, and the first of its
 // jobs: one at least, SubmittedLimit at most.
 func (c *Client) SubmitScan(ctx context.Context, r JobRequest) (Jobs, error) {
+	r, err := c.light(ctx, r)
+	if err != nil {
+		return Jobs{}, err
+	}
 	return c.submitScan(ctx, "/jobs", r)
 }
 

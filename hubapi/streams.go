@@ -64,7 +64,7 @@ func (c *Client) persist(ctx context.Context, try func() (progress bool, err err
 		if progress {
 			n = 0
 		}
-		if !errors.Is(err, errMore) && !errs.Is(err, errs.Unavailable) {
+		if !errors.Is(err, errMore) && !errs.Passing(err) {
 			return err
 		}
 		if n >= patience {

@@ -112,7 +112,7 @@ func TestBlobsArePut(t *testing.T) {
 	if has, err := c.HasBlob(t.Context(), digest); has || err != nil {
 		t.Errorf("before: %v, %v", has, err)
 	}
-	if err := c.PutBlob(t.Context(), digest, strings.NewReader("a value")); err != nil {
+	if err := c.PutBlob(t.Context(), digest, 7, strings.NewReader("a value")); err != nil {
 		t.Fatal(err)
 	}
 	if has, err := c.HasBlob(t.Context(), digest); !has || err != nil || h.engine.blobs[0] != "alice "+digest+" a value" {

@@ -210,7 +210,7 @@ func jobRequest(o submitOptions, script string, args []string) (hubapi.JobReques
 		name = file
 	}
 	r := hubapi.JobRequest{
-		Name: name, Argv: append(commandFor(file, string(load.files[file])), args...), Files: load.files, Blobs: load.blobs(),
+		Name: name, Argv: append(commandFor(file, load.head), args...), Files: load.files, Blobs: load.blobs(),
 		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(), Preemptible: o.preemptible,
 		Points: points, Retries: o.retry, After: o.after, Priority: o.priority, Out: o.out,
 	}

@@ -16,15 +16,17 @@ import (
 	"slipway/internal/errs"
 )
 
-// What of a job's files goes with the request; larger ones, and what would make the request too large, are put into the store before.
+// What of a job's files goes with the request, which has 1 MiB at most; the others are put into the store before.
 const (
-	largeFile = 10_000_000
-	allFiles  = 48 << 20
+	largeFile = 64 << 10
+	allFiles  = 256 << 10
+	headSize  = 4 << 10 // of the script: its first line says what runs it
 )
 
 // inputs are the files that travel with a job.
 type inputs struct {
 	script string            // the name of the one that is run
+	head   string            // its beginning
 	files  map[string][]byte // with the request, by name
 	large  map[string]stored // by way of the store
 }
@@ -52,20 +54,36 @@ func readInputs(script string, paths []string) (inputs, error) {
 		case load.has(name):
 			return load, errs.New(errs.Invalid, "two files are named %s", name).With("they come to lie in one directory: give each its own name")
 		}
-		if i > 0 && (info.Size() > largeFile || total+info.Size() > allFiles) {
+		if info.Size() > largeFile || total+info.Size() > allFiles {
 			if load.large[name], err = storedFile(path); err != nil {
-				return load, fmt.Errorf("--in: %w", err)
+				return load, unreadable(path, err)
 			}
 			continue
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return load, errs.New(errs.Invalid, "read %s: %w", path, err).With("give the path of a file that you may read")
+			return load, unreadable(path, err)
 		}
 		load.files[name] = text
 		total += int64(len(text))
 	}
-	return load, nil
+	var err error
+	load.head, err = headOf(script)
+	return load, err
+}
+
+func unreadable(path string, err error) error {
+	return errs.New(errs.Invalid, "read %s: %w", path, err).With("give the path of a file that you may read")
+}
+
+func headOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", unreadable(path, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, headSize))
+	return string(text), err
 }
 
 func (load inputs) has(name string) bool {
@@ -108,7 +126,8 @@ func (load inputs) size() (files int, bytes int64) {
 	return len(load.files) + len(load.large), bytes
 }
 
-// put puts the large files into the caller's store. What is there already is not sent again.
+// put puts the large files into the caller's store. What is there already is not sent again; a file is, when the service was away or had no
+// room meanwhile.
 func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Client) error {
 	for _, name := range slices.Sorted(maps.Keys(load.large)) {
 		s := load.large[name]
@@ -116,18 +135,25 @@ func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Clie
 			fmt.Fprintf(notes, "upload: %s is there already\n", printable(name))
 			continue
 		}
-		f, err := os.Open(s.path)
-		if err != nil {
-			return fmt.Errorf("upload %s: %w", name, err)
-		}
-		err = client.PutBlob(ctx, s.digest, &sent{r: f, of: s.size, name: printable(name), notes: notes, told: time.Now()})
-		f.Close()
+		err := again(ctx, time.Second, submitPatience, func() (bool, error) {
+			err := s.put(ctx, notes, name, client)
+			return err == nil, err
+		})
 		if err != nil {
 			return fmt.Errorf("upload %s: %w", name, err)
 		}
 		fmt.Fprintf(notes, "upload: %s, %s\n", printable(name), byteWords(s.size))
 	}
 	return nil
+}
+
+func (s stored) put(ctx context.Context, notes io.Writer, name string, client *hubapi.Client) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return client.PutBlob(ctx, s.digest, s.size, &sent{r: f, of: s.size, name: printable(name), notes: notes, told: time.Now()})
 }
 
 // sent tells now and then how much of a file has been read.

@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -94,7 +93,12 @@ func checkSyntax(ctx context.Context, env Env, script string, r hubapi.JobReques
 	ctx, stop := context.WithTimeout(ctx, syntaxPatience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, python, "-I", "-W", "ignore", "-c", compileOnly, script)
-	cmd.Stdin = bytes.NewReader(r.Files[filepath.Base(script)])
+	text, err := os.Open(script)
+	if err != nil {
+		return nil // it is told of by who reads it to send it
+	}
+	defer text.Close()
+	cmd.Stdin = text
 	out, err := cmd.Output()
 	said, version, found := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch {

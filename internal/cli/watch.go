@@ -110,7 +110,8 @@ func (t *lineView) show(last bool) error {
 // watchPatience is how long a service may be away while it is asked again and again.
 const watchPatience = 90 * time.Second
 
-// again calls look every so often until it says that it is over. It bears that the service is away for as long as patience.
+// again calls look every so often until it says that it is over. It bears that the service is away, or takes nothing more now, for
+// as long as patience.
 func again(ctx context.Context, every, patience time.Duration, look func() (over bool, err error)) error {
 	good := time.Now()
 	for {
@@ -118,7 +119,7 @@ func again(ctx context.Context, every, patience time.Duration, look func() (over
 		switch {
 		case err == nil:
 			good = time.Now()
-		case !errs.Is(err, errs.Unavailable) || time.Since(good) > patience:
+		case !errs.Passing(err) || time.Since(good) > patience:
 			return err
 		}
 		if over {

@@ -616,6 +616,8 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
             time.sleep(0.01)
 
     def post_jobs(self, id: str = "", what: str = "") -> None:
+        if named := self.body.pop("points_blob", ""):
+            self.body["points"] = json.loads(self.fake.blobs[named])
         if id == "check":
             self.fake.checked.append(self.body)
             if self.body.get("backend") == "slurm":

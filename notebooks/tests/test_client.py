@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -30,11 +32,11 @@ from slipway import (
     Scan,
     ScanChange,
     Session,
-    SlipwayError,
     Stops,
     Target,
     UnavailableError,
 )
+from slipway._content import digest, pieces
 from slipway._errors import TABLE, Detail, from_body, from_status
 from slipway._transport import find_target
 
@@ -195,10 +197,31 @@ def test_cancel(client: Client) -> None:
     assert client.job(job.id).state == "canceled"
 
 
-def test_files_too_large_are_refused_here(client: Client, service: FakeService) -> None:
-    with pytest.raises(SlipwayError, match="are 67 MiB together, at most 64 MiB"):
-        submit(client, "", files={"a": b"x" * 40_000_000, "b": b"x" * 30_000_000})
-    assert service.asked == []
+def test_large_files_go_through_the_store(client: Client, service: FakeService) -> None:
+    job = submit(client, "print(len(open('a').read()))", files={"a": b"x" * 4_000_000, "b": b"y"})
+    assert b"".join(client.job_log(job.id, follow=True)) == b"4000000\n"
+    assert list(service.jobs[job.id].body["blobs"]) == ["a"]
+    assert service.count("PUT", "/blobs/sha256:") == 1
+
+
+def test_an_upload_is_streamed_and_repeated(client: Client, service: FakeService) -> None:
+    told = list[int]()
+    with tempfile.TemporaryFile() as file:
+        for _ in range(30):
+            file.write(os.urandom(1 << 20))
+        service.fail("PUT", Fault("busy", 429, "you have much under way"))
+        client.put_blob(digest(file), file, told.append)
+        assert service.blobs == {digest(file): b"".join(pieces(file))}
+    assert len(told) > 100
+    assert max(told) == 30 << 20
+    assert service.headers[-1]["Content-Length"] == str(30 << 20)
+
+
+def test_many_points_go_through_the_store(client: Client, service: FakeService) -> None:
+    points = [{"k": "x" * 100_000, "n": str(n)} for n in range(3)]
+    scan, _ = client.submit_scan(points, environment="sha256:e", argv=["true"])
+    assert scan.points == 3
+    assert service.count("PUT", "/blobs/sha256:") == 1
 
 
 # --- faults

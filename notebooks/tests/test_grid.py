@@ -17,6 +17,7 @@ import slipway
 from fake import FakeService
 from slipway import GridError, InvalidError, JobHandle, ScanHandle, grid
 from slipway._calls import Calls
+from slipway._content import digest, length, pieces
 from slipway._runner import INPUTS
 from slipway._values import Cargo, UnfitError, dump, pack
 from test_magic import Notebook, notebook
@@ -215,15 +216,15 @@ def test_what_is_heavy_is_told_and_packed_once(tmp_path: Path, monkeypatch: pyte
     data, told = {"a": b"x" * 11_000_000}, list[str]()
     calls = [((data, n), dict[str, Any]()) for n in range(100)]
     packed = Calls(f, calls).pack(told.append)
-    assert {name: len(data) > 11_000_000 for name, data in packed.items()} == {INPUTS: False, ASIDE: True}
+    assert {name: length(content) > 11_000_000 for name, content in packed.items()} == {INPUTS: False, ASIDE: True}
     assert told == ["x is 11 MB packed: it is kept with your jobs' files, and the same is not sent twice"]
     for name, content in packed.items():
-        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).write_bytes(b"".join(pieces(content)))
     with open(tmp_path / INPUTS, "rb") as file:
         cargo = Cargo(file)
         assert cargo.value(cargo.record["first"] + 7) == ((data, 7), {})
     assert Calls(f, calls[:1]).parameters() == [{"x": "<dict of 1>", "y": "0"}]
-    assert Calls(f, calls[:1]).pack()[ASIDE] == packed[ASIDE]
+    assert digest(Calls(f, calls[:1]).pack()[ASIDE]) == digest(packed[ASIDE])
     monkeypatch.setattr("slipway._calls.FILE_LIMIT", 64 << 20)
     with pytest.raises(InvalidError, match=r"the arguments of the first 7 of 9 calls are 77 MB, at most 64 MiB go"):
         Calls(f, [((bytes([n]) * 11_000_000, n), {}) for n in range(9)]).pack()
@@ -234,7 +235,7 @@ def test_what_shared_arguments_share_is_one_thing() -> None:
     f: Any = lambda x, y: None  # noqa: E731
     x: list[int] = []
     y = {"x": x}
-    cargo = Cargo(io.BytesIO(Calls(f, [((x, y), {})] * 2).pack()[INPUTS]))
+    cargo = Cargo(io.BytesIO(b"".join(pieces(Calls(f, [((x, y), {})] * 2).pack()[INPUTS]))))
     (x, y), _ = cargo.value(cargo.record["first"])
     assert y["x"] is x
     (other, _), _ = cargo.value(cargo.record["first"] + 1)
@@ -243,7 +244,7 @@ def test_what_shared_arguments_share_is_one_thing() -> None:
 
 def test_many_calls_are_packed_fast() -> None:
     f: Any = lambda x: x  # noqa: E731
-    packed = Calls(f, [((n,), {}) for n in range(10_000)]).pack()[INPUTS]
+    packed = b"".join(pieces(Calls(f, [((n,), {}) for n in range(10_000)]).pack()[INPUTS]))
     assert len(packed) < 1_000_000
 
 

@@ -14,6 +14,7 @@ from . import grid
 from ._client import Client
 from ._envs import Difference, Env, Envs
 from ._errors import (
+    BusyError,
     ConflictError,
     ForbiddenError,
     InternalError,
@@ -24,6 +25,7 @@ from ._errors import (
     NotFoundError,
     OverQuotaError,
     SlipwayError,
+    TooLargeError,
     UnauthorizedError,
     UnavailableError,
 )
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "GPU",
+    "BusyError",
     "Clause",
     "Client",
     "ConflictError",
@@ -97,6 +100,7 @@ __all__ = [
     "SlipwayError",
     "Stops",
     "Target",
+    "TooLargeError",
     "UnauthorizedError",
     "UnavailableError",
     "env",

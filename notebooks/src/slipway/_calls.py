@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import io
 import linecache
 import sys
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from ._beside import files_beside, is_installed, modules_needed
+from ._content import Content, settled
 from ._culprit import global_names, refusal
 from ._errors import InvalidError
 from ._points import usable
 from ._request import FILE_LIMIT
 from ._runner import INPUTS
-from ._values import LARGE, Packer, dump, has_cloudpickle
+from ._values import LARGE, Packer, has_cloudpickle, spool, weigh
 from ._wire import amount
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -42,12 +42,12 @@ class Calls:
         """Give the points' parameters: their arguments, as far as they can be shown."""
         return [{name: _shown(value) for name, value in named.items() if usable(name)} for named in self._named]
 
-    def pack(self, tell: Callable[[str], None] = lambda text: None) -> dict[str, bytes]:
+    def pack(self, tell: Callable[[str], None] = lambda text: None) -> dict[str, Content]:
         """Make the files. It names what cannot travel, and tells what is heavy."""
         if not has_cloudpickle():
             raise InvalidError("@grid.function needs cloudpickle", field="function", remedy="%pip install cloudpickle")
-        file, name = io.BytesIO(), self._function.__name__
-        aside: dict[str, bytes] = {}
+        file, name = spool(), self._function.__name__
+        aside: dict[str, IO[bytes]] = {}
         packer = Packer(file, aside)
         with _by_value(self._function):
             _add(packer.add, self._function, {f"the function {name}": self._function}, tell)
@@ -61,7 +61,7 @@ class Calls:
                     raise _too_much(packer.size, at + 1, len(self._calls))
             packer.seal(first=first, sources=_sources(self._function))
             names = modules_needed(packer)
-        return {INPUTS: file.getvalue(), **aside, **files_beside(names, tell)}
+        return {INPUTS: settled(file), **aside, **files_beside(names, tell)}
 
     def _bind(self, at: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> Mapping[str, Any]:
         try:
@@ -113,7 +113,7 @@ def _add(add: Callable[[Any], int], value: Any, named: Mapping[str, Any], tell: 
 
 def tell_heaviest(named: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     """Tell which of some values is the heaviest."""
-    name, size = max(((name, _weight(part)) for name, part in named.items()), key=lambda item: item[1])
+    name, size = max(((name, weigh(part)) for name, part in named.items()), key=lambda item: item[1])
     tell(large(name, size))
 
 
@@ -124,7 +124,7 @@ def large(name: str, size: int) -> str:
 
 def _heavy(value: Any) -> bool:
     try:
-        return _weight(value) > LARGE
+        return weigh(value) > LARGE
     except Exception:  # noqa: BLE001 - refused where it is packed, with its name
         return False
 
@@ -132,16 +132,10 @@ def _heavy(value: Any) -> bool:
 def _refusal(named: Mapping[str, Any], error: Exception) -> InvalidError:
     for name, value in named.items():
         try:
-            dump(value, io.BytesIO())
+            weigh(value)
         except Exception as failure:  # noqa: BLE001 - a user's __reduce__ may raise anything
             return refusal(name, value, failure, "arguments")
     return InvalidError(f"{', '.join(named)}: {error}", field="arguments")
-
-
-def _weight(value: Any) -> int:
-    file = io.BytesIO()
-    dump(value, file)
-    return file.tell()
 
 
 def _too_much(size: int, at: int, of: int) -> InvalidError:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
-import io
 import re
 import symtable
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from traceback import format_exception_only
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from ._beside import modules_needed
 from ._calls import large
+from ._content import Content, settled
 from ._culprit import refusal
 from ._errors import InvalidError
 from ._plain import instead
 from ._runner import INPUTS
-from ._values import LARGE, Packer, has_cloudpickle, pack
+from ._values import LARGE, Packer, has_cloudpickle, spool, weigh
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
 _DYNAMIC = {"exec", "eval", "globals", "locals", "vars"}
@@ -170,7 +170,7 @@ def _results(tree: ast.Module) -> list[ast.expr]:
 
 def pickle_inputs(
     names: Collection[str], namespace: Mapping[str, Any], tell: Callable[[str], None] = lambda text: None
-) -> tuple[dict[str, bytes], set[str]]:
+) -> tuple[dict[str, Content], set[str]]:
     """Pickle the values named with --in into files, and name the modules that these need.
 
     It refuses naming the first that is unknown or cannot be pickled. Large ones have files of their own, and are told.
@@ -181,25 +181,21 @@ def pickle_inputs(
                 f"--in {name}: the notebook has no {name}", field="in", remedy="define it before this cell"
             )
     values = {name: namespace[name] for name in names}
-    file, aside = io.BytesIO(), dict[str, bytes]()
+    file, aside = spool(), dict[str, IO[bytes]]()
     try:
-        packer = Packer(file)
-        packer.add(values)
-        if packer.size > LARGE:
-            file = io.BytesIO()
-            packer = _pack_aside(values, file, aside, tell)
+        packer = _pack_aside(values, file, aside, tell)
         packer.seal(first=packer.parts - 1)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         culprit = next(filter(None, (_unpicklable(*item) for item in values.items())), None)
         raise culprit or InvalidError(f"--in: {error}", field="in") from None
-    return {INPUTS: file.getvalue(), **aside}, modules_needed(packer)
+    return {INPUTS: settled(file), **aside}, modules_needed(packer)
 
 
 def _pack_aside(
-    values: Mapping[str, Any], file: BinaryIO, aside: dict[str, bytes], tell: Callable[[str], None]
+    values: Mapping[str, Any], file: IO[bytes], aside: dict[str, IO[bytes]], tell: Callable[[str], None]
 ) -> Packer:
     packer = Packer(file, aside)
-    weights = {name: len(pack(value)) for name, value in values.items()}
+    weights = {name: weigh(value) for name, value in values.items()}
     for name in sorted(weights, key=weights.__getitem__):  # what is in another comes before that
         if weights[name] > LARGE:
             packer.share(values[name])
@@ -210,7 +206,7 @@ def _pack_aside(
 
 def _unpicklable(name: str, value: Any) -> InvalidError | None:
     try:
-        pack(value)
+        weigh(value)
     except Exception as error:  # noqa: BLE001 - a user's __reduce__ may raise anything
         return refusal(f"--in {name}", value, error, "in")
     return None

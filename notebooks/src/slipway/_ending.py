@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ._board import error_card
 from ._errors import SlipwayError
@@ -71,9 +70,9 @@ def ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
     return f"failed{code}" + (f": {outcome.reason}" if outcome.reason else "")
 
 
-def load(job: JobHandle, data: bytes) -> Any:
+def load(job: JobHandle, data: IO[bytes]) -> Any:
     """Read a result here; what it lacks is named."""
-    cargo = Cargo(io.BytesIO(data))
+    cargo = Cargo(data)
     try:
         cargo.check()
         return cargo.value()

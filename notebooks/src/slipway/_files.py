@@ -28,7 +28,13 @@ class OutputFile:
         """Write the file into a directory, or to a path, and give where it is."""
         path = Path(to)
         path = path / self.name if path.is_dir() else path
-        path.write_bytes(self.read())
+        part = path.with_name(f".{path.name}.part")
+        try:
+            with part.open("wb") as file:
+                self.job.client.save_job_file(self.job.id, self.name, file)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
         return path
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ import codecs
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Unpack
+from typing import IO, Any, Unpack
 
 from ._advice import advice
 from ._again import ResubmitWords, RetryWords, resubmit_changes, retry_changes, states
@@ -24,6 +24,7 @@ from ._patience import Patience
 from ._runner import OUTCOME, RESULT
 from ._scans import Explanation
 from ._site import JobFile
+from ._values import spool
 
 __all__ = ["GridError", "JobHandle", "OutputFile", "ResultError"]
 
@@ -180,14 +181,16 @@ class JobHandle:
         self.wait(timeout).check()
         return self.read(self.fetch())
 
-    def fetch(self) -> bytes | None:
+    def fetch(self) -> IO[bytes] | None:
         """Fetch the packed result of a job that is done; None where it has left none."""
+        file = spool()
         try:
-            return self.client.job_file(self.id, RESULT)
+            self.client.save_job_file(self.id, RESULT, file)
         except NotFoundError:
             return None
+        return file
 
-    def read(self, data: bytes | None) -> Any:
+    def read(self, data: IO[bytes] | None) -> Any:
         """Read what has been fetched."""
         if data is None:
             self._refuse_lost(self.report())

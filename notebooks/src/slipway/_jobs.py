@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, Literal, Unpack
 
+from ._content import Body, Content, digest
 from ._errors import NotFoundError, UnavailableError
 from ._models import Event, Job
 from ._plans import JobPlan, JobsUsage
 from ._request import Changes, JobRequest, change_request, job_request, retry_request
 from ._scans import Explanation, Scan
 from ._site import JobFile
+from ._store import Cargoes
 from ._transport import Transport, part
 from ._wire import first
 
 Change = Literal["cancel", "hold", "release", "requeue"]
 
+_POINTS = 256 << 10
+"""How many bytes of points go with a request."""
 _RUN = "X-Slipway-Run"
 """The header that tells of which run of a job an output is: each has its own."""
 
@@ -27,12 +33,12 @@ class JobCalls:
 
     def submit(self, **job: Unpack[JobRequest]) -> Job:
         """Submit a job. It is submitted once, however often the request has to be repeated."""
-        return Job.from_json(self._http.json("POST", "/jobs", body=job_request(**job)))
+        return Job.from_json(self._http.json("POST", "/jobs", body=self._request(job)))
 
     def check_job(self, points: Sequence[Mapping[str, str]] | None = None, **job: Unpack[JobRequest]) -> JobPlan:
         """Say what a job would meet now, and refuse what would be refused; the environment need not be there yet."""
         light: JobRequest = {**job, "files": {}, "blobs": {}}
-        body = {**job_request(**light), **_points(points)}
+        body = {**job_request(**light), **self._points(points)}
         return JobPlan.from_json(self._http.json("POST", "/jobs/check", body=body))
 
     def submit_scan(self, points: Sequence[Mapping[str, str]], **job: Unpack[JobRequest]) -> tuple[Scan, Job]:
@@ -41,7 +47,7 @@ class JobCalls:
         A point's parameters are environment variables of its job. The rest is as for ``submit``; the jobs share their
         input files.
         """
-        doc = self._http.json("POST", "/jobs", body={**job_request(**job), **_points(points)})
+        doc = self._http.json("POST", "/jobs", body={**self._request(job), **self._points(points)})
         return Scan.from_json(first(doc, "scans")), Job.from_json(first(doc, "jobs"))
 
     def jobs(self, *, points: bool = True) -> list[Job]:
@@ -136,7 +142,26 @@ class JobCalls:
 
     def job_file(self, id: str, name: str) -> bytes:  # noqa: A002
         """Fetch a file that a job has left."""
-        return self._http.call("GET", f"/jobs/{part(id)}/files/{part(name)}").content
+        file = io.BytesIO()
+        self.save_job_file(id, name, file)
+        return file.getvalue()
+
+    def save_job_file(self, id: str, name: str, to: IO[bytes]) -> None:  # noqa: A002
+        """Write a file that a job has left into an open one, piece by piece; after a break from the start."""
+        patience, start = self._http.patience(), to.tell()
+        while True:
+            try:
+                to.writelines(self._job_file(id, name))
+            except UnavailableError as error:
+                patience.again(error)
+                to.seek(start)
+                to.truncate()
+            else:
+                return
+
+    def _job_file(self, id: str, name: str) -> Iterator[bytes]:  # noqa: A002
+        with self._http.open("GET", f"/jobs/{part(id)}/files/{part(name)}") as response:
+            yield from response.iter_raw()
 
     def has_blob(self, digest: str) -> bool:
         """Say whether the caller's store has what a digest names."""
@@ -146,9 +171,31 @@ class JobCalls:
             return False
         return True
 
-    def put_blob(self, digest: str, data: bytes) -> None:
-        """Put data into the caller's store, under its digest; what no job needs goes by itself."""
-        self._http.call("PUT", f"/blobs/{part(digest)}", content=data)
+    def put_blob(self, digest: str, data: Content, told: Callable[[int], None] = lambda sent: None) -> None:
+        """Put bytes, or a file, into the caller's store, under its digest; what no job needs goes by itself.
+
+        It is sent piece by piece, and again when the service was away meanwhile; ``told`` is told how much was sent.
+        """
+        self._http.call("PUT", f"/blobs/{part(digest)}", content=Body(data, told))
+
+    def _request(self, job: JobRequest) -> dict[str, Any]:
+        """Write a request; what is large of its files goes to the store before."""
+        cargoes = Cargoes(job.get("files") or {})
+        cargoes.look(self)
+        cargoes.send(self)
+        light: JobRequest = {**job, "files": cargoes.files, "blobs": {**(job.get("blobs") or {}), **cargoes.blobs}}
+        return job_request(**light)
+
+    def _points(self, points: Sequence[Mapping[str, str]] | None) -> dict[str, Any]:
+        """Write the points of a scan; many go to the store, for a request has 1 MiB at most."""
+        if points is None:
+            return {}
+        listed = [{"parameters": dict(point)} for point in points]
+        if len(text := json.dumps(listed).encode()) <= _POINTS:
+            return {"points": listed}
+        if not self.has_blob(named := digest(text)):
+            self.put_blob(named, text)
+        return {"points_blob": named}
 
     def _list(self, path: str, key: str, params: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
         docs = self._http.json("GET", path, params=params).get(key)
@@ -165,7 +212,3 @@ class JobCalls:
             yield event
             if event.final:
                 return
-
-
-def _points(points: Sequence[Mapping[str, str]] | None) -> dict[str, Any]:
-    return {} if points is None else {"points": [{"parameters": dict(point)} for point in points]}

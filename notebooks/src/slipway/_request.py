@@ -7,10 +7,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict, Unpack
 
-from ._errors import InvalidError
+from ._content import Content, pieces
 
-MAX_FILES = 64 << 20
-"""What the files of one job may weigh together, in bytes, that go with the request; blobs are not among them."""
 FILE_LIMIT = 1 << 30
 """How many bytes one file has at most that goes to a job or comes back from it."""
 
@@ -28,7 +26,7 @@ class JobRequest(TypedDict, total=False):
     argv: Required[Sequence[str]]
     name: str
     env: Mapping[str, str] | None
-    files: Mapping[str, bytes] | None
+    files: Mapping[str, Content] | None
     blobs: Mapping[str, str] | None
     cpus: float | None
     memory: str | int | None
@@ -64,15 +62,8 @@ def given(**values: Any) -> dict[str, Any]:
 
 
 def job_request(**job: Unpack[JobRequest]) -> dict[str, Any]:
-    """Write a request; refuse files that are too heavy for one."""
+    """Write a request; its files are small: ``Client.submit`` has put the others into the caller's store."""
     files = job.get("files") or {}
-    weight = sum(map(len, files.values()))
-    if weight > MAX_FILES:
-        raise InvalidError(
-            f"the job's files are {weight / 2**20:.0f} MiB together, at most {MAX_FILES >> 20} MiB can be sent",
-            field="files",
-            remedy="leave large data where the job sees it too (a home that is mounted there) and pass its path",
-        )
     keys = ("cpus", "memory", "time_limit", "gpu", "backend")
     some = {
         "preemptible": job.get("preemptible"),
@@ -87,7 +78,7 @@ def job_request(**job: Unpack[JobRequest]) -> dict[str, Any]:
         "environment": job["environment"],
         "argv": list(job["argv"]),
         "env": dict(job.get("env") or {}),
-        "files": {key: base64.b64encode(data).decode() for key, data in files.items()},
+        "files": {key: base64.b64encode(b"".join(pieces(data))).decode() for key, data in files.items()},
         "request_id": job.get("request_id") or str(uuid.uuid4()),
         **given(**{key: job.get(key) for key in keys}),
         **{key: value for key, value in some.items() if value},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import overload
+from typing import IO, overload
 
 from ._board import points_table
 from ._client import Client
@@ -62,9 +62,9 @@ class Points(Sequence[JobHandle]):
         return self.table()._repr_html_()
 
 
-def fetched(points: Points) -> Iterator[tuple[JobHandle, bytes | None]]:
+def fetched(points: Points) -> Iterator[tuple[JobHandle, IO[bytes] | None]]:
     """Fetch the results of points that are done, in their order, some of them at once and never far ahead."""
-    under_way = deque[tuple[JobHandle, Future[bytes | None]]]()
+    under_way = deque[tuple[JobHandle, Future[IO[bytes] | None]]]()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for job in points:
             under_way.append((job, pool.submit(job.fetch)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
 from ._client import Client
+from ._content import Content
 from ._errors import InvalidError
 from ._freezing import FreezeOptions, freeze_session
 from ._job import JobHandle
@@ -38,7 +39,7 @@ def runner_files() -> dict[str, bytes]:
 def submit(
     connect: Callable[[], Client],
     options: Options,
-    files: Mapping[str, bytes],
+    files: Mapping[str, Content],
     screen: Screen,
     *,
     magic: str,
@@ -60,7 +61,7 @@ def submit(
 def _submit(
     client: Client,
     options: Options,
-    files: Mapping[str, bytes],
+    files: Mapping[str, Content],
     screen: Screen,
     magic: str,
     points: Sequence[Mapping[str, str]] | None,
@@ -92,7 +93,7 @@ def _submit(
         plan.words(count, gpu=options.gpu not in (None, "none"), known=options.name != DEFAULT_NAME),
     ]
     request["environment"] = choose_environment(client, options, screen, magic, "; ".join(filter(None, told))).digest
-    cargoes.send(client)
+    cargoes.send(client, screen.live())
     if points is None:
         job = client.submit(**request)
         screen.line(_told(options, f"job {options.name} {job.id}", job))

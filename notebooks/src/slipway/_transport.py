@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import httpx
 
+from ._content import Body
 from ._errors import InternalError, MissingError, SlipwayError, UnavailableError, from_body, from_status
 from ._sse import Parser, ServerEvent
 
@@ -27,6 +28,8 @@ SOCKET = "/run/slipway/api.sock"
 PATIENCE = 60.0
 """How long, in seconds, a request that can be repeated outlasts an unreachable service."""
 
+_UPLOAD = httpx.Timeout(600.0, connect=5.0)
+"""What has been sent has to come to the service's disk before it answers."""
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 
 
@@ -160,7 +163,7 @@ class Transport:
         *,
         params: Mapping[str, Any] | None = None,
         body: object = None,
-        content: bytes | None = None,
+        content: Body | None = None,
         repeat: bool = True,
     ) -> httpx.Response:
         """Make a request; repeat it while the service is away, unless ``repeat`` is false."""
@@ -192,14 +195,17 @@ class Transport:
         *,
         params: Mapping[str, Any] | None = None,
         body: object = None,
-        content: bytes | None = None,
+        content: Body | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
         """Open one answer for reading; every failure comes out as a SlipwayError."""
         what = f"{method} {path}"
         try:
-            sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
-            with self._http.stream(method, "/api/v1" + path, params=params, headers=headers, **sent) as response:
+            sent: dict[str, Any] = {"json": body, "headers": headers}
+            if content is not None:
+                length = {"Content-Length": str(content.length)}
+                sent = {"content": content, "headers": {**(headers or {}), **length}, "timeout": _UPLOAD}
+            with self._http.stream(method, "/api/v1" + path, params=params, **sent) as response:
                 if not response.is_success:
                     raise _refusal(response, what)
                 self._outage.end()

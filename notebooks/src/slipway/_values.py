@@ -11,12 +11,14 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 LARGE = 10_000_000
 """From how many bytes on a value is a file of its own, which is sent once."""
@@ -43,7 +45,7 @@ class CannotTravelError(pickle.PicklingError):
 class Cargo:
     """A file of values: ``record`` says what they need, ``value`` gives one of them."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._home = os.path.dirname(os.path.abspath(str(getattr(file, "name", "."))))
         self.record = _record(file)
@@ -80,13 +82,15 @@ class Cargo:
             with open(os.path.join(self._home, start), "rb") as file:
                 return _Unpickler(file, other).load()
         self._file.seek(start)
+        if len(self.record.get("parts") or [[]]) == 1:  # nothing else is read meanwhile, and no copy is made
+            return _Unpickler(self._file, other).load()
         return _Unpickler(io.BytesIO(self._file.read(size)), other).load()
 
 
 class _Unpickler(pickle.Unpickler):
     """Reads a value; ``part`` gives those that it shares with others."""
 
-    def __init__(self, file: BinaryIO, part: Callable[[int], Any]) -> None:
+    def __init__(self, file: IO[bytes], part: Callable[[int], Any]) -> None:
         super().__init__(file)
         self._part = part
 
@@ -108,7 +112,7 @@ class Packer:
     Where there is ``aside``, the largest of those come into files of their own, by name.
     """
 
-    def __init__(self, file: BinaryIO, aside: dict[str, bytes] | None = None) -> None:
+    def __init__(self, file: IO[bytes], aside: dict[str, IO[bytes]] | None = None) -> None:
         self._file, self._aside = file, aside
         self._needs = Needs()
         self._parts: list[tuple[int | str, int]] = []
@@ -143,16 +147,18 @@ class Packer:
 
     def share(self, value: Any) -> int:
         """Pack a value that occurs in others."""
-        start = self._file.tell()
-        size = self.add(value)
-        self.shared[id(value)] = len(self._parts) - 1
+        file = spool()
+        dump(value, file, self._needs, self.shared)
+        size = file.tell()
         if self._aside is not None and size > LARGE and len(self._aside) < _ASIDE:
             name = f"slipway-input-{len(self._aside)}.pkl"
-            self._file.seek(start)
-            self._aside[name] = self._file.read()
-            self._file.seek(start)
-            self._file.truncate()
-            self._parts[-1] = (name, size)
+            self._aside[name] = file
+            self._parts.append((name, size))
+        else:
+            self._parts.append((self._file.tell(), size))
+            file.seek(0)
+            shutil.copyfileobj(file, self._file)
+        self.shared[id(value)] = len(self._parts) - 1
         return size
 
     def seal(self, **more: Any) -> None:
@@ -160,6 +166,32 @@ class Packer:
         packages = {root: _version(root) for root in sorted(self.roots)}
         record = json.dumps({"python": _python(), "packages": packages, "parts": self._parts, **more}).encode()
         self._file.write(record + _END.pack(len(record), _MAGIC))
+
+
+def spool() -> IO[bytes]:
+    """Give a temporary file that is in memory as long as it is small, and has no name."""
+    return tempfile.SpooledTemporaryFile(max_size=LARGE)
+
+
+def weigh(value: Any) -> int:
+    """Say how many bytes a value takes packed."""
+    scale = _Scale()
+    dump(value, scale)
+    return scale.weight
+
+
+class _Scale(io.RawIOBase):
+    """A file that keeps nothing and counts."""
+
+    weight = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.weight += size
+        return size
 
 
 def pack(value: Any) -> bytes:
@@ -171,7 +203,9 @@ def pack(value: Any) -> bytes:
     return file.getvalue()
 
 
-def dump(value: Any, file: BinaryIO, needs: Needs | None = None, shared: Mapping[int, int] | None = None) -> None:
+def dump(
+    value: Any, file: IO[bytes] | io.RawIOBase, needs: Needs | None = None, shared: Mapping[int, int] | None = None
+) -> None:
     """Pickle a value: functions and classes of the notebook by value where there is cloudpickle."""
     pickler = _pickler(has_cloudpickle(), bool(shared))(file)
     pickler.needs, pickler.shared = needs or Needs(), shared or {}
@@ -236,7 +270,7 @@ def _gpu(value: Any, root: str) -> str:
     return root if hasattr(value, "__cuda_array_interface__") or root == "cudf" else ""
 
 
-def _record(file: BinaryIO) -> dict[str, Any]:
+def _record(file: IO[bytes]) -> dict[str, Any]:
     """Read the record; a file of a plain pickle has none."""
     size = file.seek(0, io.SEEK_END)
     if size < _END.size:

@@ -15,6 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from . import _check
 from ._beside import files_beside, modules_of
 from ._client import Client
+from ._content import Content
 from ._errors import InvalidError, SlipwayError
 from ._freezing import warn_of_home
 from ._gallery import display_shown
@@ -149,7 +150,7 @@ def _id(word: str, names: Mapping[str, Any]) -> str:
     return found.id if isinstance(found, JobHandle | ScanHandle) else word
 
 
-def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callable[[str], None]) -> dict[str, bytes]:
+def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Content]:
     """Check a cell and make the files that its job needs. It raises rather than let a wrong cell go."""
     # Line 1 of the editor is the %%grid line, so that tracebacks speak of the lines that she sees.
     source, filename = "\n" + plain(cell), f"<grid cell {options.name}>"
@@ -165,7 +166,7 @@ def cell_files(cell: str, options: Options, names: dict[str, Any], tell: Callabl
     for name in sorted(given & {*dir(builtins)}):
         tell(f"{name} hides Python's own {name} in the cell")
     _check.refuse_result(tree)
-    files = {CELL: source.encode()}
+    files: dict[str, Content] = {CELL: source.encode()}
     modules = modules_of(tree)
     if options.inputs:
         inputs, needed = _check.pickle_inputs(options.inputs, names, tell)

@@ -37,6 +37,8 @@ type Client struct {
 	again   *retryablehttp.Client // for what may be asked twice
 	careful *retryablehttp.Client // for what may not: again only when the Hub did not take the request
 	cache   *cache
+
+	vouching vouching
 }
 
 const (

@@ -30,6 +30,9 @@ func (c *Client) Identify(ctx context.Context, token string) (Identity, error) {
 		o, err := c.ownerOf(ctx, secret.New(token))
 		switch {
 		case errs.Is(err, errs.Unauthorized):
+			if err := c.canVouch(ctx); err != nil {
+				return Identity{}, err
+			}
 			return Identity{}, errs.New(errs.Unauthorized, "%w", err).With("make a new one on the Hub's token page")
 		case err != nil:
 			return Identity{}, err

@@ -238,7 +238,7 @@ func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logge
 
 func (s *service) makeEngine(ctx context.Context) error {
 	s.lines = gateway.NewLines()
-	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }})
+	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
 	s.freezer.life = ctx
 	c := spawner.Config{
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, Herald: s.herald,

@@ -129,6 +129,15 @@ func (s *service) linkChanged(ctx context.Context, id string, up bool) {
 	s.engine.LinkChanged(ctx, spawner.ID(id), up)
 }
 
+// userOf names the user of a workload; one that is not known is a user of its own.
+func (s *service) userOf(id string) string {
+	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(id))
+	if err != nil {
+		return id
+	}
+	return w.Hub + "\x00" + string(w.Owner)
+}
+
 // agents are what the engine speaks to: where users have credentials, those are there before their programs start.
 func (s *service) agents() spawner.Agents {
 	if s.held.courier == nil {

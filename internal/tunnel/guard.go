@@ -11,7 +11,10 @@ import (
 const (
 	headerSize = 12 // of a yamux frame: version, type, flags, stream, length
 	typeData   = 0
+	typeWindow = 1
 	typePing   = 2
+	flagFIN    = 4
+	flagRST    = 8
 
 	pingBurst = 32 // pings that may come in one pingSpan; a sound peer sends one each keepAlive
 	pingSpan  = 10 * time.Second
@@ -66,6 +69,8 @@ type frames struct {
 	skip  uint32 // bytes of the current body still to come
 	pings int
 	since time.Time
+	// arrived is told of each frame of a stream: how many bytes it brings, and whether it is the last. Nil: nobody wants to know.
+	arrived func(stream, length uint32, ended bool) error
 }
 
 func (f *frames) pass(b []byte, now func() time.Time) error {
@@ -94,6 +99,9 @@ func (f *frames) frame(now func() time.Time) error {
 	switch f.head[1] {
 	case typeData:
 		f.skip = binary.BigEndian.Uint32(f.head[8:])
+		return f.tell(f.skip)
+	case typeWindow:
+		return f.tell(0)
 	case typePing:
 		if t := now(); t.Sub(f.since) > pingSpan {
 			f.pings, f.since = 0, t
@@ -103,6 +111,14 @@ func (f *frames) frame(now func() time.Time) error {
 		}
 	}
 	return nil
+}
+
+func (f *frames) tell(length uint32) error {
+	if f.arrived == nil {
+		return nil
+	}
+	flags := binary.BigEndian.Uint16(f.head[2:])
+	return f.arrived(binary.BigEndian.Uint32(f.head[4:]), length, flags&(flagFIN|flagRST) != 0)
 }
 
 // greet sends the hello and expects the peer's.

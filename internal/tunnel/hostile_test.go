@@ -275,11 +275,11 @@ func survives(t *testing.T, pause time.Duration) bool {
 	frozen.gate <- struct{}{}
 	log := slog.New(slog.DiscardHandler)
 	nothing := func(_ context.Context, _ Door, c *Conn) { _ = c.Close() }
-	service, err := newMux(a, "s-x", false, log, nothing)
+	service, err := newMux(a, "s-x", false, log, nil, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := newMux(frozen, "", true, log, nothing)
+	agent, err := newMux(frozen, "", true, log, nil, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func FuzzLink(f *testing.F) {
 	f.Add(frame(3, 0, 0, 9))
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		a, peer := net.Pipe()
-		m, err := newMux(a, "s-x", false, slog.New(slog.DiscardHandler), func(_ context.Context, _ Door, c *Conn) { _ = c.Close() })
+		m, err := newMux(a, "s-x", false, slog.New(slog.DiscardHandler), newUnread(newUnreadBook(), "x"), func(_ context.Context, _ Door, c *Conn) { _ = c.Close() })
 		if err != nil {
 			return
 		}
@@ -335,4 +335,99 @@ func FuzzLink(f *testing.F) {
 		_ = peer.Close()
 		work.Wait()
 	})
+}
+
+// TestUnreadBytesDropTheLink: what agents of one user have sent over several links, and nobody reads, is bounded; what is read is not counted.
+func TestUnreadBytesDropTheLink(t *testing.T) {
+	user := func(id string) string { return map[string]string{"s-1": "alice", "s-2": "alice", "s-3": "bob"}[id] }
+	links := New(Config{Logger: slog.New(slog.DiscardHandler), User: user})
+	run(t, links.Run)
+	s := links.Streams(DoorAPI) // nobody takes them
+	t.Cleanup(func() { _ = s.Close() })
+	connect := func(id string) net.Conn {
+		path := socketDir(t) + "/s"
+		if err := links.Open(id, path, os.Getuid()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := greet(c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	flood := func(c net.Conn, streams int) (sent int) {
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		body := make([]byte, window-1)
+		for n := range uint32(streams) {
+			for _, b := range [][]byte{append(frame(typeData, 1, 2*n+1, 1), byte(DoorAPI)), append(frame(typeData, 0, 2*n+1, window-1), body...)} {
+				if _, err := c.Write(b); err != nil {
+					return sent
+				}
+			}
+			sent += window
+		}
+		return sent
+	}
+	one, two, other := connect("s-1"), connect("s-2"), connect("s-3")
+	if sent := flood(one, 100); sent != 100*window {
+		t.Errorf("the first link was cut after %d bytes, which are within the bounds", sent)
+	}
+	if sent := flood(two, 100); sent > userUnread {
+		t.Errorf("two links of a user have %d bytes unread", sent+100*window)
+	}
+	if sent := flood(other, 100); sent != 100*window {
+		t.Errorf("another user's link was cut after %d bytes", sent)
+	}
+	_, _, _ = one.Close(), two.Close(), other.Close()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		links.unread.mu.Lock()
+		left := len(links.unread.users)
+		links.unread.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("what links that have ended had is still counted")
+		}
+	}
+}
+
+// TestReadBytesAreNotCounted: however much passes, only what waits counts.
+func TestReadBytesAreNotCounted(t *testing.T) {
+	p := newPair(t, nil)
+	l := p.links.Streams(DoorAPI)
+	t.Cleanup(func() { _ = l.Close() })
+	got := make(chan int64, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			got <- 0
+			return
+		}
+		n, _ := io.Copy(io.Discard, c)
+		_ = c.Close()
+		got <- n
+	}()
+	c, err := p.uplink.Open(t.Context(), DoorAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 * userUnread >> 20 {
+		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = c.Close()
+	if n := <-got; n != 4*userUnread {
+		t.Errorf("%d bytes came", n)
+	}
+	p.links.unread.mu.Lock()
+	defer p.links.unread.mu.Unlock()
+	if left := p.links.unread.users[p.id]; left > 1<<10 {
+		t.Errorf("%d bytes count, and all were read", left)
+	}
 }

@@ -51,7 +51,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	})
 	t.Run("multiplexer", func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		m, err := newMux(ours, "s-x", false, slog.New(slog.DiscardHandler), func(context.Context, Door, *Conn) {})
+		m, err := newMux(ours, "s-x", false, slog.New(slog.DiscardHandler), nil, func(context.Context, Door, *Conn) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func (k *link) meet(ctx context.Context, c net.Conn, log *slog.Logger) *mux {
 	own, err := greetAgent(ctx, c)
 	var m *mux
 	if err == nil {
-		m, err = newMux(c, k.id, false, k.owner.log, k.owner.deliver)
+		m, err = newMux(c, k.id, false, k.owner.log, newUnread(k.owner.unread, k.owner.user(k.id)), k.owner.deliver)
 	}
 	if err != nil {
 		log.Info("connection dropped: no sound agent", "error", err)

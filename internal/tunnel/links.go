@@ -17,6 +17,8 @@ type Config struct {
 	// Changed is told when a workload's link comes up (also when a new connection has replaced the old one) and when it
 	// goes down; for one workload never two calls at once. May be nil.
 	Changed func(id string, up bool)
+	// User names the user of a workload, who is bounded in what her agents can have the service keep. Nil: each workload is one of its own.
+	User func(id string) string
 }
 
 // Links is the service's side: it listens for the agents of all workloads of this host, and takes in those of other hosts.
@@ -24,6 +26,8 @@ type Links struct {
 	log     *slog.Logger
 	pool    *sync.Pool // of bursts' buffers
 	changed func(string, bool)
+	user    func(string) string
+	unread  *unreadBook
 	ctx     context.Context // ends with Run; bounds the goroutines that Open and Dial start
 	cancel  context.CancelFunc
 
@@ -39,8 +43,11 @@ func New(cfg Config) *Links {
 	if cfg.Changed == nil {
 		cfg.Changed = func(string, bool) {}
 	}
+	if cfg.User == nil {
+		cfg.User = func(id string) string { return id }
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Links{log: cfg.Logger, pool: newPool(), changed: cfg.Changed, ctx: ctx, cancel: cancel,
+	return &Links{user: cfg.User, unread: newUnreadBook(), log: cfg.Logger, pool: newPool(), changed: cfg.Changed, ctx: ctx, cancel: cancel,
 		links: map[string]*link{}, doors: map[Door]*listener{}}
 }
 

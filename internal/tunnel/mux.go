@@ -29,6 +29,7 @@ type mux struct {
 	most    int     // streams that the peer may have open
 	leaving *backlog[parted]
 	sockets *sockets // nil: all streams are the multiplexer's
+	unread  *unread  // nil: what the peer sends is not bounded
 
 	over atomic.Bool // it ends
 
@@ -45,16 +46,24 @@ type parted struct {
 	unread bool
 }
 
-// newMux takes a greeted connection over.
-func newMux(c net.Conn, id string, agent bool, log *slog.Logger, accept handler) (*mux, error) {
-	m := &mux{id: id, log: log, accept: accept, agent: agent, most: peerStreams, leaving: newBacklog[parted](),
+// newMux takes a greeted connection over, and counts in u what comes and is not read.
+func newMux(c net.Conn, id string, agent bool, log *slog.Logger, u *unread, accept handler) (*mux, error) {
+	m := &mux{id: id, log: log, accept: accept, agent: agent, most: peerStreams, leaving: newBacklog[parted](), unread: u,
 		conns: map[uint32]*Conn{}, theirs: map[uint32]bool{}}
 	side := yamux.Server
 	if agent { // the service opens what its users ask for, and bounds it itself
 		side, m.most = yamux.Client, ownStreams
 	}
 	var err error
-	m.session, err = side(newGuard(c), muxConfig(quiet{log}))
+	guard := newGuard(c)
+	guard.in.arrived = func(stream, length uint32, ended bool) error {
+		err := u.arrived(stream, length, ended)
+		if err != nil {
+			log.Warn("link dropped", "workload", id, "why", err)
+		}
+		return err
+	}
+	m.session, err = side(guard, muxConfig(quiet{log}, receiveWindow(c, agent)))
 	return m, err
 }
 
@@ -86,6 +95,7 @@ func (m *mux) serve(ctx context.Context) {
 	m.done = true
 	m.mu.Unlock()
 	m.work.Wait()
+	m.unread.close()
 }
 
 // close ends the link. Readers are woken first: those of the multiplexer's would turn in circles until it has come round to each of them,
@@ -150,6 +160,7 @@ func (m *mux) forget(number uint32) {
 	defer m.mu.Unlock()
 	delete(m.conns, number)
 	delete(m.theirs, number)
+	m.unread.leave(number)
 }
 
 // receive reads a stream's door and hands the stream on.

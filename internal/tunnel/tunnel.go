@@ -10,6 +10,7 @@
 package tunnel
 
 import (
+	"net"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -39,15 +40,24 @@ const (
 	halfOpenTime  = 15 * time.Minute // how long a stream of the multiplexer may live on after one side has closed it
 	pace          = 50 * time.Millisecond
 
-	window      = 1 << 20 // most bytes of one stream of the multiplexer that wait for its reader: 128 MB for all that a hostile agent can open
-	peerStreams = 128     // most streams that an agent may have open, and that wait to be taken
-	ownStreams  = 2048    // most streams that the service may have open: an ssh connection has one, and one for each of its up to 512 channels
+	window      = 256 << 10 // most bytes of one stream of the multiplexer that wait for its reader: the least that the multiplexer knows
+	farWindow   = 1 << 20   // the same where bytes are long on their way, and at the agent, which is bounded with its workload
+	peerStreams = 128       // most streams that an agent may have open, and that wait to be taken
+	ownStreams  = 2048      // most streams that the service may have open: an ssh connection has one, and one for each of its up to 512 channels
 	allStreams  = peerStreams + ownStreams + 256
 	copySmall   = 4 << 10
 	copyLarge   = 256 << 10
 )
 
-func muxConfig(log yamux.Logger) *yamux.Config {
+// receiveWindow gives the window of the streams of a connection. What an agent can have the service keep is bounded besides, see unread.
+func receiveWindow(c net.Conn, agent bool) uint32 {
+	if _, local := c.(*net.UnixConn); local && !agent {
+		return window
+	}
+	return farWindow
+}
+
+func muxConfig(log yamux.Logger, window uint32) *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.AcceptBacklog = peerStreams
 	c.KeepAliveInterval = keepAlive

@@ -32,6 +32,7 @@ func rules() map[string]rule {
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
+		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/memsize"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
@@ -212,7 +213,7 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
+				"internal/memsize", "internal/metrics", "internal/reserve", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html"},

@@ -22,6 +22,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
+	"slipway/internal/reserve"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
@@ -67,6 +68,7 @@ func newLogger(env Env, asJSON, verbose bool) *slog.Logger {
 type service struct {
 	cfg      config.Config
 	log      *slog.Logger
+	reserve  *reserve.Reserve
 	store    *store.Store
 	accounts *identity.Accounts
 	rules    *identity.Rules
@@ -108,7 +110,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	beThrifty()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &service{cfg: cfg, log: log, end: cancel}
+	s := &service{cfg: cfg, log: log, end: cancel, reserve: reserve.New(cfg.DataDir, log)}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.assemble(ctx); err != nil {
 		listeners.close()
@@ -135,7 +137,7 @@ func (s *service) assemble(ctx context.Context) error {
 		s.openData, s.makeHubs, s.makeCVMFS, s.makeHousing, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
-			return err
+			return s.reserve.Explain(err)
 		}
 	}
 	return nil
@@ -154,6 +156,7 @@ func (s *service) openData(ctx context.Context) error {
 	if err := os.Chmod(s.cfg.DataDir, 0o711); err != nil {
 		return fmt.Errorf("let users pass through the data directory: %w", err)
 	}
+	s.reserve.Look() // on a full disk there is room from here on
 	// Trees that were copied for a freeze that a killed service did not finish.
 	if err := errors.Join(os.RemoveAll(s.path("fetch")), os.MkdirAll(s.path("fetch"), 0o700)); err != nil {
 		return fmt.Errorf("clear the copied trees away: %w", err)
@@ -162,6 +165,7 @@ func (s *service) openData(ctx context.Context) error {
 	if s.store, err = store.Open(ctx, s.path("records", "slipway.db"), s.log); err != nil {
 		return err
 	}
+	s.store.OnFull(s.reserve.Release)
 	if s.realms, err = recallRealms(ctx, s.store, s.cfg.Hubs); err != nil {
 		return err
 	}
@@ -288,7 +292,7 @@ func (s *service) makeServer(context.Context) error {
 		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
-		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}},
+		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics, Kernels: s.kernelTraffic(), Library: s.swept,
@@ -307,6 +311,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { defer cut(); return s.lines.Run(ctx) })
 	g.Go(func() error { return s.links.Run(after) })
 	g.Go(func() error { return s.engine.Run(ctx) })
+	g.Go(func() error { s.reserve.Run(ctx); return nil })
 	g.Go(func() error { return s.library.Run(ctx) })
 	g.Go(func() error { return s.prepareBases(ctx) })
 	s.places.run(ctx, g.Go)

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -31,6 +32,34 @@ type Store struct {
 	records
 	db   *sql.DB
 	disk disk
+	full func() bool // makes room; nil: nobody does
+}
+
+// OnFull has room made by relieve when the disk is full, which reports whether it has made any: what was to be saved then is saved all the
+// same. It is called before the store is used by others.
+func (s *Store) OnFull(relieve func() bool) { s.full = relieve }
+
+// relieved reports whether what has failed with err is worth another try, because room was made.
+func (s *Store) relieved(err error) bool {
+	return errs.Is(err, errs.NoSpace) && s.full != nil && s.full()
+}
+
+// Put saves value as JSON under key, in place of what was there.
+func (s *Store) Put(ctx context.Context, bucket, key string, value any) error {
+	err := s.records.Put(ctx, bucket, key, value)
+	if s.relieved(err) {
+		err = s.records.Put(ctx, bucket, key, value)
+	}
+	return err
+}
+
+// Delete removes key. Removing what is not there is success.
+func (s *Store) Delete(ctx context.Context, bucket, key string) error {
+	err := s.records.Delete(ctx, bucket, key)
+	if s.relieved(err) {
+		err = s.records.Delete(ctx, bucket, key)
+	}
+	return err
 }
 
 // Open opens the store in the file at path, and makes it when it is not there. Its directory must be the caller's alone.
@@ -39,7 +68,9 @@ func Open(ctx context.Context, path string, logger *slog.Logger) (*Store, error)
 }
 
 func open(ctx context.Context, path string, logger *slog.Logger, wait time.Duration) (*Store, error) {
-	if err := prepare(path); err != nil {
+	if err := prepare(path); errors.Is(err, syscall.ENOSPC) {
+		return nil, classify(path, "open the store", err)
+	} else if err != nil {
 		return nil, err
 	}
 	db, err := sql.Open("sqlite", dsn(path, wait))
@@ -82,8 +113,14 @@ func (s *Store) Close() error {
 type Tx struct{ records }
 
 // Batch runs fn and keeps all that it wrote, or nothing of it when fn fails. Inside fn use tx alone: the Store waits for
-// the Batch to end.
+// the Batch to end. One that finds the disk full fails, and has room made for the next.
 func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
+	err := s.batch(ctx, fn)
+	s.relieved(err)
+	return err
+}
+
+func (s *Store) batch(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return classify(s.path, "begin a batch", err)

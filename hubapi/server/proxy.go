@@ -74,6 +74,8 @@ type target struct {
 	id     spawner.ID
 	prefix string
 	code   bool // to VS Code beside the app
+
+	hostCookie string // see hostCookieOf
 }
 
 // codeHost ends the name of the host that VS Code beside an app is to the transport.
@@ -116,7 +118,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 	// Else what is written of the answer first closes the request's body, and the transport, which looks once more whether all of it has
 	// gone out, takes that for a failure and closes the connection with the answer still on it (golang.org/issue/40747).
 	_ = http.NewResponseController(w).EnableFullDuplex() // it fails where there is no such thing
-	to := target{id, found.Spec.Prefix, forCode(r, found)}
+	to := target{id, found.Spec.Prefix, forCode(r, found), hostCookieOf(found.Spec.Env)}
 	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
 }
 
@@ -249,7 +251,7 @@ func (s *Server) tellNoSession(w http.ResponseWriter, r *http.Request) {
 }
 
 // rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers, path and
-// query byte by byte.
+// query byte by byte. Only the cookies that are no business of a session's stay behind.
 func rewrite(p *httputil.ProxyRequest) {
 	to, _ := p.In.Context().Value(targetKey{}).(target)
 	if p.Out.URL.Scheme, p.Out.URL.Host = "http", string(to.id); to.code {
@@ -257,6 +259,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	p.Out.Host = p.In.Host
+	keepCredentials(p.Out.Header)
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v, ok := p.In.Header[name]; ok {
 			p.Out.Header[name] = v

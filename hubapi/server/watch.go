@@ -48,8 +48,11 @@ type answer struct {
 	trace  *trace
 }
 
-// WriteHeader notes the final status.
+// WriteHeader notes the final status. What a session says before its answer is not handed on: confine sees answers alone.
 func (a *answer) WriteHeader(status int) {
+	if a.trace.forwarded && status < 200 && status != http.StatusSwitchingProtocols {
+		return
+	}
 	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		a.status = status
 		a.hurry()

@@ -12,15 +12,17 @@ import (
 
 // Identity is a user as the Hub knows the owner of a token.
 type Identity struct {
-	Name   string
-	Scopes []string
+	Name    string
+	Scopes  []string
+	Session string // of the browser in which the token was made, as the Hub's cookie jupyterhub-session-id has it; empty: in none
 }
 
 // owner is what GET /user answers of the owner of the token.
 type owner struct {
-	Kind   string   `json:"kind"`
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes"`
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Scopes  []string `json:"scopes"`
+	Session string   `json:"session_id"`
 }
 
 // Identify finds the user of a Hub token that gives access to this service: Unauthorized when the Hub does not know the token,
@@ -74,5 +76,5 @@ func (c *Client) judge(o owner) (Identity, error) {
 		return Identity{}, errs.New(errs.Forbidden, "the token of %s lacks the scope %s", o.Name, scope).
 			With("make a token on the Hub's token page; if it lacks the scope, too, the administrator grants it to your role")
 	}
-	return Identity{Name: o.Name, Scopes: o.Scopes}, nil
+	return Identity{Name: o.Name, Scopes: o.Scopes, Session: o.Session}, nil
 }

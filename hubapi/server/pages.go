@@ -223,29 +223,63 @@ func parseForm(w http.ResponseWriter, r *http.Request) error {
 	return r.ParseMultipartForm(fileLimit)
 }
 
+// hubSessionCookie is the Hub's cookie that names a login there; it is sent to all of the Hub's origin.
+const hubSessionCookie = "jupyterhub-session-id"
+
 // visitor finds who asks; Unauthorized when nobody is known or the Hub does not vouch any more.
+//
+// A script of a user's server can put cookies into the browser for any path, its owner's visit among them. So a visit counts only beside the
+// Hub's own session in which it was begun, and not while cookies name two of those.
 func (p *pages) visitor(r *http.Request) (visitor, error) {
-	t := traceOf(r.Context())
-	t.deed.door = doorPage
-	h := hubOfPage(r.Context())
-	cookie, err := r.Cookie(visitCookie)
+	traceOf(r.Context()).deed.door = doorPage
+	session, err := hubSession(r)
 	if err != nil {
-		return visitor{}, errs.New(errs.Unauthorized, "you are not logged in").With("open the page again: the Hub logs you in")
-	}
-	v, ok := p.visits.find(cookie.Value, h.Name)
-	if !ok {
-		return visitor{}, errs.New(errs.Unauthorized, "your login has ended").With("open the page again: the Hub logs you in")
-	}
-	id, err := h.Identify(r.Context(), v.token.Reveal())
-	if err != nil {
-		if errs.Is(err, errs.Unauthorized) {
-			p.visits.drop(cookie.Value)
-		}
 		return visitor{}, err
 	}
-	c := h.caller(id)
+	wrong := errs.New(errs.Unauthorized, "you are not logged in").With("open the page again: the Hub logs you in")
+	for _, cookie := range r.CookiesNamed(visitCookie) {
+		v, err := p.visit(r, cookie.Value, session)
+		if err == nil || !errs.Is(err, errs.Unauthorized) {
+			return v, err
+		}
+		wrong = errs.New(errs.Unauthorized, "your login has ended").With("open the page again: the Hub logs you in")
+	}
+	return visitor{}, wrong
+}
+
+// hubSession returns the session of the Hub's in the browser; empty where the Hub's cookie does not come here.
+func hubSession(r *http.Request) (string, error) {
+	session := ""
+	for _, cookie := range r.CookiesNamed(hubSessionCookie) {
+		if session != "" && cookie.Value != session {
+			return "", errs.New(errs.Forbidden, "your browser sends two different cookies %s: a server that you have visited may have made one of them", hubSessionCookie).
+				With("delete the cookies of this site in your browser and log in again; if it comes back, tell your administrator which servers of other users you have visited")
+		}
+		session = cookie.Value
+	}
+	return session, nil
+}
+
+// visit finds the visitor of a visit that was begun in a session of the Hub's.
+func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
+	h := hubOfPage(r.Context())
+	v, ok := p.visits.find(key, h.Name)
+	if !ok {
+		return visitor{}, errs.New(errs.Unauthorized, "there is no such visit")
+	}
+	id, err := h.Identify(r.Context(), v.token.Reveal())
+	switch {
+	case err == nil && id.Session != "" && session != "" && id.Session != session:
+		return visitor{}, errs.New(errs.Unauthorized, "the visit is of another login at the Hub")
+	case errs.Is(err, errs.Unauthorized):
+		p.visits.drop(key)
+	}
+	if err != nil {
+		return visitor{}, err
+	}
+	t, c := traceOf(r.Context()), h.caller(id)
 	t.caller, t.deed.caller = callerName(c), c
-	return visitor{visit: v, key: cookie.Value, hub: h, caller: c}, nil
+	return visitor{visit: v, key: key, hub: h, caller: c}, nil
 }
 
 // nothing answers for a path that is no page.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -261,4 +262,43 @@ func TestOneUserEndsNobodysVisits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A script of a user's server may put any cookie into a visitor's browser, for any path: no filter of answers sees that.
+func TestVisitCountsInItsOwnBrowserAlone(t *testing.T) {
+	h := startPages(t, newFake(), func(c *Config) {
+		c.Hubs[0].Identify = func(ctx context.Context, token string) (hub.Identity, error) {
+			id, err := fakeIdentify(ctx, token)
+			id.Session = "session-of-" + id.Name
+			return id, err
+		}
+	})
+	inHub := func(p *person, session string) *person {
+		p.jar.SetCookies(&url.URL{Scheme: "http", Host: "hub.test", Path: "/"}, []*http.Cookie{{Name: hubSessionCookie, Value: session, Path: "/"}})
+		return p
+	}
+	visitIn := func(user string) *person {
+		p := inHub(h.person(t), "session-of-"+user)
+		p.login(prefix, user)
+		return p
+	}
+	mallory, victim := visitIn("mallory"), visitIn("victim")
+	if r := mallory.get(prefix); r.Code != http.StatusOK {
+		t.Fatalf("mallory at home: %d %s", r.Code, r.Body)
+	}
+	hers := mallory.jar.Cookies(&url.URL{Scheme: "http", Host: "hub.test", Path: prefix})
+	hers = slices.DeleteFunc(hers, func(c *http.Cookie) bool { return c.Name != visitCookie })
+	for name, p := range map[string]*person{"beside her own visit": victim, "without one": inHub(h.person(t), "session-of-victim")} {
+		tossed := *hers[0]
+		tossed.Path = prefix + "gpus" // sent before one with a shorter path
+		p.jar.SetCookies(&url.URL{Scheme: "http", Host: "hub.test", Path: prefix + "gpus"}, []*http.Cookie{&tossed})
+		if r := p.get(prefix + "gpus"); strings.Contains(r.Body.String(), "mallory") || p == victim && !strings.Contains(r.Body.String(), "victim") {
+			t.Errorf("%s: %d %s", name, r.Code, r.Body)
+		}
+	}
+	// With the Hub's cookie tossed too it is not to be said whose browser it is.
+	victim.send = func(r *http.Request) { r.Header.Add("Cookie", hubSessionCookie+"=session-of-mallory") }
+	if r := victim.get(prefix); r.Code != http.StatusForbidden || !strings.Contains(r.Body.String(), "delete the cookies") && !strings.Contains(r.Body.String(), "Delete the cookies") {
+		t.Errorf("two sessions of the Hub: %d %s", r.Code, r.Body)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -186,7 +187,9 @@ type Config struct {
 	Kernels   Gateway          // of /kernels/. Nil: there is none
 	Checks    []Check          // for /readyz; nil: the engine alone
 	Metrics   *metrics.Metrics // nil: no /metrics
-	Logger    *slog.Logger
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	Logger         *slog.Logger
 }
 
 // Listeners are where a Server serves. Nil ones are not served.

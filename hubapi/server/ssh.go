@@ -152,7 +152,7 @@ func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
 	if owner != (sshauth.Owner{}) {
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
 		traceOf(r.Context()).deed.door = doorSSHKey
-		s.audit(r.WithContext(withCaller(r.Context(), caller)), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", addressOf(r))
+		s.audit(r.WithContext(withCaller(r.Context(), caller)), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.addressOf(r))
 	}
 	return none{}, err
 }

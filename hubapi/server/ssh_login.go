@@ -33,7 +33,7 @@ func (s *Server) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (huba
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: addressOf(r)})
+	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.addressOf(r), Peer: s.peerOf(r)})
 	if err != nil {
 		return hubapi.SSHLogin{}, err
 	}
@@ -56,19 +56,40 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }
 
-// addressOf is where a request comes from; the zero one where that is not known: what a proxy has carried has the proxy's address, and what
-// its headers say of another, anybody could have written.
-func addressOf(r *http.Request) netip.Addr {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(name) != "" {
-			return netip.Addr{}
-		}
-	}
+// peerOf returns where a request comes from, as far as that is known for sure: the peer of the connection, and where that is a trusted proxy,
+// the last address in its X-Forwarded-For that is none. What stands before that, and in other headers, anybody could have written.
+func (s *Server) peerOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
-	return at.Addr().Unmap()
+	peer := at.Addr().Unmap()
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		before, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil || !s.isTrustedProxy(peer) {
+			break
+		}
+		peer = before.Unmap()
+	}
+	return peer
+}
+
+func (s *Server) isTrustedProxy(a netip.Addr) bool {
+	return slices.ContainsFunc(s.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// addressOf returns where a request comes from, to show; the zero address where a proxy that is not trusted has carried it.
+func (s *Server) addressOf(r *http.Request) netip.Addr {
+	peer := s.peerOf(r)
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	direct := err == nil && peer == at.Addr().Unmap()
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if direct && r.Header.Get(name) != "" {
+			return netip.Addr{}
+		}
+	}
+	return peer
 }
 
 // pollSSHLogin tells what has become of a login: 202 while it waits.
@@ -93,7 +114,7 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
 	traceOf(r.Context()).deed.door = doorSSHKey
 	s.audit(r.WithContext(withCaller(r.Context(), caller)), issuedWords,
-		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", addressOf(r))
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.addressOf(r))
 	wired := wireCertificate(c)
 	writeJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
 	return nil

@@ -3,9 +3,11 @@ package server
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,18 +104,61 @@ func TestEndSSH(t *testing.T) {
 	}
 }
 
-// TestAddressOf: an address that a proxy has written, or that is a proxy's, is none.
+// TestAddressOf: what a header says of an address counts where a trusted proxy has written it. Otherwise the address is unknown to who is
+// shown it, and limits go by the peer.
 func TestAddressOf(t *testing.T) {
-	for name, want := range map[string]string{"": "192.0.2.7", "X-Forwarded-For": "", "Forwarded": "", "X-Real-IP": "", "Via": "", "X-Other": "192.0.2.7"} {
+	s := &Server{cfg: Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}}}
+	for _, tc := range []struct {
+		from, header, value string
+		peer, shown         string
+	}{
+		{"[::ffff:192.0.2.7]:1234", "", "", "192.0.2.7", "192.0.2.7"},
+		{"192.0.2.7:1", "X-Forwarded-For", "203.0.113.1", "192.0.2.7", ""},
+		{"192.0.2.7:1", "Forwarded", "for=203.0.113.1", "192.0.2.7", ""},
+		{"192.0.2.7:1", "Via", "1.1 x", "192.0.2.7", ""},
+		{"192.0.2.7:1", "X-Real-IP", "203.0.113.1", "192.0.2.7", ""},
+		{"192.0.2.7:1", "X-Other", "203.0.113.1", "192.0.2.7", "192.0.2.7"},
+		{"127.0.0.1:1", "X-Forwarded-For", "203.0.113.1", "203.0.113.1", "203.0.113.1"},
+		{"127.0.0.1:1", "X-Forwarded-For", "6.6.6.6, 203.0.113.1, 10.0.0.9", "203.0.113.1", "203.0.113.1"},
+		{"127.0.0.1:1", "X-Forwarded-For", "203.0.113.1, rubbish", "127.0.0.1", ""},
+		{"127.0.0.1:1", "Via", "1.1 x", "127.0.0.1", ""},
+		{"127.0.0.1:1", "", "", "127.0.0.1", "127.0.0.1"},
+	} {
 		r := httptest.NewRequest("POST", "/", nil)
-		r.RemoteAddr = "[::ffff:192.0.2.7]:1234"
-		if name != "" {
-			r.Header.Set(name, "203.0.113.1")
+		if r.RemoteAddr = tc.from; tc.header != "" {
+			r.Header.Set(tc.header, tc.value)
 		}
-		text, err := addressOf(r).MarshalText()
-		if err != nil || string(text) != want {
-			t.Errorf("%s: %q, %v", name, text, err)
+		shown, err := s.addressOf(r).MarshalText()
+		if peer := s.peerOf(r).String(); err != nil || peer != tc.peer || string(shown) != tc.shown {
+			t.Errorf("from %s with %s: %s: %s, shown %q, want %s and %q", tc.from, tc.header, tc.value, peer, shown, tc.peer, tc.shown)
 		}
+	}
+}
+
+// TestForgedHeadersPushOutNobody: who asks for logins in a row, under whatever headers, does not end those of others.
+func TestForgedHeadersPushOutNobody(t *testing.T) {
+	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	front := h.Public()
+	ask := func(from string, i int) string {
+		r := httptest.NewRequest("POST", "/api/v1/ssh/logins", strings.NewReader(`{"hub":"main","key":"`+freeKey+`"}`))
+		r.RemoteAddr = from + ":1"
+		if i > 0 {
+			r.Header.Set([]string{"Via", "X-Forwarded-For", "Forwarded"}[i%3], fmt.Sprintf("203.0.%d.%d", i/250, i%250))
+		}
+		w := httptest.NewRecorder()
+		front.ServeHTTP(w, r)
+		var login hubapi.SSHLogin
+		if err := json.Unmarshal(w.Body.Bytes(), &login); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return login.ID
+	}
+	victim := ask("192.0.2.7", 0)
+	for i := range 2100 {
+		ask("198.51.100.6", i+1)
+	}
+	if state, err := h.cfg.SSH.Poll(t.Context(), victim); err != nil || !state.Pending {
+		t.Errorf("the other's login: %+v, %v", state, err)
 	}
 }
 

@@ -296,7 +296,7 @@ func (s *service) makeServer(context.Context) error {
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics, Kernels: s.kernelTraffic(), Library: s.swept,
-		}), Logger: s.log,
+		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net"
 	"os"
 	"path/filepath"
@@ -46,6 +47,8 @@ func (c Config) Check() error {
 	if info, err := os.Stat(c.TLS.Key); c.TLS.Key != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
 		p.add("tls.key", c.TLS.Key, fmt.Sprintf("a file that not everybody can read (it has mode %04o): chmod o= it", info.Mode().Perm()))
 	}
+	c.checkPlainHTTP(&p)
+	c.checkTrustedProxies(&p)
 	c.checkUplink(&p)
 	c.checkHubs(&p)
 	c.checkProfiles(&p)
@@ -67,6 +70,43 @@ func (c Config) Check() error {
 	c.checkHomes(&p)
 	c.checkAreas(&p)
 	return errors.Join(p...)
+}
+
+// checkPlainHTTP refuses plain HTTP that other hosts reach, where nobody says that it is meant: tokens and cookies go through it.
+func (c Config) checkPlainHTTP(p *problems) {
+	if c.TLS.Cert != "" || c.TLS.Key != "" || c.PlainHTTP {
+		return
+	}
+	const remedy = "an address of this host alone, such as 127.0.0.1:8090; or `tls` with a certificate; or, behind a proxy that ends TLS on a network " +
+		"of its own, allow_plain_http: true. As it is users' tokens and cookies would pass in clear text"
+	for field, address := range c.addresses() {
+		if host, _, _ := net.SplitHostPort(address); listenable(address) && !loopback(host) {
+			p.add(field, address, remedy)
+		}
+	}
+}
+
+// addresses yields where HTTP is served, by key.
+func (c Config) addresses() iter.Seq2[string, string] {
+	return func(yield func(field, address string) bool) {
+		if !yield("listen", c.Listen) {
+			return
+		}
+		for i, h := range c.Hubs {
+			if h.Listen != "" && !yield(fmt.Sprintf("hubs[%d].listen", i), h.Listen) {
+				return
+			}
+		}
+	}
+}
+
+func (c Config) checkTrustedProxies(p *problems) {
+	checkNetworks(p, "trusted_proxies", c.Proxies)
+	for i, text := range c.Proxies {
+		if n, err := parsePrefix(text); err == nil && n.Bits() == 0 {
+			p.add(fmt.Sprintf("trusted_proxies[%d]", i), text, "the addresses of your proxies alone: what they say of a visitor's address is believed, and this is everybody")
+		}
+	}
 }
 
 // listenable says whether one can listen at an address, as far as can be told from it: its port is a number, 0 for any that is free.

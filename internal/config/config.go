@@ -18,6 +18,8 @@ import (
 type Config struct {
 	Listen       string       `yaml:"listen"`
 	TLS          TLS          `yaml:"tls"`
+	PlainHTTP    bool         `yaml:"allow_plain_http"`
+	Proxies      []string     `yaml:"trusted_proxies"`
 	Uplink       Uplink       `yaml:"uplink"`
 	DataDir      string       `yaml:"data_dir"`
 	SecretKey    string       `yaml:"secret_key_file"`
@@ -84,7 +86,7 @@ type Local struct {
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway",
+		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway", Proxies: []string{"127.0.0.1", "::1"},
 		Users:  Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
 		Jobs:   defaultJobs(),
 		Docker: Docker{Socket: "/var/run/docker.sock", Instance: "slipway"},

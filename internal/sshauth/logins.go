@@ -19,6 +19,7 @@ const (
 	loginInterval = 3 * time.Second  // between two looks of who asks
 	loginLimit    = 1000             // of all that wait: of those for a certificate, and as many that the gateway has begun
 	sourceLimit   = 20               // of those of one source
+	networkLimit  = 200              // of those of one network, which may have many sources
 	guessLimit    = 10               // of codes that one user gets wrong
 	guessTime     = 10 * time.Minute
 )
@@ -34,7 +35,16 @@ type Ask struct {
 	Login    string     // the login name that was given; empty: whoever confirms is let in
 	Key      string     // the public key that a certificate is to be issued for, as ssh-keygen writes it; empty: none is
 	Computer string     // as who asks calls it; may be empty
-	Address  netip.Addr // where it is asked from
+	Address  netip.Addr // where it is asked from; the zero one: not known
+	Peer     netip.Addr // whose logins are limited together; the zero one: Address
+}
+
+// source is where an Ask comes from as far as limits go.
+func (a Ask) source() netip.Prefix {
+	if a.Peer.IsValid() {
+		return Source(a.Peer)
+	}
+	return Source(a.Address)
 }
 
 // Login is a login that waits to be confirmed.
@@ -112,15 +122,18 @@ func hubNames(pages []Page) string {
 	return cmp.Or(strings.Join(names, ", "), "there is none")
 }
 
-// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room.
+// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room: of its own source, of the source with
+// the most in its own network, or of the network with the most. So nobody pushes out more of others' logins than these have too many.
 func (l *logins) add(new *login) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweepLocked()
-	source := Source(new.Address)
+	source := new.source()
 	like := func(other *login) bool { return (other.Key == "") == (new.Key == "") }
-	near := func(other *login) bool { return like(other) && Source(other.Address) == source }
-	if source.IsValid() && !source.Addr().IsLoopback() && !l.roomLocked(sourceLimit, near) || !l.roomLocked(loginLimit, like) {
+	near := func(other *login) bool { return like(other) && Network(other.source()) == Network(source) }
+	here := func(other *login) bool { return like(other) && other.source() == source }
+	apart := source.IsValid() && !source.Addr().IsLoopback() // there many come from one
+	if apart && !(l.roomLocked(sourceLimit, here) && l.roomLocked(networkLimit, near)) || !l.roomLocked(loginLimit, like) {
 		return errs.New(errs.OverQuota, "too many logins wait to be confirmed").With("confirm one of yours, or try again in 10 minutes")
 	}
 	for new.code = newCode(); l.takenLocked(new.code); {
@@ -130,24 +143,37 @@ func (l *logins) add(new *login) error {
 	return nil
 }
 
-// roomLocked makes room for one more among at most so many that are alike: the oldest that nobody has typed the code of goes.
+// roomLocked makes room for one more among at most so many that are alike: of those that nobody has typed the code of, the oldest of the
+// source with the most in the network with the most goes.
 func (l *logins) roomLocked(most int, alike func(*login) bool) bool {
-	var oldest *login
-	n := 0
+	n, sources, networks := 0, map[netip.Prefix]int{}, map[netip.Prefix]int{}
 	for _, each := range l.byID {
-		if !alike(each) {
+		if alike(each) {
+			n++
+			sources[each.source()]++
+			networks[Network(each.source())]++
+		}
+	}
+	if n < most {
+		return true
+	}
+	var goes *login
+	for _, each := range l.byID {
+		if !alike(each) || each.owner != (Owner{}) {
 			continue
 		}
-		n++
-		if each.owner == (Owner{}) && (oldest == nil || each.expires.Before(oldest.expires)) {
-			oldest = each
+		if goes == nil || cmp.Or(
+			cmp.Compare(networks[Network(each.source())], networks[Network(goes.source())]), cmp.Compare(sources[each.source()], sources[goes.source()]),
+			goes.expires.Compare(each.expires),
+		) > 0 {
+			goes = each
 		}
 	}
-	if n < most || oldest == nil {
-		return n < most
+	if goes == nil {
+		return false
 	}
-	delete(l.byID, oldest.id)
-	close(oldest.decided) // whoever awaits it learns that it is over
+	delete(l.byID, goes.id)
+	close(goes.decided) // whoever awaits it learns that it is over
 	return true
 }
 
@@ -186,6 +212,19 @@ func Source(a netip.Addr) netip.Prefix {
 	return p
 }
 
+// Network returns what one holder of addresses has of them: an IPv6 site gets a /48 with 65,536 sources, an IPv4 network often is a /24.
+func Network(source netip.Prefix) netip.Prefix {
+	bits := 24
+	if source.Addr().Is6() {
+		bits = 48
+	}
+	p, _ := source.Addr().Prefix(bits)
+	return p
+}
+
+// newCode returns one of 20^8 codes, 2.6e10. A user has 10 wrong ones in 10 minutes (guessLimit), and of the logins that wait there are at
+// most 2,000: a guess hits one with a probability of 8e-8. A user who guesses for a year, 5e5 times, finds one with 4 %; and has then only let
+// somebody else into her own account.
 func newCode() string {
 	var code []byte
 	for len(code) < codeLength {

@@ -195,6 +195,38 @@ func TestLoginLimits(t *testing.T) {
 	})
 }
 
+// TestLoginFloodIsItsOwn: who comes from many addresses of one network, or of none that is known, pushes out nobody else's.
+func TestLoginFloodIsItsOwn(t *testing.T) {
+	for name, from := range map[string]func(i int) Ask{
+		"one address": func(int) Ask { return Ask{Key: anEd, Address: address(1)} },
+		"a /48": func(i int) Ask {
+			return Ask{Key: anEd, Address: netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x::1", i))}
+		},
+		"an untold origin":    func(int) Ask { return Ask{Key: anEd} },
+		"behind a proxy":      func(int) Ask { return Ask{Key: anEd, Peer: netip.MustParseAddr("127.0.0.1")} },
+		"the proxy's address": func(int) Ask { return Ask{Key: anEd, Peer: address(1)} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}
+			var others []Login
+			for i := range 20 {
+				others = append(others, begin(t, a, Ask{Key: anEd, Address: netip.MustParseAddr(fmt.Sprintf("198.51.%d.7", i))}))
+			}
+			for i := range 2 * loginLimit {
+				if i%100 == 0 {
+					<-time.After(time.Millisecond)
+				}
+				begin(t, a, from(i))
+			}
+			for i, l := range others {
+				if s, err := a.Poll(t.Context(), l.ID); err != nil || !s.Pending {
+					t.Errorf("%s: the login of the %dth other is gone: %v", name, i, err)
+				}
+			}
+		})
+	}
+}
+
 // TestTypedLoginsStay: where all of a source's were typed, one more is refused.
 func TestTypedLoginsStay(t *testing.T) {
 	a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}

@@ -119,7 +119,7 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 	if result != auditDone {
 		attrs = append(attrs, "status", status, "why", d.wrong)
 	}
-	s.log.Log(r.Context(), slog.LevelInfo, what, attrs...)
+	s.logOf(t).Log(r.Context(), slog.LevelInfo, what, attrs...)
 }
 
 // auditDone is the result of what was done.

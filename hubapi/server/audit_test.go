@@ -12,6 +12,8 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/loglimit"
+	"slipway/internal/secret"
 	"slipway/spawner"
 )
 
@@ -45,6 +47,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 		add(t, cfg.SSH, "alice", alicesKey)
 		newWallet("main:alice").with(cfg)
 	})
+	h.outside = h.log // strangers' lines are limited, and here are many
 	ask := func(method, path, body, token string) []string {
 		before := len(h.logged.String())
 		req := httptest.NewRequest(method, hubapi.Base+path, strings.NewReader(body))
@@ -181,5 +184,39 @@ func TestStartsThatFailSayWhose(t *testing.T) {
 	lines := auditLines(h.logged.String())
 	if len(lines) != 1 || !strings.Contains(lines[0], "door=spawner owner=alice principal=main:alice audit=refused") {
 		t.Errorf("%s", lines)
+	}
+}
+
+// TestStrangersDoNotFillTheLog: what anybody can cause is counted from some lines on; what users do is not.
+func TestStrangersDoNotFillTheLog(t *testing.T) {
+	h := start(t, newFake(), func(c *Config) { c.Hubs[0].Outpost = []Credential{{"main", secret.New(outpostPassword)}} })
+	front := h.Public()
+	ask := func(method, path, authorization string) {
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("Authorization", authorization)
+		front.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	const many = 20 * loglimit.Lines
+	for range many {
+		ask("GET", hubapi.Base+"/sessions", "Bearer nobody's")
+		ask("POST", hubapi.Base+"/jobs", "")
+		ask("GET", hubapi.Base+"/me", "Bearer down-token")
+		ask("DELETE", "/services/x/y", "Basic eDp5")
+	}
+	info := 0
+	for line := range strings.SplitSeq(h.logged.String(), "\n") {
+		if strings.Contains(line, "level=") && !strings.Contains(line, "level=DEBUG") {
+			info++
+		}
+	}
+	if info > 5*loglimit.Lines {
+		t.Errorf("%d lines of strangers", info)
+	}
+	before := strings.Count(h.logged.String(), "audit=refused")
+	for range many {
+		ask("POST", hubapi.Base+"/sessions/s-none/stop", "token alice-token")
+	}
+	if n := strings.Count(h.logged.String(), "audit=refused") - before; n != many {
+		t.Errorf("%d of %d lines of a user's", n, many)
 	}
 }

@@ -62,7 +62,7 @@ func (s *Server) inWords(r *http.Request, err error) hubapi.ErrorBody {
 		}}
 	}
 	if cause := errors.Unwrap(e); e.Kind == errs.Unavailable && cause != nil {
-		s.log.Warn("a part does not answer", "request", traceOf(r.Context()).id, "error", err, "cause", cause)
+		s.logOf(traceOf(r.Context())).Warn("a part does not answer", "request", traceOf(r.Context()).id, "error", err, "cause", cause)
 	}
 	return hubapi.ErrorBody{Error: hubapi.ErrorDetail{
 		Code: errs.RowOf(e.Kind).Code, Message: errs.Brief(err), Field: e.Field, Remedy: e.Remedy, Details: e.Details,

@@ -115,7 +115,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 	c, ok := s.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
-		s.log.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
+		s.outside.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
 		traceOf(r.Context()).deed.wrong = "the credential is not known"
 		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})

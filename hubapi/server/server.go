@@ -13,11 +13,13 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
+	"slipway/internal/loglimit"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
@@ -204,6 +207,7 @@ type Listeners struct {
 type Server struct {
 	cfg          Config
 	log          *slog.Logger
+	outside      *slog.Logger // for what strangers can cause, see logOf
 	ready        *readiness
 	proxy        http.Handler
 	common       []Hub // those that share the common listener
@@ -221,7 +225,10 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(), holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget()}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
+		holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget(),
+	}
 	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
@@ -288,8 +295,17 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: ConnContext, ConnState: newConnections(connections).note,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: log.New(lines{s.outside}, "", 0),
 	}
+}
+
+// lines writes what net/http has to say of connections into the log, all under one message: strangers cause most of it, by handshakes that fail.
+type lines struct{ log *slog.Logger }
+
+// Write logs one line.
+func (l lines) Write(line []byte) (int, error) {
+	l.log.Debug("http connection", "error", strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 type workloadKey struct{}

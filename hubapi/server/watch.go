@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/spawner"
 )
 
 // trace is what is known of a request for the log.
@@ -101,7 +102,7 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			if own && !(a.status == statusGone && t.unsent()) { // what has not come whole has done nothing
 				s.record(r, t, route, a.status)
 			}
-			s.log.Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
+			s.logOf(t).Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.caller)
 		}()
 		if s.underway.Add(1) > allRequests {
@@ -110,6 +111,14 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			next.ServeHTTP(a, r)
 		}
 	})
+}
+
+// logOf returns where the lines of a request go: those of nobody known are limited, as anybody can cause them.
+func (s *Server) logOf(t *trace) *slog.Logger {
+	if t.caller == "" && t.deed.caller == (spawner.Caller{}) {
+		return s.outside
+	}
+	return s.log
 }
 
 // recover turns a panic into an internal error, so that one request cannot end the others.

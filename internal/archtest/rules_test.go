@@ -22,6 +22,7 @@ func rules() map[string]rule {
 		// The bottom: these know nothing of each other, or of Slipway.
 		"internal/clock":    {},
 		"internal/errs":     {},
+		"internal/loglimit": {},
 		"internal/secret":   {},
 		"internal/memsize":  {},
 		"internal/disksize": {},
@@ -213,14 +214,17 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
+				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
-			tests:   []string{"spawner/spawnertest", "internal/hubtest", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html"},
+			tests: []string{
+				"spawner/spawnertest", "internal/hubtest", "internal/testenv", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh",
+				"golang.org/x/net/html",
+			},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/errs", "internal/metrics", "internal/sshauth", "internal/sshlink", "spawner"},
+			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshlink", "spawner"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},

@@ -21,7 +21,8 @@ type guest struct {
 	close   func()
 	inside  bool
 	browses bool
-	suspect bool // too many have failed who came from where it comes from
+	name    string // of a login by the browser
+	suspect bool   // too many have failed who came from where it comes from
 }
 
 func newCrowd() crowd { return crowd{of: map[netip.Prefix][]*guest{}, in: map[netip.Prefix]int{}} }

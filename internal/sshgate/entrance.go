@@ -11,6 +11,11 @@ import (
 )
 
 // What those may take who have not proved yet who they are.
+//
+// None of it keeps guesses from being right, and nobody is locked out for them: a key has at least 2^112 values, and a network of 65,536 addresses
+// with 32 connections each that try 20 keys a second, 4e7 in all, would need 4e18 years. A login by the browser has nothing to guess here: who
+// has logged in at the Hub confirms it there, by a code that the gateway shows (see sshauth.newCode). The bounds are for the load, and for those
+// who come from the same address as somebody who makes it.
 const (
 	mostUnproved  = 512 // connections in all
 	mostArriving  = 128 // that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
@@ -24,8 +29,9 @@ const (
 	mostFailures = 30 // failed logins of one address in failureTime: then it is under suspicion for suspectTime
 	failureTime  = 10 * time.Minute
 	suspectTime  = 10 * time.Minute
-	mostSuspects = 8       // connections of an address under suspicion
-	mostGuesses  = 6       // keys that one of them may try
+	mostSuspects = 8 // connections of an address under suspicion
+	mostGuesses  = 6 // keys that one of them may try without a wait
+	suspectDelay = time.Second
 	mostRemember = 1 << 16 // addresses with failures
 )
 
@@ -139,21 +145,43 @@ func (e *entrance) leave(g *guest) {
 	e.guests.remove(g)
 }
 
-// browse says that a connection waits for a browser, if not too many of its address do, and it is under no suspicion.
-func (e *entrance) browse(g *guest) bool {
+// browse says that a connection waits for a browser, to log in as name. Where too many of its address do, one makes room that has waited longer
+// than it takes to come: the oldest for the name that most wait for. So who tries one name in a row gets in the way of that name alone.
+func (e *entrance) browse(g *guest, name string) bool {
+	ok, out := e.letBrowse(g, name)
+	if out != nil {
+		out.close()
+	}
+	return ok
+}
+
+func (e *entrance) letBrowse(g *guest, name string) (ok bool, out *guest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := 0
+	if !g.inside {
+		return false, nil
+	}
+	names, n := map[string]int{}, 0
 	for _, other := range e.guests.of[g.from] {
-		if other.browses {
+		if other.browses && other != g {
+			names[other.name]++
 			n++
 		}
 	}
-	if n >= mostBrowsing || !g.inside || g.suspect {
-		return false
+	if n >= mostBrowsing {
+		before := time.Now().Add(-settleTime)
+		for _, other := range e.guests.of[g.from] { // oldest first
+			if other.browses && other != g && !other.since.After(before) && (out == nil || names[other.name] > names[out.name]) {
+				out = other
+			}
+		}
+		if out == nil {
+			return false, nil
+		}
+		e.guests.remove(out)
 	}
-	g.browses = true
-	return true
+	g.browses, g.name = true, name
+	return true, out
 }
 
 // failed counts a failed login.
@@ -169,7 +197,7 @@ func (e *entrance) failed(g *guest) {
 	}
 	if f.count++; f.count == mostFailures {
 		f.suspect = now.Add(suspectTime)
-		e.log.Warn("too many failed ssh logins from one address: only good keys are let in from there, and few tries", "address", g.from.String(),
+		e.log.Warn("too many failed ssh logins from one address: it has less room, and waits between tries", "address", g.from.String(),
 			"failures", f.count, "for", suspectTime)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/internal/sshauth"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -117,13 +119,38 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// TestBrowse: so many of an address wait for a browser. One more pushes out the oldest of the name that has the most, once they had time to come in.
 func TestBrowse(t *testing.T) {
-	e := newEntrance(slog.New(slog.DiscardHandler))
-	for i := range mostBrowsing + 1 {
-		g, _ := e.enter(addr("192.0.2.1"), func() {})
-		if ok := e.browse(g); ok != (i < mostBrowsing) {
-			t.Errorf("%d: %v", i, ok)
+	synctest.Test(t, func(t *testing.T) {
+		e, closed := newEntrance(slog.New(slog.DiscardHandler)), []string{}
+		wait := func(name string) bool {
+			g, ok := e.enter(addr("192.0.2.1"), func() { closed = append(closed, name) })
+			return ok && e.browse(g, name)
 		}
+		if !wait("alice") {
+			t.Fatal("the first is refused")
+		}
+		for i := range mostBrowsing {
+			if ok := wait("mallory"); ok != (i < mostBrowsing-1) {
+				t.Errorf("%d: %v", i, ok)
+			}
+		}
+		<-time.After(settleTime)
+		if !wait("bob") || !slices.Equal(closed, []string{"mallory"}) {
+			t.Errorf("closed: %v", closed)
+		}
+	})
+}
+
+// TestSuspicionLeavesTheBrowser: whoever has failed from an address, its others still log in by their browsers.
+func TestSuspicionLeavesTheBrowser(t *testing.T) {
+	e := newEntrance(slog.New(slog.DiscardHandler))
+	for range 2 * mostFailures {
+		e.failed(&guest{from: sshauth.Source(addr("192.0.2.1"))})
+	}
+	g, ok := e.enter(addr("192.0.2.1"), func() {})
+	if !ok || !g.suspect || !e.browse(g, "alice") {
+		t.Error("no browser for who comes from an address under suspicion")
 	}
 }
 
@@ -153,7 +180,7 @@ func TestSuspects(t *testing.T) {
 		}
 		for i := range mostSuspects + 1 {
 			g, ok := e.enter(addr("192.0.2.1"), func() {})
-			if ok != (i < mostSuspects) || ok && e.browse(g) {
+			if ok != (i < mostSuspects) || ok && !e.browse(g, "alice") {
 				t.Errorf("%d: %v", i, ok)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
+	"slipway/internal/loglimit"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
@@ -93,15 +94,16 @@ type Config struct {
 
 // Gate is the gateway.
 type Gate struct {
-	cfg    Config
-	log    *slog.Logger
-	base   ssh.ServerConfig
-	deny   []string // Config.Deny, as it is told to sessions
-	door   *entrance
-	known  *known
-	starts *starts
-	counts counts
-	work   sync.WaitGroup
+	cfg     Config
+	log     *slog.Logger
+	outside *slog.Logger // for what strangers can cause
+	base    ssh.ServerConfig
+	deny    []string // Config.Deny, as it is told to sessions
+	door    *entrance
+	known   *known
+	starts  *starts
+	counts  counts
+	work    sync.WaitGroup
 
 	mu       sync.Mutex
 	visitors map[*visitor]bool
@@ -119,8 +121,9 @@ type counts struct {
 
 // New makes a Gate.
 func New(cfg Config) *Gate {
+	outside := loglimit.Logger(cfg.Logger)
 	g := &Gate{
-		cfg: cfg, log: cfg.Logger, door: newEntrance(cfg.Logger), known: newKnown(cfg.Known), starts: newStarts(),
+		cfg: cfg, log: cfg.Logger, outside: outside, door: newEntrance(outside), known: newKnown(cfg.Known), starts: newStarts(),
 		visitors: map[*visitor]bool{}, open: map[Owner]int{}, streams: map[spawner.ID]int{},
 	}
 	g.counts.logins, g.counts.channels = map[string]int{}, map[string]int{}
@@ -201,7 +204,7 @@ func (g *Gate) receive(raw net.Conn) (c net.Conn, from netip.Addr, in *guest) {
 	defer arrived()
 	if err != nil {
 		g.count("bad proxy")
-		g.log.Debug("ssh refused", "reason", err, "address", raw.RemoteAddr().String())
+		g.outside.Debug("ssh refused", "reason", err, "address", raw.RemoteAddr().String())
 		closing()
 		return nil, from, nil
 	}

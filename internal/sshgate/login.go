@@ -71,12 +71,12 @@ func (l *login) failed(err error) {
 	}
 	if l.tried == 0 {
 		l.g.count("gone")
-		l.g.log.Debug("ssh gone before a login", "address", l.wire.RemoteAddr().String(), "err", err)
+		l.g.outside.Debug("ssh gone before a login", "address", l.wire.RemoteAddr().String(), "err", err)
 		return
 	}
 	l.g.count("refused")
 	l.g.door.failed(l.guest)
-	l.g.log.Info("ssh refused", "reason", "no key or certificate that is known", "login", shorten(l.name, mostName), "keys", l.keys, "tried", l.tried,
+	l.g.outside.Info("ssh refused", "reason", "no key or certificate that is known", "login", shorten(l.name, mostName), "keys", l.keys, "tried", l.tried,
 		"address", l.wire.RemoteAddr().String())
 }
 
@@ -107,7 +107,7 @@ func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissi
 	pass, err := l.g.cfg.Gatekeeper.Check(meta.User(), key)
 	if err != nil {
 		if l.refuse(meta.User(), fingerprint(key)); l.guest.suspect && l.tried >= mostGuesses {
-			_ = l.wire.Close()
+			l.slowDown()
 		}
 		return nil, errRefused
 	}
@@ -126,8 +126,11 @@ func (l *login) proved(meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permission
 // browse has a user log in by her browser.
 func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 	l.refuse(meta.User(), "")
-	if l.barred || !l.g.door.browse(l.guest) {
+	if l.barred || !l.g.door.browse(l.guest, meta.User()) {
 		return nil, errRefused
+	}
+	if l.guest.suspect {
+		l.slowDown()
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
@@ -153,6 +156,15 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 		return nil, errRefused
 	}
 	return nil, l.admit(meta.User(), pass)
+}
+
+// slowDown lets who comes from an address under suspicion wait. She is not refused: others come from there too.
+func (l *login) slowDown() {
+	select {
+	case <-time.After(suspectDelay):
+	case <-l.wire.gone:
+	case <-l.ctx.Done():
+	}
 }
 
 // nobodyTypes is how soon an answer is none of a person's.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"regexp"
@@ -31,7 +32,8 @@ type request struct {
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request) (q request, err error) {
-	if err := readBody(w, r, &q); err != nil {
+	// Without a body, or with one that names nothing, it is the default kernel, as with Jupyter Server.
+	if err := readBody(w, r, &q); err != nil && !errors.Is(err, io.EOF) {
 		return q, errs.New(errs.Invalid, "the body is not what starts a kernel: %w", err).With(`send {"name": ..., "env": {...}}`)
 	}
 	return q, checkEnv(q.Env)

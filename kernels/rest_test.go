@@ -106,6 +106,16 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Jupyter Server starts its default kernel where the body says nothing.
+func TestDefaultKernelIsStartedWithoutABody(t *testing.T) {
+	for _, body := range []string{"", "\n", "null", "{}", `{"name": ""}`} {
+		s := newSite(t, nil)
+		if a := s.as("alice", "POST", "/api/kernels", body); a.status != http.StatusCreated || a.field("name") != "python" {
+			t.Errorf("%q: %d %s", body, a.status, a.text)
+		}
+	}
+}
+
 func TestHostileEnvironment(t *testing.T) {
 	s := newSite(t, nil)
 	many := make([]string, 101)
@@ -120,7 +130,7 @@ func TestHostileEnvironment(t *testing.T) {
 			t.Errorf("%.60s: %+v", env, got)
 		}
 	}
-	for _, body := range []string{"", "[]", `{"name": 1}`, strings.Repeat(" ", 2<<20) + "{}"} {
+	for _, body := range []string{"[]", `{"name": "py`, `{"name": 1}`, strings.Repeat(" ", 2<<20) + "{}"} {
 		if got := s.as("alice", "POST", "/api/kernels", body).status; got != 400 {
 			t.Errorf("%.20q: %d", body, got)
 		}

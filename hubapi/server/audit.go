@@ -76,11 +76,12 @@ func audited[In, Out any](
 
 // changes reports whether a request of a route of the service's own is there to change something.
 func changes(method, route string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	return !changesNothing()[actionOf(method, route)]
+	return !reads(method) && !changesNothing()[actionOf(method, route)]
+}
+
+// reads reports whether a method only looks.
+func reads(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // changesNothing are the routes that take a body and change nothing.

@@ -35,7 +35,7 @@ func (s *Server) walletRoutes(r chi.Router) {
 	r.Post("/credentials/{name}/renew", serve(s, 200, audited(s, s.renewCredential, auditRenewed)))
 	r.Delete("/credentials/{name}", serve(s, 200, audited(s, s.removeCredential, auditCredentialRemoved)))
 	r.Post("/credentials/{name}/login", serve(s, 200, audited(s, s.beginCredentialLogin, auditLoginBegun)))
-	r.Get("/credential-logins/{id}", serve(s, 200, s.awaitCredentialLogin))
+	r.Get("/credential-logins/{id}", getOnly(serve(s, 200, s.awaitCredentialLogin)))
 }
 
 // use is what somebody wants to do with credentials.

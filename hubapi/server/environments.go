@@ -76,7 +76,7 @@ func (s *Server) environmentRoutes(r chi.Router) {
 	r.Get("/history", serve(s, 200, onEnvironment(s, history)))
 	r.Get("/diff", serve(s, 200, s.environmentDiff))
 	r.Get("/sbom", serve(s, 200, onEnvironment(s, sbom)))
-	r.Get("/export", s.plain(s.exportEnvironment))
+	r.Get("/export", getOnly(s.plain(s.exportEnvironment)))
 	r.Post("/push", s.plain(s.pushEnvironment))
 	r.Post("/verify", serve(s, 200, onEnvironment(s, verify)))
 	r.Post("/tags", serve(s, 200, onEnvironment(s, tag)))

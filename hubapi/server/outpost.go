@@ -77,6 +77,8 @@ type outpostMethod func(w http.ResponseWriter, r *http.Request, c spawner.Caller
 // outpostMethods are the methods of a route.
 func (s *Server) outpostMethods(route string) map[string]outpostMethod {
 	switch route {
+	case routePing:
+		return map[string]outpostMethod{"GET": nil} // see serveOutpost
 	case routeFlavors:
 		return map[string]outpostMethod{"GET": s.outpostFlavors}
 	case routeUserFlavors:
@@ -107,6 +109,11 @@ func (s *Server) outpost(next http.Handler) http.Handler {
 }
 
 func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpostPath) {
+	methods := s.outpostMethods(path.route)
+	if r.Method == http.MethodOptions {
+		options(w, slices.Collect(maps.Keys(methods)))
+		return
+	}
 	if path.route == routePing {
 		writeJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
 		return
@@ -123,8 +130,11 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 	}
 	t := traceOf(r.Context())
 	t.caller, t.deed.caller = callerName(c), c
-	methods := s.outpostMethods(path.route)
-	do := methods[r.Method]
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	do := methods[method]
 	if do == nil {
 		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
 		writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})

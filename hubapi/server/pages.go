@@ -40,14 +40,15 @@ const pagesRoute = "/pages"
 
 func (s *Server) newPages() *pages {
 	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
+	p.router.Use(anyMethod(func() chi.Routes { return p.router }))
 	p.router.Route(pagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
 		r.MethodNotAllowed(p.nothing)
 		r.Get("/", p.show(p.overview))
-		r.Get("/oauth_callback", p.callback)
+		r.Get("/oauth_callback", getOnly(p.callback))
 		r.Get("/logged_out", p.loggedOut)
 		r.Post("/logout", p.act(p.logout))
-		r.Get("/room", p.room)
+		r.Get("/room", getOnly(p.room))
 		r.Get("/gpus", p.show(p.gpusPage))
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)
@@ -59,7 +60,7 @@ func (s *Server) newPages() *pages {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/why", p.show(p.why))
 			r.Get(kind+"/discard", p.show(p.askDiscard))
-			r.Get(kind+"/events", p.pageEvents)
+			r.Get(kind+"/events", getOnly(p.pageEvents))
 			r.Post(kind+"/stop", p.act(p.stop))
 			r.Post(kind+"/keep", p.act(p.keep))
 			r.Post(kind+"/discard", p.act(p.discard))

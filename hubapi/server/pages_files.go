@@ -17,7 +17,7 @@ import (
 // filePages are what a job that has ended has left, for download: they are saved, never shown as pages of this service.
 func (p *pages) filePages(r chi.Router) {
 	r.Get("/jobs/{id}/files/{name}", p.show(p.saveFile))
-	r.Get("/jobs/{id}/log", p.show(p.saveLog))
+	r.Get("/jobs/{id}/log", getOnly(p.show(p.saveLog)))
 }
 
 func (p *pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) error {

@@ -206,7 +206,7 @@ func (s *Server) visited(res *http.Response) {
 // acts reports whether a request is to change something. JupyterLab's page saves its own layout every ten seconds for as long as
 // it is open, which says nothing of anybody in front of it.
 func acts(r *http.Request, prefix string) bool {
-	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method) {
+	if reads(r.Method) {
 		return false
 	}
 	return !strings.HasPrefix(r.URL.Path, prefix+"lab/api/workspaces/")
@@ -273,6 +273,7 @@ func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) 
 		panic(http.ErrAbortHandler) // the visitor has gone
 	}
 	s.log.Debug("session proxy", "request", traceOf(r.Context()).id, "error", err)
+	traceOf(r.Context()).forwarded = false // what follows is the service's own
 	if errors.Is(err, errDial) {
 		webui.NotUp(w, r, "not connected")
 		return

@@ -16,12 +16,12 @@ const LinkPath = hubapi.Base + "/link"
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.watch, s.recover, s.withPages, s.outpost)
+	r.Use(s.watch, s.recover, s.withPages, s.outpost, anyMethod(func() chi.Routes { return r }))
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)
 	if s.cfg.Link != nil {
-		r.Get(LinkPath, s.plain(s.cfg.Link))
+		r.Get(LinkPath, getOnly(s.plain(s.cfg.Link)))
 	}
 	s.openSSH(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
@@ -42,7 +42,7 @@ func (s *Server) Public() http.Handler {
 // AgentAPI serves the API to programs inside workloads. Connections carry their workload (ConnContext).
 func (s *Server) AgentAPI() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.watch, s.recover)
+	r.Use(s.watch, s.recover, anyMethod(func() chi.Routes { return r }))
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.identify(s.byAgent), s.bounded)
 		s.api(r)
@@ -80,12 +80,12 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/servers", s.plain(s.startServer))
 	r.Get("/sessions/{id}", serve(s, 200, s.session))
 	r.Delete("/sessions/{id}", serve(s, 204, s.removeSession))
-	r.Get("/sessions/{id}/wait", serve(s, 200, s.waitSession))
+	r.Get("/sessions/{id}/wait", getOnly(serve(s, 200, s.waitSession)))
 	r.Post("/sessions/{id}/stop", serve(s, 200, s.stopSession))
 	r.Post("/sessions/{id}/keep", serve(s, 200, s.keepSession))
 	r.Get("/sessions/{id}/gpu", serve(s, 200, s.sessionGPU))
-	r.Get("/sessions/{id}/events", s.plain(s.sessionEvents))
-	r.Get("/sessions/{id}/log", s.plain(s.sessionLog))
+	r.Get("/sessions/{id}/events", getOnly(s.plain(s.sessionEvents)))
+	r.Get("/sessions/{id}/log", getOnly(s.plain(s.sessionLog)))
 	r.Post("/sessions/{id}/freeze", s.plain(s.freeze))
 
 	r.Get("/environments", serve(s, 200, s.listEnvironments))
@@ -113,8 +113,8 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/jobs/{id}/resubmit", serve(s, 202, audited(s, s.resubmitJob, auditJobAnew)))
 	r.Get("/jobs/{id}/why", serve(s, 200, s.whyJob))
 	r.Get("/jobs/{id}/gpu", serve(s, 200, s.jobGPU))
-	r.Get("/jobs/{id}/events", s.plain(s.jobEvents))
-	r.Get("/jobs/{id}/log", s.plain(s.jobLog))
+	r.Get("/jobs/{id}/events", getOnly(s.plain(s.jobEvents)))
+	r.Get("/jobs/{id}/log", getOnly(s.plain(s.jobLog)))
 	r.Get("/jobs/{id}/files", serve(s, 200, s.jobFiles))
 	r.Get("/jobs/{id}/files/{name}", s.plain(s.jobFile))
 	r.Put("/blobs/{digest}", s.plain(s.putBlob))
@@ -129,7 +129,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/scans/{id}/retry", serve(s, 202, s.retryScan))
 	r.Post("/scans/{id}/resubmit", serve(s, 202, audited(s, s.resubmitScan, auditScanAnew)))
 	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
-	r.Get("/scans/{id}/events", s.plain(s.scanEvents))
+	r.Get("/scans/{id}/events", getOnly(s.plain(s.scanEvents)))
 }
 
 func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {

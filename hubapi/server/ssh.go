@@ -16,7 +16,7 @@ import (
 func (s *Server) openSSH(r chi.Router) {
 	r.Get(hubapi.Base+"/ssh", serve(s, 200, s.sshService))
 	r.Post(hubapi.Base+"/ssh/logins", serve(s, 200, s.beginSSHLogin))
-	r.Get(hubapi.Base+"/ssh/logins/{id}", s.plain(s.pollSSHLogin))
+	r.Get(hubapi.Base+"/ssh/logins/{id}", getOnly(s.plain(s.pollSSHLogin)))
 	r.Post(hubapi.Base+"/ssh/logouts", serve(s, 204, s.logOutSSH))
 }
 

@@ -55,17 +55,24 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		a.status = status
-		a.hurry()
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
+}
+
+// begin is what precedes every answer. Those of the service's own are of the type that they say, and of no other.
+func (a *answer) begin(status int) {
+	a.status = status
+	if !a.trace.forwarded {
+		a.Header().Set("X-Content-Type-Options", "nosniff")
+	}
+	a.hurry()
 }
 
 // Write notes the status of an answer that names none.
 func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
-		a.status = http.StatusOK
-		a.hurry()
+		a.begin(http.StatusOK)
 	}
 	return a.ResponseWriter.Write(b)
 }
@@ -96,7 +103,7 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
 			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || ofKernels(route) || t.route != ""
-			if own && (r.Method != http.MethodGet || a.status >= 400) && a.status != statusGone {
+			if own && (!reads(r.Method) || a.status >= 400) && a.status != statusGone {
 				level = slog.LevelInfo
 			}
 			if own && !(a.status == statusGone && t.unsent()) { // what has not come whole has done nothing

@@ -295,15 +295,15 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: ConnContext, ConnState: newConnections(connections).note,
-		ErrorLog: log.New(lines{s.outside}, "", 0),
+		ErrorLog: log.New(errorLog{s.outside}, "", 0),
 	}
 }
 
-// lines writes what net/http has to say of connections into the log, all under one message: strangers cause most of it, by handshakes that fail.
-type lines struct{ log *slog.Logger }
+// errorLog writes what net/http has to say of connections into the log, all under one message: strangers cause most of it, by handshakes that fail.
+type errorLog struct{ log *slog.Logger }
 
 // Write logs one line.
-func (l lines) Write(line []byte) (int, error) {
+func (l errorLog) Write(line []byte) (int, error) {
 	l.log.Debug("http connection", "error", strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -61,7 +61,7 @@ func (o *submitOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.cpus, "cpus", "", "CPUs, such as 2 or 0.5 (default: the site's)")
 	f.StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
 	f.StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
-	f.StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0'; see slipway gpus (default: none)")
+	f.StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0,capability<=9.0' (also memory>=, runtime>=, driver>=, count=, optional, can-use); see slipway gpus (default: none)")
 	f.BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
 	f.StringVar(&o.backend, "to", "", "the backend, such as local or htcondor; any: where it would start first (default: the site's)")
 	f.StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")

@@ -16,7 +16,9 @@ import (
 type Needs struct {
 	Optional   bool   `json:"optional,omitempty"`   // it runs without a GPU too
 	Count      int    `json:"count,omitempty"`      // how many, if more than one
+	CanUse     bool   `json:"can_use,omitempty"`    // it asks for none, and uses one that it finds: CMS's requiresGPU "optional"
 	Capability string `json:"capability,omitempty"` // the least compute capability, such as "8.0"
+	Newest     string `json:"newest,omitempty"`     // the greatest compute capability, such as "9.0"
 	Memory     int64  `json:"memory,omitempty"`     // the least memory, in bytes
 	Runtime    string `json:"runtime,omitempty"`    // the CUDA runtime that it was built with, such as "12.2"
 	Driver     string `json:"driver,omitempty"`     // the oldest driver, such as "550" or "550.54.15"
@@ -31,7 +33,7 @@ var (
 )
 
 // needsHint says how needs are written.
-const needsHint = "capability>=8.0, memory>=40G, runtime>=12.2, driver>=550, count=2 and optional, each once, with commas between them"
+const needsHint = "capability>=8.0, capability<=9.0, memory>=40G, runtime>=12.2, driver>=550, count=2, and optional or can-use, each once, with commas between them"
 
 // parseNeeds reads needs as they follow a request's mode.
 func parseNeeds(words []string) (Needs, error) {
@@ -39,40 +41,65 @@ func parseNeeds(words []string) (Needs, error) {
 	seen := map[string]bool{}
 	for _, word := range words {
 		word = strings.ToLower(strings.TrimSpace(word))
-		name, value, _ := strings.Cut(word, "=")
-		name = strings.TrimSpace(strings.TrimSuffix(name, ">"))
-		if seen[name] || !n.take(name, strings.TrimSpace(value), word) {
+		name, sign, value := cutSign(word)
+		if seen[name+sign] || !n.take(name, sign, value) {
 			return Needs{}, errs.Bad("gpu", word, needsHint)
 		}
-		seen[name] = true
+		seen[name+sign] = true
+	}
+	switch {
+	case n.Newest != "" && n.Capability != "" && number(n.Newest) < number(n.Capability):
+		return Needs{}, errs.Bad("gpu", "capability<="+n.Newest, "at least the "+n.Capability+" that is the least")
+	case n.CanUse && (n.Optional || n.Count > 1):
+		return Needs{}, errs.Bad("gpu", "can-use", "can-use without optional and count: no GPU is asked for")
 	}
 	return n, nil
 }
 
+// cutSign splits a need such as "capability>=8.0". Without a value there is no sign.
+func cutSign(word string) (name, sign, value string) {
+	i := strings.IndexAny(word, "<>=")
+	if i < 0 {
+		return word, "", ""
+	}
+	value = strings.TrimLeft(word[i:], "<>=")
+	return strings.TrimSpace(word[:i]), word[i : len(word)-len(value)], strings.TrimSpace(value)
+}
+
 // take reads one need, and reports whether it is one.
-func (n *Needs) take(name, value, word string) (ok bool) {
-	least := strings.Contains(word, ">=")
-	switch name {
+func (n *Needs) take(name, sign, value string) (ok bool) {
+	switch name + sign {
 	case "optional":
-		n.Optional = word == name
-		return n.Optional
-	case "count":
+		n.Optional = true
+		return true
+	case "can-use":
+		n.CanUse = true
+		return true
+	case "count=":
 		count, err := strconv.Atoi(value)
 		if n.Count = count; count == 1 {
 			n.Count = 0
 		}
-		return err == nil && !least && count >= 1 && count <= mostGPUs
-	case "capability":
+		return err == nil && count >= 1 && count <= mostGPUs
+	case "capability>=":
 		n.Capability, ok = twoPart(value)
-	case "runtime":
+	case "capability<=":
+		n.Newest, ok = twoPart(value)
+	case "runtime>=":
 		n.Runtime, ok = twoPart(value)
-	case "driver":
+	case "driver>=":
 		n.Driver, ok = value, driverForm.MatchString(value)
-	case "memory":
+	case "memory>=":
 		memory, err := memsize.Parse(value)
 		n.Memory, ok = memory, err == nil && memory > 0
 	}
-	return ok && least
+	return ok
+}
+
+// number is a version of two numbers, to compare: ClassAds, too, take compute capabilities for numbers.
+func number(version string) float64 {
+	n, _ := strconv.ParseFloat(version, 64) // twoPart has written it
+	return n
 }
 
 // twoPart writes a version of one or two numbers with two.
@@ -95,6 +122,9 @@ func (n Needs) String() string {
 	if n.Capability != "" {
 		b.WriteString(",capability>=" + n.Capability)
 	}
+	if n.Newest != "" {
+		b.WriteString(",capability<=" + n.Newest)
+	}
 	if n.Memory > 0 {
 		b.WriteString(",memory>=" + memsize.Format(n.Memory))
 	}
@@ -107,12 +137,15 @@ func (n Needs) String() string {
 	if n.Optional {
 		b.WriteString(",optional")
 	}
+	if n.CanUse {
+		b.WriteString(",can-use")
+	}
 	return b.String()
 }
 
 // GPUs is how many GPUs r asks for.
 func (r Request) GPUs() int {
-	if r.None() {
+	if r.None() || r.Needs.CanUse {
 		return 0
 	}
 	return max(1, r.Needs.Count)

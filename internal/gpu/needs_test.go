@@ -24,6 +24,10 @@ func TestNeeds(t *testing.T) {
 		},
 		{text: "any,count=1", written: "any", want: Request{Mode: Any}},
 		{text: "any,capability>=08.0", written: "any,capability>=8.0", want: Request{Mode: Any, Needs: Needs{Capability: "8.0"}}},
+		{text: "any,capability>=7.5,capability<=9.0", want: Request{Mode: Any, Needs: Needs{Capability: "7.5", Newest: "9.0"}}},
+		{text: "any,capability <= 12", written: "any,capability<=12.0", want: Request{Mode: Any, Needs: Needs{Newest: "12.0"}}},
+		{text: "any,capability>=9.0,capability<=10.0", want: Request{Mode: Any, Needs: Needs{Capability: "9.0", Newest: "10.0"}}},
+		{text: "any,memory>=8G,can-use", want: Request{Mode: Any, Needs: Needs{Memory: 8 << 30, CanUse: true}}},
 		{text: "whole,count=4", want: Request{Mode: Whole, Needs: Needs{Count: 4}}},
 		{text: "1g.18gb,optional", want: Request{Mode: MIG, Profile: "1g.18gb", Needs: Needs{Optional: true}}},
 	} {
@@ -46,6 +50,8 @@ func TestNeeds(t *testing.T) {
 
 func TestBadNeeds(t *testing.T) {
 	for _, text := range []string{
+		"any,capability<9.0", "any,capability=<9.0", "any,capability<=9.0,capability<=9.0", "any,capability>=9.0,capability<=8.6",
+		"any,memory<=40G", "any,can-use=1", "any,can-use,optional", "any,can-use,count=2", "any,canuse", "none,can-use", "any,count=>2", "any,optional>=",
 		"any,", "any,,optional", "any,optional=1", "any,optional,optional", "any,capability=8.0", "any,capability>8.0", "any,capability>=", "any,capability>=8.0.1",
 		"any,capability>=x", "any,memory>=0", "any,memory>=-1G", "any,count=0", "any,count=-1", "any,count=65", "any,count>=2", "any,count=two",
 		"any,driver>=", "any,driver>=550.x", `any,driver>=550"`, "any,runtime>=12.2.1", "any,runtime", "any,speed>=1", "any,any", ",optional", "none,optional", "half,optional",
@@ -65,7 +71,7 @@ func TestNeedsAreNotMetHere(t *testing.T) {
 }
 
 func TestGPUs(t *testing.T) {
-	for text, want := range map[string]int{"none": 0, "any": 1, "any,count=3": 3, "whole": 1} {
+	for text, want := range map[string]int{"none": 0, "any,can-use": 0, "any": 1, "any,count=3": 3, "whole": 1} {
 		if r, err := ParseRequest(text); err != nil || r.GPUs() != want {
 			t.Errorf("%s asks for %d GPUs, %v", text, r.GPUs(), err)
 		}

@@ -63,7 +63,7 @@ func clausesOf(d demand) []clause {
 // gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the same GPU.
 func gpuClauses(r gpu.Request, hope time.Duration) []clause {
 	switch {
-	case r.None():
+	case r.None(), r.Needs.CanUse:
 		return nil
 	case r.Needs.Optional:
 		return []clause{hoped(r, cmp.Or(hope, usualHope))}
@@ -185,7 +185,7 @@ func (d demand) job() *classad.Ad {
 	}
 	if d.gpu.Needs.Optional {
 		j.SetExpr("RequestGPUs", optionalCount(d.gpu))
-	} else if !d.gpu.None() {
+	} else if d.gpu.GPUs() > 0 {
 		j.Set("RequiresGPU", int64(1))
 	}
 	for name, v := range d.facts {

@@ -26,15 +26,15 @@ func TestGPULines(t *testing.T) {
 		with func(*gpu.Request)
 		want []string
 	}{
-		{"none", nil, []string{"My.RequiresGPU = 0"}},
+		{"none", nil, []string{"My.RequiresGPU = 0", "request_gpus = 0"}},
 		{"any", nil, []string{"My.RequiresGPU = 1", "request_gpus = 1"}},
 		{"any,optional", nil, []string{"My.RequiresGPU = 0", "request_gpus = ifThenElse((size(TARGET.AvailableGPUs) ?: 0) >= 1, 1, 0)"}},
 		{"any,count=2,capability>=8.0,memory>=40G,runtime>=12.2,driver>=550", nil, []string{
 			"My.RequiresGPU = 1", "request_gpus = 2",
 			`require_gpus = (Capability >= 8.0) && (GlobalMemoryMb >= 40960) && (MaxSupportedVersion >= 12020) && (versionGE(NvidiaDriver, "550"))`,
 			"gpus_minimum_memory = 40960", "My.DESIRED_GPUMemoryMB = 40960", "My.GPUMemoryMB = 40960",
-			"gpus_minimum_capability = 8.0", `My.DESIRED_GPUMinimumCapability = "8.0"`, `My.CUDACapability = "8.0,8.6,8.7,8.9,9.0,10.0,10.3,12.0,12.1"`,
-			"gpus_minimum_runtime = 12.2", `My.DESIRED_GPURuntime = "12.2"`, `My.CUDARuntime = "12.2"`,
+			"gpus_minimum_capability = 8.0", "My.DESIRED_GPUMinimumCapability = 8.0", `My.CUDACapability = "8.0,8.6,8.7,8.9,9.0,10.0,10.3,12.0,12.1"`,
+			"gpus_minimum_runtime = 12.2", "My.DESIRED_GPURuntime = 12.2", `My.CUDARuntime = "12.2"`,
 		}},
 		{"any,optional,memory>=1500M", nil, []string{
 			"My.RequiresGPU = 0", "request_gpus = ifThenElse((countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) ?: 0) >= 1, 1, 0)",

@@ -44,15 +44,18 @@ func checkGPUs(r gpu.Request) error {
 // gpuLines are what a workload's request for GPUs is in a submit description. They are the attributes of HTCondor and, for
 // matchmaking at other places, both those that CMS has now and those that it had before.
 func gpuLines(r gpu.Request) ([]line, error) {
-	if r.None() {
-		return []line{{"My.RequiresGPU", "0"}}, nil
+	if r.None() { // said in so many words: others' matchmaking takes what is not defined for neither
+		return []line{{"My.RequiresGPU", "0"}, {"request_gpus", "0"}}, nil
 	}
 	if err := checkGPUs(r); err != nil {
 		return nil, err
 	}
 	lines := []line{{"My.RequiresGPU", "1"}, {"request_gpus", strconv.Itoa(r.GPUs())}}
-	if r.Needs.Optional {
+	switch {
+	case r.Needs.Optional:
 		lines = []line{{"My.RequiresGPU", "0"}, {"request_gpus", optionalCount(r)}}
+	case r.Needs.CanUse: // as CMS writes a job that can use a GPU and requires none: pilots' matchmaking wants the number itself
+		lines[0].value = "0"
 	}
 	if text := requireGPUs(r); text != "" {
 		lines = append(lines, line{"require_gpus", text})
@@ -92,6 +95,9 @@ func needsOf(r gpu.Request) []need {
 	n := r.Needs
 	if n.Capability != "" {
 		all = append(all, need{"compute capability " + n.Capability + " or more", "Capability >= " + n.Capability, "ask for less capability", "Capability"})
+	}
+	if n.Newest != "" {
+		all = append(all, need{"compute capability " + n.Newest + " or less", "Capability <= " + n.Newest, "allow newer GPUs", "Capability"})
 	}
 	if n.Memory > 0 {
 		all = append(all, need{"memory of " + gigabytes(n.Memory) + " or more", fmt.Sprintf("GlobalMemoryMb >= %d", mebibytes(n.Memory)), "ask for less memory of the GPU", "GlobalMemoryMb"})
@@ -168,6 +174,7 @@ func literally(s string) string {
 
 // cmsLines are what others' matchmaking looks at: HTCondor-CE at GPUsMinMemory and the like, which condor_submit makes of
 // gpus_minimum_memory and which do not change a require_gpus that is there; CMS at its own of today, and at those that it had before.
+// Those of today are numbers (WMCore from 2.4.4 on): a comparison of a slot's number with a text is an error in a ClassAd. The old ones are texts.
 func cmsLines(n gpu.Needs) []line {
 	var lines []line
 	if n.Memory > 0 {
@@ -175,20 +182,25 @@ func cmsLines(n gpu.Needs) []line {
 		lines = append(lines, line{"gpus_minimum_memory", mib}, line{"My.DESIRED_GPUMemoryMB", mib}, line{"My.GPUMemoryMB", mib})
 	}
 	if n.Capability != "" {
-		lines = append(lines, line{"gpus_minimum_capability", n.Capability}, line{"My.DESIRED_GPUMinimumCapability", `"` + n.Capability + `"`},
-			line{"My.CUDACapability", `"` + capabilitiesFrom(n.Capability) + `"`})
+		lines = append(lines, line{"gpus_minimum_capability", n.Capability}, line{"My.DESIRED_GPUMinimumCapability", n.Capability})
+	}
+	if n.Newest != "" {
+		lines = append(lines, line{"gpus_maximum_capability", n.Newest}, line{"My.DESIRED_GPUMaximumCapability", n.Newest})
+	}
+	if all := capabilities(n.Capability, n.Newest); all != "" && (n.Capability != "" || n.Newest != "") {
+		lines = append(lines, line{"My.CUDACapability", `"` + all + `"`})
 	}
 	if n.Runtime != "" {
-		lines = append(lines, line{"gpus_minimum_runtime", n.Runtime}, line{"My.DESIRED_GPURuntime", `"` + n.Runtime + `"`}, line{"My.CUDARuntime", `"` + n.Runtime + `"`})
+		lines = append(lines, line{"gpus_minimum_runtime", n.Runtime}, line{"My.DESIRED_GPURuntime", n.Runtime}, line{"My.CUDARuntime", `"` + n.Runtime + `"`})
 	}
 	return lines
 }
 
-// capabilitiesFrom lists the compute capabilities that there are from the least on: CMS asks for one of a list.
-func capabilitiesFrom(least string) string {
+// capabilities lists the compute capabilities that there are from the least to the greatest, where these are not empty: CMS asked for one of a list.
+func capabilities(least, greatest string) string {
 	var all []string
 	for _, c := range []string{"6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"} {
-		if classad.CompareVersions(c, least) >= 0 {
+		if (least == "" || classad.CompareVersions(c, least) >= 0) && (greatest == "" || classad.CompareVersions(c, greatest) <= 0) {
 			all = append(all, c)
 		}
 	}

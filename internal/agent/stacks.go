@@ -23,8 +23,10 @@ func withStacks(env []string, dir string, stacks []control.Stack) ([]string, err
 }
 
 // withKernelsIn has an environment name a directory to Jupyter after what it names already.
-func withKernelsIn(env []string, dir string) []string {
-	const name = "JUPYTER_PATH"
+func withKernelsIn(env []string, dir string) []string { return withPath(env, "JUPYTER_PATH", dir) }
+
+// withPath adds a directory at the end of a variable that lists some.
+func withPath(env []string, name, dir string) []string {
 	paths := variable(env, name)
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 	return append(env, name+"="+strings.TrimPrefix(paths+":"+dir, ":"))
@@ -32,14 +34,19 @@ func withKernelsIn(env []string, dir string) []string {
 
 const slicesEvery = time.Minute // between two looks at the kernels that the service has
 
-// keepSlices keeps the kernels on slices where Jupyter looks for them, and gives the directory.
-func (a *agent) keepSlices() string {
-	dir := filepath.Join(a.cfg.JupyterDir, "slices")
+// keepSlices keeps the kernels on slices where Jupyter looks for them, and has both environments name them. In the app's the session's own kernel
+// is the one that a new notebook starts.
+func (s *supervisor) keepSlices(env []string) []string {
+	a, dir := s.agent, filepath.Join(s.agent.cfg.JupyterDir, "slices")
+	if err := specs.WriteSettings(dir); err != nil {
+		a.log.Warn("JupyterLab asks for the kernel of each new notebook", "error", err)
+	}
 	a.work.Go(func() {
 		specs.Keep(a.ctx, specs.Config{
 			Dir: dir, Program: filepath.Join(a.cfg.BinDir, filepath.Base(control.Program)), Every: slicesEvery, Logger: a.log,
 			Dial: func(ctx context.Context) (net.Conn, error) { return a.uplink.Open(ctx, tunnel.DoorAPI) },
 		})
 	})
-	return dir
+	s.others = withKernelsIn(s.others, dir)
+	return withPath(withKernelsIn(env, dir), "JUPYTER_CONFIG_PATH", specs.ConfigDir(dir))
 }

@@ -208,8 +208,7 @@ func (s *supervisor) start(app control.App) (int, string) {
 		return fail(err)
 	}
 	if app.HTTP && app.Slices {
-		dir := a.keepSlices()
-		env, s.others = withKernelsIn(env, dir), withKernelsIn(s.others, dir)
+		env = s.keepSlices(env)
 	}
 	if app.HTTP {
 		if err := a.code.prepare(app, env); err != nil {

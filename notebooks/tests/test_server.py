@@ -81,6 +81,14 @@ def test_the_session_as_the_service_sees_it(http: httpx.Client, service: FakeSer
     assert service.asked == [("GET", "/api/v1/sessions/self")]
 
 
+def test_the_sessions_own_kernel_is_called_so(http: httpx.Client) -> None:
+    specs = http.get("/api/kernelspecs", headers=token()).raise_for_status().json()
+    assert specs["default"] == "python3"
+    assert specs["kernelspecs"]["python3"]["spec"]["display_name"] == "Python 3 (this session)"
+    one = http.get("/api/kernelspecs/python3", headers=token()).raise_for_status().json()
+    assert one["spec"]["display_name"] == "Python 3 (this session)"
+
+
 def test_looking_is_no_activity(http: httpx.Client, service: FakeService) -> None:
     before = http.get("/api/status?no_track_activity=1", headers=token()).json()["last_activity"]
     http.get("/slipway/session", headers=token()).raise_for_status()

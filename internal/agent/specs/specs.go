@@ -29,8 +29,32 @@ const Command = "kernel-bridge"
 const (
 	prefix  = "slipway-" // so that none takes the place of a kernel of the session's own
 	shown   = "kernels"  // in the directory: where Jupyter looks, a link to a list
+
+	// elsewhere is added to a kernel's name: in a session it stands beside the session's own kernel, which has the session's packages.
+	elsewhere = " on another slice"
+
 	soonest = 2 * time.Second
 )
+
+// settings are JupyterLab's defaults in a session: File > New > Notebook starts the session's own kernel, which is the server's default. It would
+// else ask, with the first kernel by name selected, which may be one that waits for a slice. Users can choose to be asked.
+const settings = `{"@jupyterlab/notebook-extension:tracker": {"autoStartDefaultKernel": true}}
+`
+
+// ConfigDir returns the directory below dir that is to be named in JUPYTER_CONFIG_PATH.
+func ConfigDir(dir string) string { return filepath.Join(dir, "config") }
+
+// WriteSettings writes JupyterLab's defaults into ConfigDir(dir).
+func WriteSettings(dir string) error {
+	lab := filepath.Join(ConfigDir(dir), "labconfig", "default_setting_overrides.d")
+	if err := os.MkdirAll(lab, 0o755); err != nil {
+		return fmt.Errorf("write JupyterLab's defaults: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(lab, "slipway.json"), []byte(settings), 0o644); err != nil {
+		return fmt.Errorf("write JupyterLab's defaults: %w", err)
+	}
+	return nil
+}
 
 // Config is what keeping the kernelspecs needs.
 type Config struct {
@@ -84,7 +108,7 @@ func (cfg Config) files(list []spec) (map[string][]byte, error) {
 	for _, s := range list {
 		text, err := json.MarshalIndent(file{
 			Argv:        []string{cfg.Program, Command, "--spec", s.Name, "--language", s.Language, "-f", "{connection_file}"},
-			DisplayName: s.DisplayName, Language: s.Language, InterruptMode: "message", Metadata: s.Metadata,
+			DisplayName: s.DisplayName + elsewhere, Language: s.Language, InterruptMode: "message", Metadata: s.Metadata,
 		}, "", "  ")
 		if err != nil {
 			return nil, fmt.Errorf("the kernel %q: %w", s.Name, err)

@@ -6,6 +6,7 @@ session alone. Outside a session there is nothing to serve, and nothing is said 
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 from datetime import UTC, datetime
@@ -20,6 +21,12 @@ from . import _memory
 from ._async import AsyncService
 from ._errors import SlipwayError
 from ._transport import SOCKET
+
+
+OWN_KERNEL = "Python 3 (this session)"
+"""What launchers call the session's own Python: the service's kernels beside it run on another slice."""
+
+_STOCK = "Python 3 (ipykernel)"
 
 
 class _Handler(APIHandler):
@@ -78,6 +85,32 @@ class MemoryHandler(APIHandler):
         self.finish(_memory.figures())
 
 
+def name_own_kernel(manager: Any) -> None:
+    """Have a kernel spec manager call the session's own Python so. A name that somebody has chosen stays.
+
+    Its kernel.json is not changed, and no other put before it: the image's package and its user write those.
+    """
+    get_spec, get_all = manager.get_kernel_spec, manager.get_all_specs
+    if inspect.iscoroutinefunction(get_all):  # of a gateway: its kernels are not of this session
+        return
+
+    def get_kernel_spec(name: str, *args: Any, **kwargs: Any) -> Any:
+        spec = get_spec(name, *args, **kwargs)
+        if spec.display_name == _STOCK:
+            spec.display_name = OWN_KERNEL
+        return spec
+
+    def get_all_specs() -> Any:
+        found = get_all()
+        for one in found.values():
+            spec = one.get("spec")
+            if isinstance(spec, dict) and spec.get("display_name") == _STOCK:
+                spec["display_name"] = OWN_KERNEL
+        return found
+
+    manager.get_kernel_spec, manager.get_all_specs = get_kernel_spec, get_all_specs
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "slipway._server"}]
 
@@ -87,6 +120,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     if not os.path.exists(socket):
         app.log.debug("slipway: this is no Slipway session: there is no %s", socket)
         return
+    name_own_kernel(app.kernel_spec_manager)
     service = {"service": AsyncService("http://slipway", socket=socket)}
     base = url_path_join(app.web_app.settings["base_url"], "slipway")
     routes: list[Any] = [(f"{base}/session", SessionHandler, service), (f"{base}/keep", KeepHandler, service)]

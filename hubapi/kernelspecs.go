@@ -43,6 +43,8 @@ type KernelSwitch struct {
 	GPU    string `json:"gpu,omitempty"`
 	CPUs   string `json:"cpus,omitempty"`
 	Memory string `json:"memory,omitempty"`
+	// Environment is what they run in: a digest, name, name:tag or owner/name:tag. It is kept as the digest that it is then.
+	Environment string `json:"environment,omitempty"`
 }
 
 // SwitchDefault ends a switch.

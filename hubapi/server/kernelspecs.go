@@ -42,11 +42,11 @@ func (s *Server) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.K
 	case s.cfg.KernelMenu == nil:
 		return hubapi.KernelSpec{}, noKernels()
 	case to == hubapi.KernelSwitch{}:
-		return hubapi.KernelSpec{}, errs.Bad("gpu", "", "what the next kernels are to have: gpu, cpus or memory, each a value or "+hubapi.SwitchDefault)
+		return hubapi.KernelSpec{}, errs.Bad("gpu", "", "what the next kernels are to have: gpu, cpus, memory or environment, each a value or "+hubapi.SwitchDefault)
 	}
 	return s.cfg.KernelMenu.SwitchKernel(r.Context(), callerOf(r.Context()), name, to)
 }
 
 func auditSwitched(_ *http.Request, _ hubapi.KernelSwitch, out hubapi.KernelSpec) (what string, which []any) {
-	return "a user's next kernels are switched", []any{"kernelspec", out.Name, "gpu", out.GPU, "cpus", out.CPUs, "memory", out.Memory}
+	return "a user's next kernels are switched", []any{"kernelspec", out.Name, "gpu", out.GPU, "cpus", out.CPUs, "memory", out.Memory, "environment", out.Digest}
 }

@@ -18,7 +18,7 @@ import (
 
 // kernelBridgeCommand is what a kernelspec of the service's has Jupyter start in a session.
 func kernelBridgeCommand(env Env) *cobra.Command {
-	cfg := bridge.Config{Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))}
+	cfg := bridge.Config{Has: bridge.SessionHas, Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))}
 	c := &cobra.Command{
 		Use: specs.Command, Short: "Be a kernel that runs on a slice (started by Jupyter in a session)", Hidden: true,
 		// Programs such as `jupyter run` and `jupyter console` pass words of theirs on to the kernel: IPython's kernels take no notice either.

@@ -17,12 +17,13 @@ import (
 func kernelSwitchCommand(env Env, asJSON *bool) *cobra.Command {
 	spec := hubapi.Self
 	c := &cobra.Command{
-		Use: "switch gpu|cpus|memory VALUE", Short: "Have your next kernels on another slice, such as `switch gpu 3g.71gb`",
-		Long: "Say what your next kernels of a kernelspec are to have in place of the usual: a slice of a GPU that it offers, processors or\n" +
-			"memory. It stays so until you switch back with the value `default`. Kernels that run keep what they have: shut one down and\n" +
+		Use: "switch gpu|cpus|memory|environment VALUE", Short: "Have your next kernels on another slice, such as `switch gpu 3g.71gb`",
+		Long: "Say what your next kernels of a kernelspec are to have in place of the usual: a slice of a GPU that it offers, processors,\n" +
+			"memory, or an environment to run in. It stays so until you switch back with the value `default`. Kernels that run keep what they have: shut one down and\n" +
 			"start it again.",
-		Example: "  slipway kernels switch gpu 3g.71gb\n  slipway kernels switch gpu default --kernel python-gpu",
-		Args:    exactly(2, "gpu, cpus or memory, and a value or `default`"),
+		Example: "  slipway kernels switch gpu 3g.71gb\n  slipway kernels switch gpu default --kernel python-gpu\n" +
+			"  slipway kernels switch environment ana:v1 --kernel python",
+		Args: exactly(2, "gpu, cpus, memory or environment, and a value or `default`"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runKernelSwitch(c.Context(), env, spec, args[0], args[1], *asJSON)
 		},
@@ -33,7 +34,7 @@ func kernelSwitchCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 // switchParts are what can be switched.
-func switchParts() []string { return []string{"gpu", "cpus", "memory"} }
+func switchParts() []string { return []string{"gpu", "cpus", "memory", "environment"} }
 
 func completeSwitch(env Env) cobra.CompletionFunc {
 	parts := complete(env, func(context.Context, *hubapi.Client) ([]string, error) { return switchParts(), nil }, 1)
@@ -65,7 +66,7 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 	if err != nil {
 		return err
 	}
-	to := map[string]hubapi.KernelSwitch{"gpu": {GPU: value}, "cpus": {CPUs: value}, "memory": {Memory: value}}[part]
+	to := map[string]hubapi.KernelSwitch{"gpu": {GPU: value}, "cpus": {CPUs: value}, "memory": {Memory: value}, "environment": {Environment: value}}[part]
 	k, err := client.SwitchKernel(ctx, spec, to)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 
 // switchedParts are those of switchParts that are not as usual.
 func switchedParts(s hubapi.KernelSwitch) []string {
-	is := map[string]string{"gpu": s.GPU, "cpus": s.CPUs, "memory": s.Memory}
+	is := map[string]string{"gpu": s.GPU, "cpus": s.CPUs, "memory": s.Memory, "environment": s.Environment}
 	return slices.DeleteFunc(switchParts(), func(part string) bool { return is[part] == "" })
 }
 
@@ -86,6 +87,9 @@ func tellSwitched(w io.Writer, k hubapi.KernelSpec) error {
 	what := fmt.Sprintf("%g CPU, %s", k.CPUs, k.Memory)
 	if k.GPU != "none" {
 		what = k.GPU + ", " + what
+	}
+	if k.Environment != "" {
+		what += ", environment " + printable(k.Environment)
 	}
 	until := ", as usual"
 	var back []string

@@ -35,6 +35,8 @@ type Config struct {
 	Parent    func() int
 	Interrupt <-chan os.Signal // each one interrupts the kernel
 	Logger    *slog.Logger
+	// Has reports whether the session has a module of Python, and in which version where that is known. Nil: nobody is told of modules.
+	Has func(ctx context.Context, module string) (version string, has bool)
 
 	// Patience is how long a client may take nothing of what is printed before its connection is ended: libzmq then connects again. Zero: 30 s.
 	Patience time.Duration
@@ -99,6 +101,10 @@ type bridge struct {
 	shows   *request // where that was said; nil: nowhere
 	told    *request // where something was told that is to be taken away again
 	late    bool     // clients have waited long
+
+	moving   *request // the cell that has the kernel started anew from the session; nil: none
+	again    bool     // the kernel is being ended, and another is to take its place
+	replaced bool     // that other is being started
 }
 
 func (b *bridge) listen(ctx context.Context, c wire.Connection) error {
@@ -185,12 +191,20 @@ func (b *bridge) serve(ctx context.Context) {
 	b.publish(nil, "status", map[string]string{"execution_state": "starting"})
 	late := time.AfterFunc(answerTime, b.introduce)
 	defer late.Stop()
-	err := b.obtain(ctx)
-	if err == nil {
-		err = b.carry(ctx)
+	err := b.obtainAndCarry(ctx)
+	for ctx.Err() == nil && b.restarts() {
+		err = b.obtainAndCarry(ctx)
 	}
 	if ctx.Err() == nil {
 		b.cfg.Logger.Info("there is no kernel any more", "error", err)
 		b.fail(errs.Brief(err))
 	}
+}
+
+func (b *bridge) obtainAndCarry(ctx context.Context) error {
+	err := b.obtain(ctx)
+	if err == nil {
+		err = b.carry(ctx)
+	}
+	return err
 }

@@ -87,8 +87,9 @@ func (b *bridge) converse(outer context.Context, ws *websocket.Conn, seen *seen,
 func (b *bridge) begun() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.running = true
+	b.running = !b.again
 	b.clear()
+	b.moved()
 	b.wake()
 }
 
@@ -131,6 +132,7 @@ func (b *bridge) hear(ctx context.Context, ws *websocket.Conn, seen *seen, works
 		}
 		if id := m.ID(); id == "" || seen.first(id) {
 			b.give(m)
+			b.advise(ctx, m)
 		}
 	}
 }

@@ -28,6 +28,8 @@ func (b *bridge) take(ctx context.Context, from *peer, m wire.Message) {
 		b.refuse(r, "TooLarge", large.Error()+": write it to a file, or send it in pieces")
 	case b.over != "":
 		b.refuse(r, "NoKernel", b.over)
+	case wantsSession(m):
+		b.fromSession(ctx, r)
 	case b.running:
 		b.asked.enqueue(r)
 		b.wake()

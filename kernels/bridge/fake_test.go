@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,6 +38,7 @@ type gateway struct {
 	exists   bool
 	state    hubapi.Kernel
 	refuse   string // a start
+	freezes  string // the stream of a freeze
 	ending   int    // how many starts come too soon
 	hears    func(m wire.Message)
 	ws       *websocket.Conn
@@ -76,6 +78,18 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if path, is := strings.CutPrefix(r.URL.Path, "/api/v1/"); is {
+		g.calls = append(g.calls, path)
+		if word == "freeze" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, g.freezes)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		g.calls = append(g.calls, string(body))
+		_, _ = io.WriteString(w, "{}")
+		return
+	}
 	g.calls = append(g.calls, strings.TrimSpace(r.Method+" "+word))
 	fault := func(status int, message string) {
 		w.WriteHeader(status)
@@ -98,6 +112,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method == http.MethodDelete:
 		g.exists = false
+		if g.freezes != "" && g.ws != nil { // as a gateway closes the connections of a kernel that is removed
+			go g.ws.Close(websocket.StatusNormalClosure, "the kernel has ended")
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -144,6 +161,8 @@ func (g *gateway) answers(m wire.Message) {
 	switch kind := m.Type(); {
 	case kind == "input_reply", kind == "comm_msg":
 		return
+	case strings.HasPrefix(c.Code, "import "):
+		g.say(wire.IOPub, "error", m.Header, map[string]any{"ename": "ModuleNotFoundError", "evalue": "No module named '" + c.Code[len("import "):] + "'"})
 	case c.Code == "ask":
 		g.say(wire.Stdin, "input_request", m.Header, map[string]any{"prompt": "who? "})
 	case c.Code != "":

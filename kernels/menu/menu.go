@@ -155,20 +155,24 @@ func (m *Menu) fullFor(c spawner.Caller) string {
 
 // offer makes a kernelspec of a variant. One that is refused is shown all the same, with the reason.
 func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o offer, err error) {
-	image := k.Image
-	if v.env != nil {
-		if image = m.imageUnder(k.Profile, *v.env); image == "" {
-			return o, errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base, k.Profile)
-		}
+	switched := g.switched[v.name]
+	if found := m.switchedEnvironment(g, k, v, switched.Environment); found != nil {
+		v.env, v.label = found, labelOf(*found)
+	} else {
+		switched.Environment = ""
+	}
+	image, err := m.imageOf(k, v)
+	if err != nil {
+		return o, err
 	}
 	usual, err := m.resolve(k, image, hubapi.KernelSwitch{})
 	if err != nil {
 		return o, err
 	}
-	switched, spec := g.switched[v.name], usual
+	spec := usual
 	if switched != (hubapi.KernelSwitch{}) {
 		if spec, err = m.resolve(k, image, switched); err != nil { // the site has changed what may be had
-			switched, spec = hubapi.KernelSwitch{}, usual
+			switched, spec = hubapi.KernelSwitch{Environment: switched.Environment}, usual
 		}
 	}
 	p := m.profile(k.Profile)
@@ -194,6 +198,17 @@ func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o 
 	o.wire.DisplayName = o.DisplayName
 	o.Metadata, o.Logos = metadataOf(o.wire), m.logosOf(k, v, spec)
 	return o, nil
+}
+
+// imageOf gives the name of the image of a kernelspec's kernels; empty: the profile's usual one.
+func (m *Menu) imageOf(k config.KernelSpec, v variant) (string, error) {
+	if v.env == nil {
+		return k.Image, nil
+	}
+	if image := m.imageUnder(k.Profile, *v.env); image != "" {
+		return image, nil
+	}
+	return "", errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base, k.Profile)
 }
 
 // choices gives to what a slice can be switched, the usual one first.

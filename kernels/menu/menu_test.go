@@ -326,6 +326,47 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
+// Who has switched to an environment has it until it is not there for her any more; kernels of a stack run that.
+func TestSwitchedEnvironment(t *testing.T) {
+	m, _ := newMenu(t, "    - {name: python, profile: small}\n    - {name: lcg, profile: small, stack: lcg-106}\n")
+	there := Environment{Digest: "sha256:0123456789abcdef", Base: "slipway/notebook:1"}
+	m.Find = func(_ string, user spawner.User, ref string) (Environment, error) {
+		switch ref {
+		case there.Digest, "ana":
+			return there, nil
+		case "odd":
+			return Environment{Digest: "sha256:odd", Base: "odd:1"}, nil
+		}
+		return Environment{}, errs.New(errs.NotFound, "there is no environment %s", ref)
+	}
+	k, err := m.SwitchKernel(t.Context(), alice, "python", hubapi.KernelSwitch{Environment: "ana"})
+	if err != nil || k.Digest != there.Digest || k.Switched.Environment != there.Digest || k.DisplayName != "Python (sha256:0123456789ab)" {
+		t.Errorf("%+v, %v", k, err)
+	}
+	if k, err = m.SwitchKernel(t.Context(), alice, "python", hubapi.KernelSwitch{Memory: "3G"}); err != nil || k.Digest != there.Digest || k.Memory != "3G" {
+		t.Errorf("with more memory: %+v, %v", k, err)
+	}
+	for name, ref := range map[string]string{"python": "odd", "lcg": "ana"} {
+		if _, err := m.SwitchKernel(t.Context(), alice, name, hubapi.KernelSwitch{Environment: ref}); !errs.Is(err, errs.Invalid) {
+			t.Errorf("%s to %s: %v", name, ref, err)
+		}
+	}
+	if _, err := m.SwitchKernel(t.Context(), alice, "python", hubapi.KernelSwitch{Environment: "none"}); !errs.Is(err, errs.NotFound) {
+		t.Errorf("one that is not there: %v", err)
+	}
+	if s := m.Specs(alice)[0].Session; s.Environment != there.Digest {
+		t.Errorf("the next kernel starts in %q", s.Environment)
+	}
+	there.Digest = "sha256:another"
+	m.own = newBriefly[string, []Environment](ownEvery, mostAsked)
+	if s := m.Specs(alice)[0].Session; s.Environment != "" || s.Resources.Memory != 3<<30 {
+		t.Errorf("without it: %+v", s)
+	}
+	if k, err = m.SwitchKernel(t.Context(), alice, "python", hubapi.KernelSwitch{Environment: hubapi.SwitchDefault}); err != nil || k.Switched.Environment != "" {
+		t.Errorf("back: %+v, %v", k, err)
+	}
+}
+
 // A switch stays while it is not known what a kernelspec's environments are, and goes with the kernelspec.
 func TestSwitchesThatStay(t *testing.T) {
 	m, _ := newMenu(t, "    - {name: own, profile: gpu, environments: own, gpus: [whole]}\n    - {name: gpu, profile: gpu, gpus: [whole]}\n")

@@ -104,7 +104,7 @@ func (m *Menu) SwitchKernel(ctx context.Context, c spawner.Caller, name string, 
 	if err != nil {
 		return hubapi.KernelSpec{}, err
 	}
-	next, err := m.switchedTo(o, to)
+	next, err := m.switchedTo(c, o, to)
 	if err != nil {
 		return hubapi.KernelSpec{}, err
 	}
@@ -143,12 +143,12 @@ func (m *Menu) keeps(offered []offer) func(name string, all int) bool {
 }
 
 // switchedTo gives what is switched of a kernelspec when that is asked for, in the words in which it is kept.
-func (m *Menu) switchedTo(o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch, error) {
+func (m *Menu) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch, error) {
 	next := o.wire.Switched
 	for _, part := range []struct {
 		now *string
 		to  string
-	}{{&next.GPU, to.GPU}, {&next.CPUs, to.CPUs}, {&next.Memory, to.Memory}} {
+	}{{&next.GPU, to.GPU}, {&next.CPUs, to.CPUs}, {&next.Memory, to.Memory}, {&next.Environment, to.Environment}} {
 		switch part.to {
 		case "":
 		case hubapi.SwitchDefault:
@@ -159,7 +159,15 @@ func (m *Menu) switchedTo(o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch,
 	}
 	for _, k := range m.Kernels.Specs {
 		if k.Name == o.Entry {
-			spec, err := m.resolve(k, o.image, next)
+			image := o.image
+			if to.Environment != "" && next.Environment != "" {
+				e, err := m.environmentFor(c, k, o, next.Environment)
+				if err != nil {
+					return next, err
+				}
+				next.Environment, image = e.Digest, m.imageUnder(k.Profile, e)
+			}
+			spec, err := m.resolve(k, image, next)
 			if next.GPU != "" {
 				next.GPU = spec.GPU.String()
 			}
@@ -171,6 +179,39 @@ func (m *Menu) switchedTo(o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch,
 	}
 	return next, errs.New(errs.NotFound, "there is no kernelspec %s", o.Entry)
 }
+
+// environmentFor finds an environment in which a user's kernels of an entry can run.
+func (m *Menu) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, ref string) (Environment, error) {
+	if o.wire.Stack != "" {
+		return Environment{}, errs.Bad("environment", shortened(ref), "a kernelspec of no software stack: kernels of "+o.Name+" run "+o.wire.Stack)
+	}
+	e, err := m.Find(c.Hub, c.User, ref)
+	if err == nil {
+		_, err = m.imageOf(k, variant{env: &e, label: labelOf(e)})
+	}
+	return e, err
+}
+
+// switchedEnvironment gives the environment to which a user has switched; nil: none, or it is not there for her any more.
+func (m *Menu) switchedEnvironment(g guest, k config.KernelSpec, v variant, digest string) *Environment {
+	if digest == "" || v.stack != nil {
+		return nil
+	}
+	if found := m.named(g, digest); len(found) > 0 && m.imageUnder(k.Profile, found[0]) != "" {
+		return &found[0]
+	}
+	return nil
+}
+
+// labelOf calls an environment by its name, or by the beginning of its digest.
+func labelOf(e Environment) string {
+	if e.Name != "" {
+		return e.Name + ":" + e.Tag
+	}
+	return shortened(e.Digest)
+}
+
+func shortened(s string) string { return s[:min(len(s), len("sha256:")+12)] }
 
 // meant finds the kernelspec of a name. hubapi.Self is that of the kernel that asks; elsewhere it is the only one that can be switched so.
 func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.KernelSwitch) (offer, error) {
@@ -188,7 +229,7 @@ func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.Kerne
 			return o, nil
 		}
 		names = append(names, o.Name)
-		if _, err := m.switchedTo(o, to); err == nil {
+		if _, err := m.switchedTo(c, o, to); err == nil {
 			fit, fitting = append(fit, o), append(fitting, o.Name)
 		}
 	}
@@ -200,20 +241,20 @@ func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.Kerne
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(all) == 1:
-		_, err := m.switchedTo(all[0], to)
+		_, err := m.switchedTo(c, all[0], to)
 		return offer{}, err
 	case len(fit) == 0:
-		return offer{}, m.noneFits(all, to)
+		return offer{}, m.noneFits(c, all, to)
 	}
 	return offer{}, errs.New(errs.Invalid, "%d kernelspecs can be switched so", len(fit)).
 		With("name one of them with --kernel: " + strings.Join(fitting, ", "))
 }
 
 // noneFits says of each kernelspec why it cannot be switched so.
-func (m *Menu) noneFits(all []offer, to hubapi.KernelSwitch) error {
+func (m *Menu) noneFits(c spawner.Caller, all []offer, to hubapi.KernelSwitch) error {
 	var why []errs.Detail
 	for _, o := range all {
-		_, err := m.switchedTo(o, to)
+		_, err := m.switchedTo(c, o, to)
 		switch {
 		case err == nil:
 		case to.GPU != "" && len(o.wire.GPUs) == 1:

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,10 +73,12 @@ func diagnose(o Outcome, w Workload) Outcome {
 		o.Cause = told
 	} else if found, name := spot(o.Tail); found != "" && o.ExitCode != 0 {
 		o.Cause = found
-		o.Reason = strings.TrimSuffix(trouble(found, name)+" ("+o.Reason+")", " ()")
+		o.Reason = strings.TrimSuffix(trouble(found, name)+" ("+cmp.Or(exceptionIn(o.Tail), o.Reason)+")", " ()")
 		o.Remedy = remedyOf(found, name)
 	} else if o.Cause == CauseExit && o.Signal > 0 {
 		o.Cause = CauseSignal
+	} else if exception := exceptionIn(o.Tail); o.Cause == CauseExit && o.ExitCode != 0 && exception != "" {
+		o.Reason = exception
 	}
 	if o.Cause == CauseMemory {
 		o.Remedy = moreMemory(o.MaxRSS, w.Spec.Resources.Memory)

@@ -3,6 +3,7 @@ package spawner
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // traceback is the line above which Python writes nothing of an exception that ends it. What stands before it in that line, such as a
@@ -32,6 +33,42 @@ func endWords(lines []string) []string {
 	default:
 		return append(ledTo(lines[:from], lines[at]), lines[at:]...)
 	}
+}
+
+// longestReason is how many characters of an exception are a reason. Its message may be anything, of any length.
+const longestReason = 300
+
+// exceptionIn returns the exception by which a payload has ended, in one line as Python writes it; empty: it has not ended by one.
+func exceptionIn(tail string) string {
+	lines := strings.Split(tail, "\n")
+	lines = lines[:lastWord(lines)+1]
+	if len(lines) == 0 {
+		return ""
+	}
+	at, from := lastRaised(lines)
+	switch last := lines[len(lines)-1]; {
+	case at < len(lines)-1 && isException(last):
+		return inOneLine(last)
+	case at < max(0, len(lines)-diagnosisLines):
+		return ""
+	default:
+		prefix, _ := strings.CutSuffix(lines[from], traceback)
+		return inOneLine(strings.TrimPrefix(lines[at], prefix))
+	}
+}
+
+// inOneLine returns what is printable of a text, shortened.
+func inOneLine(text string) string {
+	printable := []rune(strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, text)))
+	if len(printable) > longestReason {
+		return string(printable[:longestReason]) + "..."
+	}
+	return string(printable)
 }
 
 // ledTo gives the exceptions that have led to one whose traceback begins after some lines.

@@ -21,9 +21,10 @@ func (p *pages) jobPages(r chi.Router) {
 	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Engine.Hold)))
 	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Engine.Release)))
 	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Engine.Requeue)))
-	again, meant, _ := p.again(hubapi.RetryRequest{}) // which refuses requests that name something
-	r.Post("/jobs/{id}/retry", p.act(p.reorder(again)))
-	r.Post("/scans/{id}/retry", p.act(p.reorderScan(again, meant)))
+	r.Get("/jobs/{id}/retry", p.show(p.askRetry))
+	r.Post("/jobs/{id}/retry", p.act(p.retry))
+	r.Get("/scans/{id}/retry", p.show(p.askRetryScan))
+	r.Post("/scans/{id}/retry", p.act(p.retryPoints))
 	p.filePages(r)
 	r.Get("/scans/{id}", p.show(p.scanPage))
 	r.Get("/scans/{id}/why", p.show(p.whyOfScan))

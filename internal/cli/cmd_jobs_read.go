@@ -123,7 +123,7 @@ func exitAsJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Cli
 		return nil
 	}
 	if j.Outcome.Reason != "" {
-		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, j.Outcome.Reason)
+		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, printable(j.Outcome.Reason))
 	}
 	if j.Outcome.Remedy != "" {
 		fmt.Fprintf(env.Stderr, "  -> %s\n", j.Outcome.Remedy)

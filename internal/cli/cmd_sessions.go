@@ -110,7 +110,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	id, err := idOf(ctx, client, word, false)
+	id, err := idOf(ctx, client, word, true)
 	if err != nil {
 		return err
 	}

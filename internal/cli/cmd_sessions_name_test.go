@@ -32,6 +32,9 @@ func TestNamedSession(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if got, err := namedSession(append(all, session("old", "alice", "", "stopped", "stopped")), "alice", "default", true); got != "plain" || err != nil {
+		t.Errorf("beside one that was stopped: %q, %v", got, err)
+	}
 	all = append(all, session("called", "alice", "default", "stopped", "stopped"))
 	if got, err := namedSession(all, "alice", "default", false); got != "called" || err != nil {
 		t.Errorf("a server called default: %q, %v", got, err)

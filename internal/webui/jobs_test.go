@@ -125,7 +125,7 @@ func TestJobPage(t *testing.T) {
 	page := w.Body.String()
 	for _, want := range []string{
 		`value="0.25"`, "1 of 4 (25 %), &lt;i&gt;", "3 of 3", `href="/p/scans/scan-9"`, `href="/p/jobs/j-0"`, "Earlier tries", "&lt;b&gt;first&lt;/b&gt;",
-		"(100 %)", "Kept until", "*.png", `action="/p/jobs/j-1/retry"`,
+		"(100 %)", "Kept until", "*.png", `href="/p/jobs/j-1/retry"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in %s", want, page)

@@ -194,17 +194,32 @@ def test_only_a_result_that_is_set_replaces_the_old_one(notebook: Notebook) -> N
     assert notebook.names["result"] is None
 
 
-def test_a_flood_is_cut_and_the_end_is_still_told(notebook: Notebook) -> None:
-    flood = "for i in range(100_000): print('ä' * 49)\nprint('LAST')"
-    out = notebook.grid("--name flood", flood)
-    assert 490_000 < len(out.encode()) < 501_000
-    (told,) = [line for line in out.splitlines() if "slipway jobs logs" in line]
-    assert told == "▸ the output goes on and is not shown here; all of it: slipway jobs logs j-1"
-    assert "LAST" not in out
-    assert out.splitlines()[-1].startswith("▸ flood done, exit code 0, ")
+def test_a_flood_is_cut_to_its_head_and_tail(notebook: Notebook) -> None:
+    flood = "for i in range(100_000): print(f'line {i}')\nprint('LAST')"
+    out = notebook.grid("--name flood", flood).splitlines()
+    lines = [line for line in out if line.startswith("line ")]
+    assert lines == [f"line {i}" for i in (*range(500), *range(99_501, 100_000))]
+    at = out.index("▸ 99,001 lines left out here; all of it: _job.log()")
+    assert (out[at - 1], out[at + 1]) == ("line 499", "line 99501")
+    assert out[-2] == "LAST"
+    assert out[-1].startswith("▸ flood done, exit code 0, ")
+    assert notebook.names["_job"].log().count("\n") == 100_001
     error = notebook.refused("", flood + "\n1 / 0")
-    assert notebook.out.index("▸ cell failed, exit code 1") < notebook.out.index("Traceback")  # by the error itself
-    assert error._render_traceback_()[0] == "Traceback (most recent call last):"
+    assert "ZeroDivisionError: division by zero" in notebook.out.splitlines()[-10:]  # its end is shown
+    assert error._render_traceback_()[0].startswith("GridError: ")
+
+
+def test_what_is_not_much_more_is_shown_whole(notebook: Notebook) -> None:
+    out = notebook.grid("", "for i in range(1000): print(i)")
+    assert [line for line in out.splitlines() if line.isdigit()] == [str(i) for i in range(1000)]
+    assert "left out" not in out
+
+
+def test_a_line_without_an_end_is_cut(notebook: Notebook) -> None:
+    out = notebook.grid("", "for i in range(20_000): print('ä' * 49, end='')\nprint('LAST')")
+    assert "▸ the beginning of a long line is left out here; all of it: _job.log()" in out
+    assert "LAST\n" in out
+    assert 250_000 < len(out.encode()) < 800_000
 
 
 def test_quiet_shows_only_the_output(notebook: Notebook) -> None:

@@ -99,11 +99,13 @@ def _point_row(job: Job, names: Iterable[str]) -> list[str]:
 
 
 def exit_words(record: Job) -> str:
-    """Say how a job that has ended has: its exit code, and how often it was tried."""
+    """Say how a job that has ended has: why it failed, else its exit code, and how often it was tried."""
     outcome = record.outcome
     if outcome is None or not record.ended:
         return ""
     code = "" if outcome.exit_code is None else f", exit code {outcome.exit_code}"
+    if outcome.failed and outcome.reason:
+        code = f": {short(outcome.reason, 120)}"
     return code + (f", try {record.attempt}" if record.attempt > 1 else "")
 
 

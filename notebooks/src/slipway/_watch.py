@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -17,9 +19,15 @@ from ._outcome import Outcome
 from ._show import Screen
 from ._transport import PATIENCE
 
-_SHOWN = 500_000
-"""How many bytes of a job's output go onto the page: Jupyter drops what exceeds 1 MB a second (its iopub
-limit), our closing line with it, and a notebook that holds more is slow to open and to save."""
+_LINES = 500
+"""How many lines of a job's output go onto the page from its beginning, and how many from its end."""
+
+_BYTES = 250_000
+"""How many bytes these have at most: Jupyter drops what exceeds 1 MB a second (its iopub limit), our closing line
+with it, and a notebook that holds more is slow to open and to save."""
+
+_LAST = 120
+"""How many characters of the last line are shown while the output goes on."""
 
 _LOOK = 1.0
 """Seconds between two looks at how far the payload is."""
@@ -38,7 +46,7 @@ class WatchInterrupted(KeyboardInterrupt):
 
 
 def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> bool:
-    """Show a job's steps, its progress and its output until it has ended, and say whether all output could be shown.
+    """Show a job's steps, its progress and its output until it has ended, and say whether the end of its output could be shown.
 
     An interrupt stops the watching, not the job.
     """
@@ -67,7 +75,7 @@ class _Shown:
 
     def __init__(self, job: JobHandle, called: str, screen: Screen) -> None:
         self._job, self._called, self._screen = job, called, screen
-        self._begun, self._output, self._line = time.monotonic(), _Output(job.id, screen), screen.live()
+        self._begun, self._output, self._line = time.monotonic(), _Output(called, screen), screen.live()
         self._who, self._step, self._lost = f"{job.name or 'job'} {job.id}", "", False
 
     def take(self, kind: str, text: str) -> None:
@@ -99,10 +107,12 @@ class _Shown:
 
     def leave(self) -> None:
         """Say that it is not watched any more."""
+        self._output.end()
         self._line.clear(f"{self._who} is not watched any more")
 
     def end(self, record: Job) -> bool:
-        """Say how the job has ended, once: where a line changes on a page that says it. Give whether all was shown."""
+        """Say how the job has ended, once: where a line changes on a page that says it. Give whether the end of its output was shown."""
+        self._output.end()
         outcome = record.outcome or Outcome()
         took = outcome.wall or time.monotonic() - self._begun
         words = f"{record.state}{exit_words(record)}, {took:.1f} s"
@@ -114,25 +124,80 @@ class _Shown:
             self._screen.end(f"{record.name or record.id} {words}")
         if self._lost:
             self._screen.urgent(f"output may be missing here: {self._called}.log() has all of it")
-        return not (self._lost or self._output.cut)
+        return not self._lost
 
 
 class _Output:
-    """Shows a job's output up to a limit; the rest is read all the same, so that the end is known."""
+    """Shows the head of a job's output as it comes, and its tail at its end. Between them a line counts what is left out."""
 
-    def __init__(self, job: str, screen: Screen) -> None:
-        self._job, self._screen, self._room = job, screen, _SHOWN
-        self.cut = False
+    def __init__(self, called: str, screen: Screen) -> None:
+        self._called, self._screen = called, screen
+        self._lines, self._room = _LINES, _BYTES  # of the head
+        self._more = screen.live()
+        self._tail: deque[str] = deque()
+        self._held, self._left_out = 0, 0  # bytes of the tail, lines between head and tail
+        self._cut = False  # the tail begins within a line
 
     def show(self, text: str) -> None:
-        if self.cut:
-            return
-        data = text.encode()
-        self.cut = len(data) > self._room
-        self._screen.output(data[: self._room].decode(errors="ignore"))
+        """Show what belongs to the head, and keep what may belong to the tail."""
+        if self._lines:
+            head, text = self._split(text)
+            self._screen.output(head)
+        for line in text.splitlines(keepends=True) if text else ():
+            self._keep(line)
+        if self._tail:
+            self._tell()
+
+    def _split(self, text: str) -> tuple[str, str]:
+        """Take from a text what the head has room for."""
+        end = 0
+        while self._lines and (newline := text.find("\n", end)) >= 0:
+            end, self._lines = newline + 1, self._lines - 1
+        head = text[:end] if not self._lines else text
+        data = head.encode()
+        if len(data) > self._room:
+            head, self._lines = data[: self._room].decode(errors="ignore"), 0
         self._room -= len(data)
-        if self.cut:
-            self._screen.urgent(f"the output goes on and is not shown here; all of it: slipway jobs logs {self._job}")
+        return head, text[len(head) :]
+
+    def _keep(self, line: str) -> None:
+        if self._tail and not self._tail[-1].endswith("\n"):
+            begun = self._tail.pop()
+            self._held -= len(begun)
+            line = begun + line
+        self._tail.append(line)
+        self._held += len(line)
+        while len(self._tail) > _LINES or (self._held > _BYTES and len(self._tail) > 1):
+            self._held -= len(self._tail.popleft())
+            self._left_out += 1
+        if self._held > _BYTES:
+            self._tail[0], self._cut = self._tail[0][-_BYTES:], True
+            self._held = len(self._tail[0])
+
+    def _tell(self) -> None:
+        """Say that the output goes on; on a page also what its last line is."""
+        words = f"the output goes on, and its last {_LINES} lines come at its end; all of it: {self._called}.log()"
+        if self._more.on_page:
+            last = self._tail[-1].rstrip()[-_LAST:]
+            now = f"{words}\n{self._left_out + len(self._tail):,} lines more, the last: {last}"
+            self._more.update("more", now, f"<pre style='margin:0'>▸ {html.escape(now)}</pre>")
+        elif self._more.in_place:
+            self._more.update("more", words)
+
+    def end(self) -> None:
+        """Show the tail."""
+        if not self._tail:
+            return
+        words = f"{self._left_out:,} line{'s' * (self._left_out != 1)} left out here" if self._left_out else ""
+        if self._cut:
+            words = words or "the beginning of a long line is left out here"
+        words = f"{words}; all of it: {self._called}.log()" if words else "the rest of the output:"
+        if self._more.on_page:
+            self._more.clear(words)
+        elif self._left_out or self._cut:
+            self._screen.urgent(words)
+        self._screen.output("".join(self._tail))
+        self._tail.clear()
 
 
 def _merged(job: JobHandle) -> Iterator[Item]:

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+
+	"slipway/hubapi"
+	"slipway/internal/memsize"
+	"slipway/internal/webui"
+	"slipway/spawner"
+)
+
+// limitsOf returns what a job has.
+func limitsOf(w spawner.Workload) webui.Limits {
+	return webui.Limits{Memory: w.Spec.Resources.Memory, Time: w.Spec.TimeLimit}
+}
+
+// wouldDo returns what a job should have that is tried again: twice of what was not enough, and no more than it may have.
+func wouldDo(w spawner.Workload, most webui.Limits) webui.Limits {
+	had := limitsOf(w)
+	if w.Outcome == nil {
+		return had
+	}
+	switch w.Outcome.Cause {
+	case spawner.CauseMemory:
+		had.Memory = max(had.Memory, min(2*had.Memory, most.Memory))
+	case spawner.CauseTime:
+		had.Time = max(had.Time, min(2*had.Time, most.Time))
+	}
+	return had
+}
+
+// mostFor returns what a job may have.
+func (p *pages) mostFor(w spawner.Workload) webui.Limits {
+	policy := p.cfg.Jobs.On(w.Backend)
+	return webui.Limits{Memory: max(policy.DefaultMemory, policy.MaxMemory), Time: max(policy.DefaultTime, policy.MaxTime)}
+}
+
+// askRetry asks with what memory and time a job is to be tried again.
+func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) error {
+	found, err := p.named(r, v)
+	if err != nil {
+		return err
+	}
+	most := p.mostFor(found)
+	ask := webui.Retry{
+		Title: cmp.Or(found.Name, string(found.ID)), Path: kindPath(found) + string(found.ID),
+		Had: limitsOf(found), Suggest: wouldDo(found, most), Most: most,
+	}
+	if o := found.Outcome; o != nil {
+		ask.Why = o.Reason
+	}
+	return webui.AskRetry(w, p.view(v), ask)
+}
+
+// askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
+func (p *pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	if err != nil {
+		return err
+	}
+	first := points[0]
+	ask := webui.Retry{
+		Title: cmp.Or(first.Name, string(first.Scan)), Path: "scans/" + string(first.Scan), Had: limitsOf(first), Suggest: limitsOf(first), Most: p.mostFor(first),
+	}
+	for _, one := range points {
+		if jobState(&one) != hubapi.JobFailed {
+			continue
+		}
+		ask.Points++
+		suggest := wouldDo(one, ask.Most)
+		ask.Suggest.Memory, ask.Suggest.Time = max(ask.Suggest.Memory, suggest.Memory), max(ask.Suggest.Time, suggest.Time)
+		if o := one.Outcome; ask.Why == "" && o != nil {
+			ask.Why = "The first that failed: " + o.Reason
+		}
+	}
+	return webui.AskRetry(w, p.view(v), ask)
+}
+
+// retryOf reads the form. What is as it was is left out: a job keeps what a later policy would not give.
+func retryOf(r *http.Request, had webui.Limits) (req hubapi.RetryRequest) {
+	if text := r.PostForm.Get("memory"); text != "" && text != memsize.Format(had.Memory) {
+		req.Memory = text
+	}
+	if text := r.PostForm.Get("time"); text != "" && text != webui.TimeText(had.Time) {
+		req.TimeLimit = text
+	}
+	return req
+}
+
+// retry tries a job again as the form says.
+func (p *pages) retry(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	again, _, err := p.again(retryOf(r, limitsOf(found)))
+	if err != nil {
+		return "", err
+	}
+	return p.reorder(again)(r, v)
+}
+
+// retryPoints tries the points of a scan again that have failed.
+func (p *pages) retryPoints(r *http.Request, v visitor) (string, error) {
+	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	if err != nil {
+		return "", err
+	}
+	again, meant, err := p.again(retryOf(r, limitsOf(points[0])))
+	if err != nil {
+		return "", err
+	}
+	return p.reorderScan(again, meant)(r, v)
+}

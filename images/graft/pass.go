@@ -65,8 +65,8 @@ func (p *pass) merged(f *folder, base *squashfs.Node) (*squashfs.Node, error) {
 	}
 	st := f.stat
 	if f.rules.All() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
-		st.Mtim = unix.Timespec{Sec: generatedAt}
-		if base != nil {
+		st.Mtim = unix.Timespec{Sec: emptiedAt}
+		if base != nil && base.MTime != generatedAt {
 			st.Mtim.Sec = int64(base.MTime)
 		}
 	}

@@ -9,6 +9,10 @@ import (
 // generatedAt is the time of whatever stood in no tree before: 2020-01-01.
 const generatedAt = 1577836800
 
+// emptiedAt is the time of a directory that the image lacks and that travels without what is in it. It is not generatedAt: such a directory
+// is the session's, and comes back when one is started from the environment.
+const emptiedAt = generatedAt + 1
+
 // skeletonEntry is something that Apptainer mounts on, or that links into the runtime directory.
 type skeletonEntry struct {
 	path string

@@ -128,7 +128,8 @@ func (l *Library) Difference(ctx context.Context, old, now string) (inside.Diffe
 	}
 	defer after.Close()
 	var shared inside.Shared
-	if p, q := a.Document.Base, b.Document.Base; p != nil && q != nil && p.Digest == q.Digest {
+	p, q := a.Document.Base, b.Document.Base
+	if p != nil && q != nil && p.Digest == q.Digest && l.baseIsSound(ctx, p.Part) {
 		base, err := l.openBase(p.Digest)
 		if err != nil {
 			return inside.Difference{}, err

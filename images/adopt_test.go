@@ -170,7 +170,7 @@ func TestAdoptWithoutABase(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.options = "redirect_dir=on,"
 	f.change(func(root string) error {
-		return os.Rename(filepath.Join(root, "usr"), filepath.Join(root, "usr.moved"))
+		return os.Rename(filepath.Join(root, "var/lib"), filepath.Join(root, "var/moved")) // strip rules match in it
 	})
 	there, here := newPlace(t, "there"), newPlace(t, "here")
 	e := there.freeze(t, f, nil)

@@ -43,7 +43,7 @@ func openDir(t *testing.T) string {
 }
 
 func TestApptainerSeesTheEnvironment(t *testing.T) {
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs, testenv.Apptainer, testenv.Busybox)
+	testenv.Need(t, testenv.Root, testenv.Apptainer, testenv.Busybox)
 	f := newFixture(t, busyboxBase)
 	f.change(func(root string) error {
 		return errors.Join(os.Remove(filepath.Join(root, "opt/deleted")), os.RemoveAll(filepath.Join(root, "opt/dir")),
@@ -56,15 +56,15 @@ func TestApptainerSeesTheEnvironment(t *testing.T) {
 	for _, who := range []string{"root", "nobody"} {
 		t.Run(who, func(t *testing.T) {
 			script := `echo "${PATH%%:/usr/local*}"; echo "$GREETING"; cat /opt/dir/new; echo; ls /opt /opt/dir; test -e /root/.netrc || echo stripped; echo "$HOME"`
-			out := apptainer(t, who, "exec", image, "sh", "-c", script)
+			out := runApptainer(t, who, "exec", image, "sh", "-c", script)
 			want := "/opt/tools:/usr/bin:/bin\nit's \"$HOME\" `x` \\\nnew \\\nfrom the session\n/opt:\ndir\n\n/opt/dir:\nnew\nstripped\n"
 			if !strings.HasPrefix(out, want) || strings.Contains(out, "/home/image") {
 				t.Errorf("exec says\n%s\nwant\n%s", out, want)
 			}
-			if out := apptainer(t, who, "run", image); out != "" { // a shell that has nothing to read
+			if out := runApptainer(t, who, "run", image); out != "" { // a shell that has nothing to read
 				t.Errorf("run says %q", out)
 			}
-			if out := apptainer(t, who, "run", image, "echo", "two words"); out != "two words\n" {
+			if out := runApptainer(t, who, "run", image, "echo", "two words"); out != "two words\n" {
 				t.Errorf("run with a command says %q", out)
 			}
 		})
@@ -88,7 +88,7 @@ func apptainerArgv(who string, options []string, verb string, args ...string) []
 	return append(argv, args...)
 }
 
-func apptainer(t *testing.T, who, verb string, args ...string) string {
+func runApptainer(t *testing.T, who, verb string, args ...string) string {
 	t.Helper()
 	argv := apptainerArgv(who, nil, verb, args...)
 	cmd := exec.Command(argv[0], argv[1:]...)

@@ -9,17 +9,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
-	"slipway/images/squash"
+	"slipway/images/apptainer"
+	"slipway/images/graft"
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
-// baseFormat changes when equal images no longer give equal bases.
+// baseFormat changes when equal images no longer give equal trees. A base that is there stays in use, whatever wrote its bytes.
 const baseFormat = 2
 
 // baseRecord is what the library knows of an image that it has converted.
@@ -40,7 +45,7 @@ func (l *Library) baseKey(src Source) (string, error) {
 	data, err := json.Marshal(struct {
 		Format int
 		Image  string
-		Config squash.ImageConfig
+		Config apptainer.ImageConfig
 		Rules  []string
 	}{baseFormat, src.Base.Digest, src.Config, l.strip.Rules()})
 	if err != nil {
@@ -176,10 +181,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 	}
 	defer l.discard(work)
 	file := work + "/base.sqfs"
-	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
-		Layers: src.Layers, Image: src.labelled(), Strip: l.strip, Work: work, Out: file,
-		Progress: func(_ squash.Stage, files, bytes, total int64) { m.at(Preparing, files, bytes, total) },
-	})
+	packed, err := l.packBase(ctx, src, work, file, m)
 	if err != nil {
 		return baseRecord{}, l.explain(err, 0)
 	}
@@ -188,7 +190,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 		return baseRecord{}, err
 	}
 	b := baseRecord{
-		Key: key, Part: part, Of: src.Base, Losses: squashLosses(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
+		Key: key, Part: part, Of: src.Base, Losses: Losses{}.plus(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
 	}
 	if err := l.publishBase(ctx, file, part.Part); err != nil {
 		return baseRecord{}, l.explain(err, 0)
@@ -196,8 +198,59 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 	if err := writeJSON(l.path("bases"), key+".json", b); err != nil {
 		return baseRecord{}, l.explain(err, 0)
 	}
-	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Files, "took", time.Since(start).Round(time.Millisecond))
+	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Super.Inodes, "took", time.Since(start).Round(time.Millisecond))
 	return b, nil
+}
+
+// packBase writes the tree of an image into a new file.
+func (l *Library) packBase(ctx context.Context, src Source, work, path string, m *meter) (graft.Result, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return graft.Result{}, err
+	}
+	defer file.Close()
+	cfg := graft.Config{
+		Strip: l.strip, Out: newEager(file, superblockSize),
+		Progress: func(_ graft.Stage, files, bytes int64) { m.at(Preparing, files, bytes, 0) },
+	}
+	made, err := l.packTree(ctx, src, src.Layers, work, cfg)
+	if err != nil {
+		return graft.Result{}, err
+	}
+	block := made.Super.Bytes()
+	if _, err := file.WriteAt(block[:], 0); err != nil {
+		return graft.Result{}, fmt.Errorf("write the superblock: %w", err)
+	}
+	return made, nil
+}
+
+// packTree packs all that layers show together, with what makes it run in Apptainer. work is an empty directory.
+func (l *Library) packTree(ctx context.Context, src Source, layers []string, work string, cfg graft.Config) (graft.Result, error) {
+	files, err := apptainer.Files(src.labelled())
+	if err != nil {
+		return graft.Result{}, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		mode := uint16(0o755)
+		if filepath.Ext(path) == ".json" {
+			mode = 0o644
+		}
+		cfg.Runtime = append(cfg.Runtime, graft.File{Path: path, Mode: mode, Content: []byte(files[path])})
+	}
+	point, empty := filepath.Join(work, "mount"), filepath.Join(work, "empty")
+	if err := errors.Join(os.Mkdir(point, 0o700), os.Mkdir(empty, 0o700)); err != nil {
+		return graft.Result{}, err
+	}
+	if len(layers) == 1 { // overlayfs takes no single one
+		layers = append(slices.Clone(layers), empty)
+	}
+	root, err := tree.Merged(layers, point)
+	if err != nil {
+		return graft.Result{}, err
+	}
+	defer root.Close()
+	cfg.Upper = tree.FDPath(int(root.Fd()))
+	return graft.Graft(ctx, cfg)
 }
 
 func noBase(digest string) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
-	"slipway/images/squash"
+	"slipway/images/apptainer"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -82,8 +82,8 @@ func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
 }
 
 // config is what a manifest says of the image's configuration.
-func (m Manifest) config() squash.ImageConfig {
-	return squash.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir, Architecture: m.Architecture}
+func (m Manifest) config() apptainer.ImageConfig {
+	return apptainer.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir, Architecture: m.Architecture}
 }
 
 // beneath looks into an image.

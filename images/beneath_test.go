@@ -3,6 +3,7 @@ package images
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"slipway/internal/errs"
@@ -34,7 +35,7 @@ func TestBeneath(t *testing.T) {
 	if _, err := l.Compare(t.Context(), got, src, nil); !errs.Is(err, errs.Missing) {
 		t.Errorf("compared with nothing: %v", err)
 	}
-	if _, _, err := l.Beneath(t.Context(), want.Digest[:70]+"0"); !errs.Is(err, errs.NotFound) {
+	if _, _, err := l.Beneath(t.Context(), digestPrefix+strings.Repeat("0", 64)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("beneath nothing: %v", err)
 	}
 	if all, err := os.ReadDir(l.path("work")); err != nil || len(all) > 0 {

@@ -8,7 +8,6 @@ import (
 	"slipway/images/compare"
 	"slipway/images/graft"
 	"slipway/images/sif"
-	"slipway/images/squash"
 	"slipway/images/squashfs"
 	"slipway/images/tree"
 	"slipway/internal/errs"
@@ -75,8 +74,8 @@ func (l *Library) compareWith(ctx context.Context, e Environment, src Source, cf
 
 // merged gives the root of a source's tree, as the kernel merges it.
 func (l *Library) merged(src Source) (*os.File, error) {
-	if len(src.Layers) >= squash.MaxLayers {
-		return nil, errs.New(errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, squash.MaxLayers)
+	if len(src.Layers) >= tree.MaxLayers {
+		return nil, errs.New(errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, tree.MaxLayers)
 	}
 	point, err := os.MkdirTemp(l.path("work"), "compare-")
 	if err != nil {

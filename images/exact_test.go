@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -177,57 +178,29 @@ func TestSameTreeSameDigest(t *testing.T) {
 	}
 }
 
-func TestUnknownMarksOfOverlayfsAreRefused(t *testing.T) {
+// TestUnknownMarksOfOverlayfs packs the whole tree as the kernel shows it, which knows what its marks mean.
+func TestUnknownMarksOfOverlayfs(t *testing.T) {
 	for _, tc := range []struct{ name, value string }{{"opaque", "x"}, {"future", "1"}} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t, nastyBase)
 			must(t, write(filepath.Join(f.upper, "usr/x"), "x"))
 			must(t, unix.Setxattr(filepath.Join(f.upper, "usr"), "trusted.overlay."+tc.name, []byte(tc.value), 0))
 			l := newLibrary(t)
-			_, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "s1", Source: f.source()})
-			if err == nil || !strings.Contains(err.Error(), "/usr carries") {
-				t.Errorf("err = %v", err)
+			e := freeze(t, l, f, nil)
+			if d, err := l.document(e.Digest); err != nil || d.Base != nil {
+				t.Errorf("it stands on a base: %v", err)
 			}
-			noLeftovers(t, l)
+			same(t, f, l, e)
 		})
 	}
 }
 
-// TestUpperThatIsNotSelfContained lets the kernel make the upper directories that no graft can read: renamed directories are
-// redirects to the base, and a changed owner leaves the content there.
-func TestUpperThatIsNotSelfContained(t *testing.T) {
-	f := newFixture(t, nastyBase, nastyTop)
-	f.options = "redirect_dir=on,metacopy=on,"
-	f.change(func(root string) error {
-		at := func(p string) string { return filepath.Join(root, p) }
-		return errors.Join(os.Rename(at("usr/tree"), at("usr/moved")), os.Chown(at("usr/chowned"), 5, 6), write(at("usr/moved/own"), "x"),
-			os.Rename(at("usr/opaque"), at("opaque")), os.RemoveAll(at("opaque/sub")), write(at("root/.netrc"), "x"),
-			os.Remove(at("usr/edited")), unix.Mknod(at("usr/edited"), unix.S_IFSOCK|0o600, 0), os.Remove(at("usr/touched")),
-			unix.Mknod(at("usr/touched"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))), write(at("opt/pure/x"), "x"),
-			unix.Mknod(at("opt/pure/blk"), unix.S_IFBLK|0o600, int(unix.Mkdev(259, 7))), os.Chmod(at("usr/blk"), 0o600))
-	})
-	if xs, err := tree.XattrNames(filepath.Join(f.upper, "usr/moved")); err != nil || !slices.Contains(xs, "trusted.overlay.redirect") {
-		t.Fatalf("the kernel made no redirect: %v, %v", xs, err)
-	}
-	l := newLibrary(t)
-	e := freeze(t, l, f, nil)
-	d, err := l.document(e.Digest)
-	if must(t, err); d.Base != nil {
-		t.Error("it stands on a base")
-	}
+// same compares the tree of an environment with the session's; what is skipped has other tests.
+func same(t *testing.T, f *fixture, l *Library, e Environment, skip ...string) {
+	t.Helper()
 	root := mountSIF(t, l.blob(e.Digest))
-	for list, want := range map[*[]string][]string{&e.Manifest.Sockets: {"/usr/edited"}, &e.Manifest.Devices: {"/opt/pure/blk", "/usr/blk", "/usr/touched"}} {
-		if !slices.Equal(*list, want) {
-			t.Errorf("skipped %q, want %q", *list, want)
-		}
-		for _, path := range want {
-			if _, err := os.Lstat(filepath.Join(root, path)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is in the image: %v", path, err)
-			}
-		}
-	}
-	skip := append(leftOut(), "home", "usr/edited", "usr/touched", "opt/pure/blk", "usr/blk")
-	for _, d := range treetest.Diff(f.lines(skip...), treetest.List(t, root, skip...)) {
+	skip = append(append(leftOut(), "home"), skip...)
+	for _, d := range treetest.Diff(treetest.Timeless(f.lines(skip...), emptied()...), treetest.Timeless(treetest.List(t, root, skip...), emptied()...)) {
 		t.Error(d)
 	}
 	if _, err := l.Verify(t.Context(), e.Digest); err != nil {
@@ -235,6 +208,63 @@ func TestUpperThatIsNotSelfContained(t *testing.T) {
 	}
 	if again := freeze(t, l, f, nil); !again.Unchanged || again.Digest != e.Digest {
 		t.Errorf("frozen again: %+v", again)
+	}
+}
+
+// TestUpperThatPointsIntoTheBase lets the kernel make redirects and files without content. A directory in which the base lacks what strip
+// rules match is the one that has the whole tree packed.
+func TestUpperThatPointsIntoTheBase(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		t.Run(fmt.Sprint("whole ", whole), func(t *testing.T) {
+			f := newFixture(t, nastyBase, nastyTop)
+			f.options = "redirect_dir=on,metacopy=on,"
+			f.change(pointingChanges(whole))
+			for path, mark := range map[string]string{"usr/moved": "redirect", "opt/beside": "redirect", "usr/chowned": "metacopy", "opt/far": "metacopy"} {
+				if xs, err := tree.XattrNames(filepath.Join(f.upper, path)); err != nil || !slices.Contains(xs, "trusted.overlay."+mark) {
+					t.Fatalf("the kernel made no %s of %s: %q, %v", mark, path, xs, err)
+				}
+			}
+			l := newLibrary(t)
+			e := freeze(t, l, f, nil)
+			if d, err := l.document(e.Digest); err != nil || (d.Base == nil) != whole {
+				t.Errorf("it stands on a base: %v, %v", d.Base != nil, err)
+			}
+			sockets, devices := []string{"/usr/edited"}, []string{"/opt/pure/blk", "/usr/blk", "/usr/touched"}
+			if m := e.Manifest; !slices.Equal(m.Sockets, sockets) || !slices.Equal(m.Devices, devices) {
+				t.Errorf("skipped %q and %q", m.Sockets, m.Devices)
+			}
+			var skip []string
+			for _, path := range append(sockets, devices...) {
+				skip = append(skip, path[1:])
+			}
+			root := mountSIF(t, l.blob(e.Digest))
+			for _, path := range skip {
+				if _, err := os.Lstat(filepath.Join(root, path)); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s is in the image: %v", path, err)
+				}
+			}
+			same(t, f, l, e, skip...)
+		})
+	}
+}
+
+func pointingChanges(whole bool) func(root string) error {
+	return func(root string) error {
+		at := func(p string) string { return filepath.Join(root, p) }
+		err := errors.Join(
+			os.Rename(at("usr/tree"), at("usr/moved")), write(at("usr/moved/own"), "x"), os.Remove(at("usr/moved/c")), // a name beside it
+			os.Rename(at("usr/opaque"), at("opt")), os.Rename(at("opt/sub"), at("opt/beside")), os.Chmod(at("opt/beside/old"), 0o600), // and again, below
+			os.Mkdir(at("usr/tree"), 0o700), write(at("usr/tree/a"), "of another"), // opaque, in its old place
+			os.Chown(at("usr/chowned"), 5, 6), os.Chmod(at("usr/second-layer"), 0o600), os.Rename(at("usr/second-layer"), at("opt/far")),
+			os.Chmod(at("usr/linked"), 0o600), os.Link(at("usr/linked"), at("opt/linked-far")),
+			write(at("root/.netrc"), "x"),
+			os.Remove(at("usr/edited")), unix.Mknod(at("usr/edited"), unix.S_IFSOCK|0o600, 0), os.Remove(at("usr/touched")),
+			unix.Mknod(at("usr/touched"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))), write(at("opt/pure/x"), "x"),
+			unix.Mknod(at("opt/pure/blk"), unix.S_IFBLK|0o600, int(unix.Mkdev(259, 7))), os.Chmod(at("usr/blk"), 0o600))
+		if whole {
+			err = errors.Join(err, os.Rename(at("var/lib"), at("var/moved")))
+		}
+		return err
 	}
 }
 

@@ -33,7 +33,7 @@ func brim(t *testing.T, disk string, free int64) {
 // TestDiskFullWhileItIsSettled leaves ever less space for signature and facts: the environment can be used whatever fails, and is
 // settled as soon as there is space.
 func TestDiskFullWhileItIsSettled(t *testing.T) {
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs, testenv.Loop)
+	testenv.Need(t, testenv.Root, testenv.Loop)
 	f := newFixture(t, nastyBase, nastyTop)
 	f.change(nastyChanges)
 	disk := smallDisk(t, 16)
@@ -71,7 +71,7 @@ func TestDiskFullWhileItIsSettled(t *testing.T) {
 
 // TestDiskFullWhileItIsAttested freezes where only the last small files find no space: either all of it is there, or none is visible.
 func TestDiskFullWhileItIsAttested(t *testing.T) {
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs, testenv.Loop)
+	testenv.Need(t, testenv.Root, testenv.Loop)
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
 	disk := smallDisk(t, 16)

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/apptainer"
 	"slipway/images/sif"
-	"slipway/images/squash"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
 )
@@ -30,7 +29,7 @@ type fixture struct {
 // newFixture makes a base of two layers by calling fill with each.
 func newFixture(t testing.TB, fill ...func(root string) error) *fixture {
 	t.Helper()
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs)
+	testenv.Need(t, testenv.Root)
 	f := &fixture{t: t, dir: t.TempDir()}
 	f.upper = filepath.Join(f.dir, "upper")
 	for _, d := range []string{"upper", "work", "merged"} {
@@ -66,7 +65,7 @@ func (f *fixture) lines(skip ...string) []string {
 func (f *fixture) source() Source {
 	return Source{
 		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: digestPrefix + strings.Repeat("0123", 16)},
-		Config: squash.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
+		Config: apptainer.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }
 
@@ -108,14 +107,7 @@ func noLeftovers(t testing.TB, l *Library) {
 // mountSIF mounts the image's partition through the kernel.
 func mountSIF(t testing.TB, image string) string {
 	t.Helper()
-	testenv.Need(t, testenv.Loop)
-	point := t.TempDir()
-	out, err := exec.Command("mount", "-t", "squashfs", "-o", fmt.Sprintf("loop,ro,nodev,offset=%d", sif.PartitionOffset), image, point).CombinedOutput()
-	if err != nil {
-		t.Fatalf("mount %s: %v: %s", image, err, out)
-	}
-	t.Cleanup(func() { must(t, unix.Unmount(point, 0)) })
-	return point
+	return mountAt(t, image, sif.PartitionOffset)
 }
 
 func must(t testing.TB, errs ...error) {

@@ -33,13 +33,13 @@ func TestSecretsInLargeFiles(t *testing.T) {
 	}
 	for name, options := range map[string]string{"graft": "", "whole tree": "redirect_dir=on,"} {
 		f := newFixture(t, func(root string) error {
-			return errors.Join(write(filepath.Join(root, "opt/base.log"), big(0)), write(filepath.Join(root, "opt/dir/x"), "x"), write(filepath.Join(root, "opt/moved/x"), "x"))
+			return errors.Join(write(filepath.Join(root, "opt/base.log"), big(0)), write(filepath.Join(root, "opt/dir/x"), "x"), write(filepath.Join(root, "var/mail/x"), "x"))
 		})
 		f.options = options
 		f.change(func(root string) error {
 			err := write(filepath.Join(root, "opt/dir/big.log"), big(2<<20))
 			if options != "" {
-				err = errors.Join(err, os.Rename(filepath.Join(root, "opt/moved"), filepath.Join(root, "opt/there")))
+				err = errors.Join(err, os.Rename(filepath.Join(root, "var/mail"), filepath.Join(root, "opt/there")))
 			}
 			return err
 		})

@@ -25,14 +25,13 @@ import (
 
 // Config says where a library is, how it packs, and by what rules it keeps.
 type Config struct {
-	Dir        string        // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
-	Logger     *slog.Logger  // required
-	Mksquashfs string        // program; "mksquashfs" from PATH when empty
-	Strip      []string      // the site's rules, beside tree.DefaultStrip
-	Keys       *seal.Keys    // sign images and say where they come from; nil: nothing is signed
-	Version    string        // of Slipway, for provenance statements
-	MaxFiles   int64         // that one freeze may find changed; 0: no bound
-	Keep       time.Duration // how long an environment without a name is kept after its last use; 0: for ever
+	Dir      string        // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
+	Logger   *slog.Logger  // required
+	Strip    []string      // the site's rules, beside tree.DefaultStrip
+	Keys     *seal.Keys    // sign images and say where they come from; nil: nothing is signed
+	Version  string        // of Slipway, for provenance statements
+	MaxFiles int64         // that one freeze may find changed; 0: no bound
+	Keep     time.Duration // how long an environment without a name is kept after its last use; 0: for ever
 	// Quotas gives what bounds an owner's environments; nil: nothing does.
 	Quotas func(owner string) []Quota
 	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
@@ -61,13 +60,12 @@ type Config struct {
 // are world-readable, so a batch job of any user can open an environment whose digest it was given, and no user can find
 // out which there are: a digest has 256 bits and nothing but the owner's records leads to it. All else is 0700.
 type Library struct {
-	dir        string
-	cfg        Config
-	log        *slog.Logger
-	strip      *tree.Strip
-	carried    *tree.Strip // for what is carried
-	mksquashfs string
-	lock       *os.File
+	dir     string
+	cfg     Config
+	log     *slog.Logger
+	strip   *tree.Strip
+	carried *tree.Strip // for what is carried
+	lock    *os.File
 
 	freezes     flights[frozen]
 	conversions flights[baseRecord]
@@ -101,14 +99,11 @@ func Open(cfg Config) (*Library, error) {
 	if err != nil || cfg.Dir == "" {
 		return nil, errs.Bad("dir", cfg.Dir, "name the directory that is to hold the environments")
 	}
-	if cfg.Mksquashfs == "" {
-		cfg.Mksquashfs = "mksquashfs"
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	l := &Library{
-		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, carried: carried, mksquashfs: cfg.Mksquashfs,
+		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, carried: carried,
 		pending: make(chan string, maxPending), untried: make(chan trialKey, maxPending),
 	}
 	if err := l.prepare(); err != nil {

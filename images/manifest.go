@@ -6,8 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"slipway/images/apptainer"
 	"slipway/images/graft"
-	"slipway/images/squash"
 	"slipway/internal/errs"
 )
 
@@ -68,12 +68,8 @@ func (l *Library) manifestOf(req Request) Manifest {
 	return Manifest{
 		Format: manifestFormat, Base: src.Base, Architecture: src.architecture(), Env: src.Config.Env,
 		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
-		Strip: l.stripOf(req).Rules(), Mounts: texts(src.Mounts), Unexported: squash.Unexported(src.Config.Env),
+		Strip: l.stripOf(req).Rules(), Mounts: texts(src.Mounts), Unexported: apptainer.Unexported(src.Config.Env),
 	}
-}
-
-func squashLosses(s squash.Losses) Losses {
-	return Losses{ACLs: s.ACLs, Xattrs: s.Xattrs, Paths: texts(s.Paths)}
 }
 
 // plus adds what a graft lost to what its base had lost.

@@ -9,15 +9,14 @@ import (
 type Stage string
 
 // The stages, in their usual order. A freeze that finds nothing changed goes from Scanning to Done; one whose base is ready has no
-// Preparing; one whose changes cannot be grafted has Copying and Packing instead of Reading, Settling and Indexing.
+// Preparing; one whose changes cannot be grafted has Packing instead of Reading, Settling and Indexing.
 const (
 	Scanning  Stage = "scanning"  // looking for changes
 	Preparing Stage = "preparing" // converting the base image, once for each
 	Reading   Stage = "reading"   // storing the changes while the source runs
 	Settling  Stage = "settling"  // storing what changed meanwhile; the source is paused
 	Indexing  Stage = "indexing"  // writing the merged tree's tables
-	Copying   Stage = "copying"   // taking a snapshot of the changes; the source is paused
-	Packing   Stage = "packing"   // compressing the whole tree
+	Packing   Stage = "packing"   // compressing the whole tree; the source is paused
 	Writing   Stage = "writing"   // finishing the image
 	Done      Stage = "done"
 )

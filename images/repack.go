@@ -2,104 +2,116 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"slipway/images/graft"
 	"slipway/images/secrets"
 	"slipway/images/sif"
-	"slipway/images/squash"
-	"slipway/images/squashfs"
+	"slipway/images/tree"
 )
 
-// repack is the way out for changes that cannot be grafted: a snapshot of them, and the whole merged tree packed anew. It costs a
-// copy of the changes and the time of a base, and its environment shares no byte with others.
+// repack is the way out for changes that cannot be grafted: the whole merged tree is packed anew, as the kernel shows it. The source stands
+// still for all of that, and its environment shares no byte with others.
 func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
 	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
-	pause := func(ctx context.Context) error {
-		if req.Source.Pause != nil {
-			if err := req.Source.Pause(ctx); err != nil {
-				return err
-			}
-		}
-		var err error
-		d.state, _, _, err = graft.Scan(ctx, req.Source.Upper, l.stripOf(req))
-		return err
-	}
-	packed, err := squash.Pack(ctx, l.mksquashfs, squash.Request{
-		Layers: req.Source.Layers, Upper: req.Source.Upper, Image: req.Source.labelled(), Strip: l.stripOf(req), Work: work, Out: file.Name(),
-		Offset: sif.PartitionOffset, Pause: pause, Resume: req.Source.Resume,
-		Progress: func(s squash.Stage, files, bytes, total int64) { m.at(Stage(s), files, bytes, total) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.manifest.Sockets, d.manifest.Devices = skipped(packed.Sockets), skipped(packed.Devices)
-	d.manifest.Added, d.manifest.Losses = texts(packed.Added), squashLosses(packed.Losses)
 	scanner, err := secrets.New(secrets.Config{Allow: req.Allow})
 	if err != nil {
 		return nil, err
 	}
-	if err := lookAt(ctx, scanner, filepath.Join(work, "upper")); err != nil {
+	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+superblockSize)))
+	var made graft.Result
+	start := time.Now()
+	err = held(ctx, req.Source, func() (err error) {
+		made, d.state, err = l.packWhole(ctx, req, work, scanner, graft.Config{
+			Out: tail, Progress: func(_ graft.Stage, files, bytes int64) { m.at(Packing, files, bytes, 0) },
+		})
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	return d, d.sealPacked(ctx, scanner)
+	d.paused = time.Since(start)
+	d.manifest.Sockets, d.manifest.Devices = skipped(made.Sockets), skipped(made.Devices)
+	d.manifest.Added, d.manifest.Losses = texts(made.Added), Losses{}.plus(made.Losses)
+	if err := lookAtLarge(ctx, scanner, req.Source.Upper, nil, made.Root); err != nil {
+		return nil, err
+	}
+	return d, d.seal(ctx, made.Super, tail, scanner)
 }
 
-// sealPacked takes what mksquashfs wrote for a tail without a base.
-func (d *draft) sealPacked(ctx context.Context, scanner *secrets.Scanner) error {
-	st, err := d.file.Stat()
+// resumeTimeout bounds the resuming of a source, whatever became of the packing.
+const resumeTimeout = 30 * time.Second
+
+// held runs fn while the source stands still.
+func held(ctx context.Context, src Source, fn func() error) (err error) {
+	if src.Resume != nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
+			defer cancel()
+			if failed := src.Resume(ctx); failed != nil {
+				err = errors.Join(err, fmt.Errorf("resume: %w", failed))
+			}
+		}()
+	}
+	if src.Pause != nil {
+		if err := src.Pause(ctx); err != nil {
+			return fmt.Errorf("pause: %w", err)
+		}
+	}
+	return fn()
+}
+
+// packWhole packs what a source that stands still shows, and fingerprints its changes. Of them alone the scanner is shown the files, and
+// sockets and devices are left out.
+func (l *Library) packWhole(
+	ctx context.Context, req Request, work string, scanner *secrets.Scanner, cfg graft.Config,
+) (made graft.Result, state string, err error) {
+	upper := req.Source.Upper
+	// A page that stays dirty in a shared mapping can be written again without a new time. Once it is clean, it cannot.
+	if err := syncfs(upper); err != nil {
+		return made, "", err
+	}
+	cfg.Strip, cfg.Omit = l.stripOf(req), map[string]bool{}
+	if state, _, _, err = graft.Scan(ctx, upper, cfg.Strip); err != nil {
+		return made, "", err
+	}
+	own := map[string]bool{}
+	err = graft.Each(ctx, upper, cfg.Strip, func(path string, st *unix.Stat_t) {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			own["/"+path] = true
+		case unix.S_IFSOCK, unix.S_IFCHR, unix.S_IFBLK:
+			cfg.Omit[path] = true
+		}
+	})
+	if err != nil {
+		return made, "", err
+	}
+	cfg.Look = func(path string, content []byte) {
+		if own[path] {
+			scanner.Look(path, content)
+		}
+	}
+	made, err = l.packTree(ctx, req.Source, append([]string{upper}, req.Source.Layers...), work, cfg)
+	return made, state, err
+}
+
+func syncfs(dir string) error {
+	f, err := tree.OpenDir(dir)
 	if err != nil {
 		return err
 	}
-	image, err := squashfs.Parse(sectionOf(d.file, sif.PartitionOffset, st.Size()-sif.PartitionOffset), st.Size()-sif.PartitionOffset)
-	if err != nil {
-		return fmt.Errorf("read what mksquashfs wrote: %w", err)
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("syncfs %s: %w", dir, err)
 	}
-	tail := newHasher(io.Discard)
-	if err := copySection(ctx, tail, d.file, sif.PartitionOffset+superblockSize, st.Size()); err != nil {
-		return err
-	}
-	return d.seal(ctx, image.Super, tail, scanner)
+	return nil
 }
 
 // maxLook is the size up to which files are shown whole to the search for secrets, as in a graft.
 const maxLook = 1 << 20
-
-// lookAt shows a snapshot's files to the scanner. Nobody but the service can change it.
-func lookAt(ctx context.Context, scanner *secrets.Scanner, dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		return lookIn(scanner, path, strings.TrimPrefix(path, dir), info.Size())
-	})
-}
-
-// lookIn shows one file to the scanner, whole or as a large one.
-func lookIn(scanner *secrets.Scanner, path, name string, size int64) error {
-	if size > maxLook {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return scanner.LookLarge(name, size, f)
-	}
-	content, err := os.ReadFile(path)
-	if err == nil {
-		scanner.Look(name, content)
-	}
-	return err
-}

@@ -5,8 +5,9 @@ import (
 	"maps"
 	"runtime"
 
+	"slipway/images/apptainer"
 	"slipway/images/sif"
-	"slipway/images/squash"
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -14,7 +15,7 @@ import (
 type Source struct {
 	Layers []string // lower directories, topmost first, without what the engine adds at start (Docker's -init layer)
 	Upper  string   // the directory that holds the changes over Layers
-	Config squash.ImageConfig
+	Config apptainer.ImageConfig
 	Base   Base
 	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
 	Lost   []string // what Upper does not have because the engine did not give it out, in words
@@ -41,7 +42,7 @@ func (s Source) architecture() string {
 
 // labelled gives the image's configuration with labels that say what it is, for whoever has only the file. They follow from what
 // names a base: neither whose an environment is nor what it is called is part of its content.
-func (s Source) labelled() squash.ImageConfig {
+func (s Source) labelled() apptainer.ImageConfig {
 	c := s.Config
 	c.Labels = maps.Clone(c.Labels)
 	if c.Labels == nil {
@@ -67,8 +68,8 @@ func (s Source) validateBase() error {
 	case s.over != nil:
 	case len(s.Layers) == 0:
 		return errs.New(errs.Invalid, "source: no layers are given")
-	case len(s.Layers) > squash.MaxLayers:
-		return errs.New(errs.Invalid, "source: %d layers, at most %d can be merged", len(s.Layers), squash.MaxLayers)
+	case len(s.Layers) > tree.MaxLayers:
+		return errs.New(errs.Invalid, "source: %d layers, at most %d can be merged", len(s.Layers), tree.MaxLayers)
 	case s.Base.Digest == "":
 		return errs.New(errs.Invalid, "source: the base image's digest is missing")
 	}

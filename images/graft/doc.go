@@ -1,5 +1,7 @@
 // Package graft merges an overlay's upper directory into the tree of a base squashfs and writes the tail that makes one
-// ordinary squashfs of both.
+// ordinary squashfs of both. Without a base it packs a whole tree, as an overlay that is mounted shows it: an image's, or what a session
+// shows whose upper directory tells not all. There devices and sockets travel, but for those that it is told to omit, and each file is read
+// once.
 //
 //	upper directory -> running passes -> pause -> last pass -> resume -> tables
 //	                   (store contents)          (decides the tree, stores what differs)
@@ -12,7 +14,8 @@
 // directories give equal tails, unless somebody wrote meanwhile: contents that were stored and then changed stay in the
 // tail as dead bytes. The upper directory may belong to an attacker who changes it all the time.
 //
-// What it must not do: guess. An upper directory that does not tell the whole tree is refused by [ErrNotSelfContained].
+// What it must not do: guess. Directories and files for which the upper directory only points into the base (redirect_dir, metacopy) are
+// taken from there. An upper directory that does not tell the whole tree even so is refused by [ErrNotSelfContained].
 // It knows no containers, no SIF files and no environments.
 //
 // # Which files need no second look

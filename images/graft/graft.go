@@ -29,9 +29,13 @@ const (
 
 // Config says what to graft onto what.
 type Config struct {
-	Base  *squashfs.Image
-	Upper string      // the overlay's upper directory
-	Strip *tree.Strip // what never travels
+	Base  *squashfs.Image // nil: there is none, and Upper is a whole tree, as an overlay that is mounted shows it
+	Upper string          // the overlay's upper directory
+	Strip *tree.Strip     // what never travels
+
+	// Of a whole tree alone.
+	Omit    map[string]bool // paths of what does not travel either: sockets and devices of a session's
+	Runtime []File          // what the runtime directory holds
 
 	// Pause stops all that writes to Upper; nil: nothing does. Resume follows in every case, also when Pause fails.
 	Pause, Resume func(context.Context) error
@@ -47,6 +51,13 @@ type Config struct {
 	Level    squashfs.Level
 }
 
+// File is a file that the graft makes.
+type File struct {
+	Path    string // below the runtime directory
+	Mode    uint16
+	Content []byte
+}
+
 // Result is what a graft made.
 type Result struct {
 	Super    squashfs.Superblock // of base and tail together
@@ -54,7 +65,7 @@ type Result struct {
 	TailSize int64
 
 	Files, Bytes int64    // of the upper directory, as Scan counts them
-	Changed      []string // what the upper directory put into the tree, in the order of the walk
+	Changed      []string // what the upper directory put into the tree, in the order of the walk; not of a whole tree
 	Deleted      []string // what the base has and the upper directory hides
 	Sockets      []string // of the upper directory, which are left out
 	Devices      []string // the same of character and block devices
@@ -105,7 +116,9 @@ func begin(cfg Config) (*grafter, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	g := &grafter{cfg: cfg, root: root, dev: st.Dev, out: &counter{to: cfg.Out}, notes: newNotes()}
-	g.writer, err = squashfs.NewWriter(squashfs.WriterConfig{Base: cfg.Base, Out: g.out, Workers: cfg.Workers, Level: cfg.Level})
+	g.writer, err = squashfs.NewWriter(squashfs.WriterConfig{
+		Base: cfg.Base, Out: g.out, Workers: cfg.Workers, Level: cfg.Level, ModTime: generatedAt,
+	})
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -121,12 +134,26 @@ func (g *grafter) run(ctx context.Context) error {
 		return err
 	}
 	g.cfg.Progress(Tables, 0, 0)
-	root, g.result.Added = addSkeleton(root, g.cfg.Base.Root)
+	if root, g.result.Added = addSkeleton(root, g.baseRoot()); g.whole() {
+		if root, err = g.addRuntime(ctx, root); err != nil {
+			return fmt.Errorf("write /%s: %w", runtimeDir, err)
+		}
+	}
 	if g.result.Super, err = g.writer.Finish(ctx, root); err != nil {
 		return fmt.Errorf("write tables: %w", err)
 	}
 	g.result.Root, g.result.TailSize = root, g.out.n
 	return nil
+}
+
+// whole says that there is no base, so that the tree is all of the result.
+func (g *grafter) whole() bool { return g.cfg.Base == nil }
+
+func (g *grafter) baseRoot() *squashfs.Node {
+	if g.whole() {
+		return nil
+	}
+	return g.cfg.Base.Root
 }
 
 // The running passes.

@@ -177,11 +177,13 @@ func (in *intake) one(j *job) error {
 		return named(j.path, j.err)
 	}
 	j.node.Data = data
-	known := note{data: data}
-	if j.plain {
-		known.xattrs, known.plain = j.node.Xattrs, true
+	if !in.g.whole() { // which is walked once, and may be of several devices
+		known := note{data: data}
+		if j.plain {
+			known.xattrs, known.plain = j.node.Xattrs, true
+		}
+		in.g.notes.add(&j.stat, known)
 	}
-	in.g.notes.add(&j.stat, known)
 	in.files++
 	in.bytes += j.stat.Size
 	in.g.cfg.Progress(in.stage, int64(in.files), in.bytes)

@@ -3,7 +3,6 @@ package graft
 import (
 	"cmp"
 	"context"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -23,18 +22,10 @@ const maxLargest = 3
 // Largest finds the files of an upper directory that take the most, the largest first.
 func Largest(ctx context.Context, upper string, strip *tree.Strip) ([]LargeFile, error) {
 	var found []LargeFile
-	err := wander(ctx, upper, strip, func(w wanderer, root *os.File, rules tree.Live) error {
-		var visit visitor
-		visit = func(path string, st unix.Stat_t, sub *os.File, inside tree.Live) error {
-			if sub != nil {
-				return w.each(sub, path, inside, visit)
-			}
-			if st.Mode&unix.S_IFMT == unix.S_IFREG {
-				found = heaviest(append(found, LargeFile{Path: "/" + path, Bytes: min(st.Size, st.Blocks*512)}))
-			}
-			return nil
+	err := Each(ctx, upper, strip, func(path string, st *unix.Stat_t) {
+		if st.Mode&unix.S_IFMT == unix.S_IFREG {
+			found = heaviest(append(found, LargeFile{Path: "/" + path, Bytes: min(st.Size, st.Blocks*512)}))
 		}
-		return w.each(root, "", rules, visit)
 	})
 	return found, err
 }

@@ -34,7 +34,9 @@ func (l *Loss) add(path string) {
 
 // node makes the node of an entry, without what lies in it.
 func (p *pass) node(path string, st *unix.Stat_t, xattrs *squashfs.Xattrs) *squashfs.Node {
-	return &squashfs.Node{Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Xattrs: xattrs}
+	return &squashfs.Node{
+		Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Rdev: rdev(st), Xattrs: xattrs,
+	}
 }
 
 // kind knows all that travels.
@@ -46,9 +48,24 @@ func kind(st *unix.Stat_t) squashfs.Kind {
 		return squashfs.Symlink
 	case unix.S_IFIFO:
 		return squashfs.Fifo
+	case unix.S_IFSOCK:
+		return squashfs.Socket
+	case unix.S_IFCHR:
+		return squashfs.CharDevice
+	case unix.S_IFBLK:
+		return squashfs.BlockDevice
 	default:
 		return squashfs.File
 	}
+}
+
+// rdev is what a device stands for, as squashfs and old kernels write it; 0 for all else.
+func rdev(st *unix.Stat_t) uint32 {
+	if k := kind(st); k != squashfs.CharDevice && k != squashfs.BlockDevice {
+		return 0
+	}
+	major, minor := unix.Major(st.Rdev), unix.Minor(st.Rdev)
+	return minor&0xff | major<<8 | (minor&^0xff)<<12
 }
 
 func (p *pass) seconds(path string, at unix.Timespec) uint32 {

@@ -33,14 +33,14 @@ func TestMarksOfOverlayfs(t *testing.T) {
 	}{
 		{"opaque", "y", false, true}, {"opaque", "x", true, false}, {"opaque", "", true, false}, {"origin", "\x00\xfb", false, false},
 		{"impure", "y", false, false}, {"uuid", "u", false, false}, {"nlink", "U+1", false, false}, {"protattr", "i", false, false},
-		{"redirect", "/else", true, false}, {"metacopy", "", true, false}, {"whiteout", "", true, false}, {"future", "1", true, false},
+		{"redirect", "/else", false, false}, {"redirect", "", true, false}, {"metacopy", "", false, false}, {"whiteout", "", true, false}, {"future", "1", true, false},
 	} {
-		kept, opaque, err := emptyPass().attributes("usr/x", []tree.Xattr{{Name: overlayPrefix + tc.name, Value: []byte(tc.value)}})
+		kept, marks, err := emptyPass().attributes("usr/x", []tree.Xattr{{Name: overlayPrefix + tc.name, Value: []byte(tc.value)}})
 		if errors.Is(err, ErrNotSelfContained) != tc.refused || tc.refused && (!errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "/usr/x carries trusted.overlay."+tc.name)) {
 			t.Errorf("%s=%q: %v", tc.name, tc.value, err)
 		}
-		if opaque != tc.opaque || kept != nil {
-			t.Errorf("%s=%q: opaque %v, kept %v", tc.name, tc.value, opaque, kept)
+		if !tc.refused && marks.opaque != tc.opaque || kept != nil {
+			t.Errorf("%s=%q: %+v, kept %v", tc.name, tc.value, marks, kept)
 		}
 	}
 }
@@ -51,14 +51,14 @@ func TestXattrsAreKeptSharedOrCounted(t *testing.T) {
 		{Name: "security.capability", Value: []byte{1}}, {Name: "system.posix_acl_access", Value: []byte{2}}, {Name: "trusted.mine", Value: nil},
 		{Name: "user.overlay.opaque", Value: []byte("y")}, {Name: "odd.name", Value: nil},
 	}
-	a, opaque, err := p.attributes("a", list)
+	a, said, err := p.attributes("a", list)
 	must(t, err)
 	var names []string
 	for _, x := range a.List {
 		names = append(names, x.Name)
 	}
-	if want := []string{"security.capability", "trusted.mine", "user.overlay.opaque"}; !slices.Equal(names, want) || opaque {
-		t.Errorf("kept %q, opaque %v", names, opaque)
+	if want := []string{"security.capability", "trusted.mine", "user.overlay.opaque"}; !slices.Equal(names, want) || said != (marks{}) {
+		t.Errorf("kept %q, %+v", names, said)
 	}
 	if b, _, err := p.attributes("b", list[:]); b != a || err != nil {
 		t.Error("equal sets are held twice")

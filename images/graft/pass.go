@@ -24,17 +24,20 @@ type pass struct {
 	scout   *scout
 	print   *print
 	waits   int
-	links   map[uint64]*squashfs.Node   // inodes with several names
+	links   map[inode]*squashfs.Node    // inodes with several names
 	sets    map[string]*squashfs.Xattrs // by content
 	losses  Losses
 	root    *squashfs.Node
 }
 
+// inode names an inode. All of an upper directory's have one device; a whole tree may be of several.
+type inode struct{ dev, number uint64 }
+
 func (g *grafter) newPass(ctx context.Context, stage Stage) *pass {
 	in := newIntake(ctx, g, stage)
 	return &pass{
 		g: g, ctx: in.ctx, running: stage == Reading, in: in, print: newPrint(),
-		links: map[uint64]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{},
+		links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{},
 	}
 }
 
@@ -44,7 +47,7 @@ func (p *pass) walk() error {
 }
 
 func (p *pass) top() error {
-	scout, top := newScout(p.ctx, scouts(), p.g.root, p.g.dev, p.g.cfg.Strip.Top(), p.g.notes)
+	scout, top := newScout(p.ctx, scouts(), p.g.root, p.g.dev, p.g.cfg.Strip.Top(), p.g.notes, p.g.whole())
 	defer scout.end()
 	p.scout = scout
 	if err := scout.visit(top); err != nil {
@@ -52,17 +55,19 @@ func (p *pass) top() error {
 	}
 	p.print.note("", &top.stat)
 	var err error
-	p.root, err = p.merged(top, p.g.cfg.Base.Root)
+	p.root, err = p.merged(top, lower{node: p.g.baseRoot()}, lower{})
 	p.g.result.Losses = p.losses
 	return err
 }
 
-// merged gives the directory that one of the upper directory makes of base's of the same path; a base of nil: there is none.
-func (p *pass) merged(f *folder, base *squashfs.Node) (*squashfs.Node, error) {
-	xattrs, opaque, err := p.attributes(f.path, f.xattrs)
+// merged gives the directory that one of the upper directory makes of base's of the same path; parent is what lies under the directory
+// that it is in.
+func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
+	xattrs, marks, err := p.attributes(f.path, f.xattrs)
 	if err != nil {
 		return nil, named(f.path, err)
 	}
+	base := below.node
 	st := f.stat
 	if f.rules.All() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
 		st.Mtim = unix.Timespec{Sec: emptiedAt}
@@ -71,20 +76,25 @@ func (p *pass) merged(f *folder, base *squashfs.Node) (*squashfs.Node, error) {
 		}
 	}
 	n := p.node(f.path, &st, xattrs)
-	var below []squashfs.Entry
-	if base != nil && (!opaque || f.path == "") { // overlayfs always merges the root
-		below = base.Children
+	switch {
+	case f.path == "": // overlayfs always merges the root
+	case marks.opaque:
+		below = lower{}
+	case marks.redirect != "":
+		if below, err = p.renamedDir(f.path, marks.redirect, parent); err != nil {
+			return nil, err
+		}
 	}
 	changes, err := p.children(f, below)
 	if err != nil || p.running {
 		return n, err
 	}
-	n.Children = merge(below, changes, f.rules)
+	n.Children = merge(below.children(), changes, f.rules)
 	return n, nil
 }
 
 // children gives what the entries of a directory change, in byte order of names.
-func (p *pass) children(f *folder, base []squashfs.Entry) ([]squashfs.Entry, error) {
+func (p *pass) children(f *folder, below lower) ([]squashfs.Entry, error) {
 	var changes []squashfs.Entry
 	for _, part := range f.parts {
 		if err := p.ctx.Err(); err != nil {
@@ -94,14 +104,13 @@ func (p *pass) children(f *folder, base []squashfs.Entry) ([]squashfs.Entry, err
 		p.print.add(part.print)
 		for i := range entries {
 			e := &entries[i]
-			old := child(base, e.name)
-			n, err := p.entry(f, e, old)
+			n, err := p.entry(f, e, below)
 			switch {
 			case err != nil && p.running && leftForLater(err):
 			case err != nil:
 				return nil, err
 			case !p.running:
-				p.took(e.path, old, n)
+				p.took(e.path, child(below.children(), e.name), n)
 				changes = append(changes, squashfs.Entry{Name: e.name, Node: n})
 			}
 		}
@@ -119,6 +128,7 @@ func leftForLater(err error) bool {
 func (p *pass) took(path string, old, n *squashfs.Node) {
 	r := &p.g.result
 	switch {
+	case p.g.whole():
 	case n != nil:
 		r.Changed = append(r.Changed, "/"+path)
 	case old != nil:
@@ -127,30 +137,34 @@ func (p *pass) took(path string, old, n *squashfs.Node) {
 }
 
 // entry gives the node of an entry, nil for one that deletes, or that cannot be held.
-func (p *pass) entry(dir *folder, e *entry, base *squashfs.Node) (*squashfs.Node, error) {
+func (p *pass) entry(dir *folder, e *entry, below lower) (*squashfs.Node, error) {
 	if e.err != nil {
 		return nil, named(e.path, e.err)
 	}
 	switch {
 	case e.folder != nil:
-		return p.subdir(e, base)
+		return p.subdir(e, below)
 	case tree.IsWhiteout(&e.stat): // before links: engines link all whiteouts together
 		return nil, nil
 	case p.skips(e):
 		return nil, nil
 	}
-	if known := p.links[e.stat.Ino]; known != nil && e.stat.Nlink > 1 {
+	id := inode{e.stat.Dev, e.stat.Ino}
+	if known := p.links[id]; known != nil && e.stat.Nlink > 1 {
 		return known, nil
 	}
-	n, err := p.leaf(dir, e)
+	n, err := p.leaf(dir, e, below)
 	if err == nil && e.stat.Nlink > 1 {
-		p.links[e.stat.Ino] = n
+		p.links[id] = n
 	}
 	return n, named(e.path, err)
 }
 
-// skips says whether an entry is of a kind that does not travel, and notes it.
+// skips says whether an entry is of a kind that does not travel, and notes it. Those of an image do.
 func (p *pass) skips(e *entry) bool {
+	if p.g.whole() && !p.g.cfg.Omit[e.path] {
+		return false
+	}
 	var list *[]string
 	switch e.stat.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
@@ -166,14 +180,11 @@ func (p *pass) skips(e *entry) bool {
 	return true
 }
 
-func (p *pass) subdir(e *entry, base *squashfs.Node) (*squashfs.Node, error) {
+func (p *pass) subdir(e *entry, parent lower) (*squashfs.Node, error) {
 	if err := p.scout.visit(e.folder); err != nil {
 		return nil, named(e.path, err)
 	}
-	if base != nil && base.Kind != squashfs.Dir {
-		base = nil
-	}
-	n, err := p.merged(e.folder, base)
+	n, err := p.merged(e.folder, parent.dir(e.name), parent)
 	if err == nil {
 		p.scout.leave(e.folder)
 	}
@@ -181,20 +192,24 @@ func (p *pass) subdir(e *entry, base *squashfs.Node) (*squashfs.Node, error) {
 }
 
 // leaf makes the node of what is no directory.
-func (p *pass) leaf(dir *folder, e *entry) (*squashfs.Node, error) {
+func (p *pass) leaf(dir *folder, e *entry, below lower) (*squashfs.Node, error) {
 	if e.note.plain {
 		n := p.node(e.path, &e.stat, e.note.xattrs)
 		n.Data = e.note.data
 		return n, nil
 	}
 	before := p.losses.ACLs.Count + p.losses.Xattrs.Count
-	xattrs, _, err := p.attributes(e.path, e.xattrs)
+	xattrs, marks, err := p.attributes(e.path, e.xattrs)
 	if err != nil {
 		return nil, err
 	}
 	n := p.node(e.path, &e.stat, xattrs)
 	n.Target = e.target
-	if n.Kind == squashfs.File {
+	switch {
+	case n.Kind != squashfs.File:
+	case marks.metacopy:
+		n.Data, err = p.keptContent(e, marks.redirect, below)
+	default:
 		err = p.content(dir, e, n, e.ripe && before == p.losses.ACLs.Count+p.losses.Xattrs.Count)
 	}
 	return n, err

@@ -39,7 +39,7 @@ func Scan(ctx context.Context, upper string, strip *tree.Strip) (state string, f
 	}
 	print := newPrint()
 	print.note("", &st)
-	scout, top := newScout(ctx, scouts(), root, st.Dev, strip.Top(), nil)
+	scout, top := newScout(ctx, scouts(), root, st.Dev, strip.Top(), nil, false)
 	defer scout.end()
 	if err := scan(scout, top, print); err != nil {
 		return "", 0, 0, err
@@ -73,14 +73,14 @@ func scan(s *scout, f *folder, all *print) error {
 	return nil
 }
 
-// look looks at an entry that must lie on dev.
+// look looks at an entry that must lie on dev, 0 for any.
 func look(dir *os.File, name, path string, dev uint64) (unix.Stat_t, error) {
 	if len(path) > tree.MaxPath {
 		return unix.Stat_t{}, errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath).
 			With("shorten or remove it and freeze again")
 	}
 	st, err := tree.StatAt(dir, name)
-	if err == nil && st.Dev != dev {
+	if err == nil && dev != 0 && st.Dev != dev {
 		err = errs.New(errs.Conflict, "/%s lies on another file system than the upper directory", path)
 	}
 	return st, err
@@ -122,7 +122,7 @@ func (p *print) noteEmptied(path string, st *unix.Stat_t, xattrs []tree.Xattr) {
 	p.note(path, &unix.Stat_t{Mode: st.Mode, Uid: st.Uid, Gid: st.Gid})
 	var all []byte
 	for _, x := range xattrs {
-		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && harmless(mark, x.Value) {
+		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && new(marks).add(mark, x.Value) {
 			continue // overlayfs sets them as it likes
 		}
 		for _, s := range [][]byte{[]byte(x.Name), x.Value} {

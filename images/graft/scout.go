@@ -2,7 +2,9 @@ package graft
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -27,6 +29,7 @@ const (
 type scout struct {
 	ctx    context.Context
 	dev    uint64
+	whole  bool   // the tree is no upper directory: devices and sockets are looked at closely, and layers have devices of their own
 	xattrs bool   // they are wanted
 	notes  *notes // what need not be looked at closely; nil: nothing
 
@@ -84,8 +87,8 @@ type entry struct {
 func scouts() int { return min(max(runtime.GOMAXPROCS(0), 2), 16) }
 
 // newScout begins to look at root with that many goroutines. End it.
-func newScout(ctx context.Context, workers int, root *os.File, dev uint64, rules tree.Live, notes *notes) (*scout, *folder) {
-	s := &scout{ctx: ctx, dev: dev, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
+func newScout(ctx context.Context, workers int, root *os.File, dev uint64, rules tree.Live, notes *notes, whole bool) (*scout, *folder) {
+	s := &scout{ctx: ctx, dev: dev, whole: whole, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
 	s.wake.L = &s.mu
 	top := s.folder("", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) }) // its own read position
 	s.push(&top.task)
@@ -261,6 +264,9 @@ func (s *scout) examine(p *part, names []string) {
 		p.entries = append(p.entries, entry{name: name, path: tree.Join(p.dir.path, name)})
 		e := &p.entries[len(p.entries)-1]
 		if e.err = s.entry(p, e); e.err != nil {
+			if s.whole && errors.Is(e.err, fs.ErrNotExist) { // a whiteout over nothing: overlayfs lists it, and it is not there
+				p.entries = p.entries[:len(p.entries)-1]
+			}
 			continue
 		}
 		if e.err = p.note(e, rules.All()); e.err != nil {
@@ -297,7 +303,11 @@ func (s *scout) entry(p *part, e *entry) (err error) {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if e.stat, err = look(p.dir.file, e.name, e.path, s.dev); err != nil || !s.xattrs || !s.closely(e) {
+	dev := s.dev
+	if s.whole {
+		dev = 0 // an overlay shows each of its layers as another, but for directories
+	}
+	if e.stat, err = look(p.dir.file, e.name, e.path, dev); err != nil || !s.xattrs || !s.closely(e) {
 		return err
 	}
 	if e.xattrs, err = tree.EntryXattrs(p.dir.file, e.name); err == nil && e.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -310,8 +320,10 @@ func (s *scout) entry(p *part, e *entry) (err error) {
 // and not again of what has not changed.
 func (s *scout) closely(e *entry) bool {
 	switch e.stat.Mode & unix.S_IFMT {
-	case unix.S_IFDIR, unix.S_IFSOCK, unix.S_IFCHR, unix.S_IFBLK:
+	case unix.S_IFDIR:
 		return false
+	case unix.S_IFSOCK, unix.S_IFCHR, unix.S_IFBLK:
+		return s.whole
 	case unix.S_IFREG:
 		e.note, e.ripe = s.notes.find(&e.stat), age(&e.stat) >= tick
 		return !e.note.plain

@@ -36,7 +36,7 @@ func told(t *testing.T, root *os.File, workers int) (list []string, state string
 	t.Helper()
 	st, err := tree.StatFile(root)
 	must(t, err)
-	s, top := newScout(t.Context(), workers, root, st.Dev, nil, newNotes())
+	s, top := newScout(t.Context(), workers, root, st.Dev, nil, newNotes(), false)
 	defer s.end()
 	all := newPrint()
 	var walk func(f *folder)
@@ -81,7 +81,7 @@ func TestScoutsCloseWhatTheyOpen(t *testing.T) {
 	before := descriptors(t)
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		s, top := newScout(ctx, 4, root, st.Dev, nil, nil)
+		s, top := newScout(ctx, 4, root, st.Dev, nil, nil, false)
 		must(t, s.visit(top))
 		s.look(top.parts[0])
 		cancel()
@@ -133,7 +133,7 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 			if tc.known.data != nil {
 				n.add(&at, tc.known)
 			}
-			s, top := newScout(t.Context(), 1, root, st.Dev, nil, n)
+			s, top := newScout(t.Context(), 1, root, st.Dev, nil, n, false)
 			defer s.end()
 			must(t, s.visit(top))
 			if e := s.look(top.parts[0])[0]; e.err != nil || len(e.xattrs) != tc.read {

@@ -1,6 +1,7 @@
 package graft
 
 import (
+	"context"
 	"strings"
 
 	"slipway/images/squashfs"
@@ -57,6 +58,28 @@ func addSkeleton(root, base *squashfs.Node) (*squashfs.Node, []string) {
 		added = append(added, "/"+e.path)
 	}
 	return root, added
+}
+
+// addRuntime returns root with the runtime directory.
+func (g *grafter) addRuntime(ctx context.Context, root *squashfs.Node) (*squashfs.Node, error) {
+	dir := func() *squashfs.Node { return &squashfs.Node{Kind: squashfs.Dir, Mode: 0o755, MTime: generatedAt} }
+	root = graftAt(root, runtimeDir, dir())
+	for _, f := range g.cfg.Runtime {
+		n := &squashfs.Node{Kind: squashfs.File, Mode: f.Mode, MTime: generatedAt}
+		if len(f.Content) > 0 {
+			var err error
+			if n.Data, err = g.writer.Put(ctx, memory(f.Content), int64(len(f.Content)), nil); err != nil {
+				return nil, err
+			}
+		}
+		path := runtimeDir + "/" + f.Path
+		if above, _ := split(path); lookup(root, above) == nil {
+			root = graftAt(root, above, dir())
+		}
+		root = graftAt(root, path, n)
+	}
+	g.result.Added = append(g.result.Added, "/"+runtimeDir)
+	return root, nil
 }
 
 // split takes the last name off a path.

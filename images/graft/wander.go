@@ -34,6 +34,21 @@ func wander(ctx context.Context, upper string, strip *tree.Strip, begin func(w w
 	return begin(wanderer{ctx, st.Dev}, root, strip.Top())
 }
 
+// Each calls fn for all that an upper directory has, less what is stripped, one after another.
+func Each(ctx context.Context, upper string, strip *tree.Strip, fn func(path string, st *unix.Stat_t)) error {
+	return wander(ctx, upper, strip, func(w wanderer, root *os.File, rules tree.Live) error {
+		var visit visitor
+		visit = func(path string, st unix.Stat_t, sub *os.File, inside tree.Live) error {
+			fn(path, &st)
+			if sub != nil {
+				return w.each(sub, path, inside, visit)
+			}
+			return nil
+		}
+		return w.each(root, "", rules, visit)
+	})
+}
+
 // each visits the entries of a directory.
 func (w wanderer) each(dir *os.File, rel string, rules tree.Live, visit visitor) error {
 	list, err := tree.Names(dir)

@@ -20,20 +20,45 @@ const overlayPrefix = "trusted.overlay."
 // users' own attributes, such as those of containers that somebody runs within a session.
 func otherPrefixes() []string { return []string{"user.overlay.", "user.fuseoverlayfs."} }
 
-// attributes sorts the xattrs of an entry: what squashfs holds, and whether overlayfs marks a directory as opaque. What
-// is lost is counted; marks of overlayfs that point elsewhere are refused.
-func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs, opaque bool, err error) {
+// marks is what overlayfs says of an entry of an upper directory.
+type marks struct {
+	opaque   bool   // a directory: nothing of the base's is in it
+	redirect string // where in the base its entries are, or its content: a path, or a name beside it
+	metacopy bool   // a file: its content is the base's
+}
+
+// add takes a mark in. It is false for one that says more than is understood.
+func (m *marks) add(name string, value []byte) bool {
+	switch name {
+	case "opaque":
+		m.opaque = true
+		return string(value) == "y"
+	case "redirect":
+		m.redirect = string(value)
+		return m.redirect != ""
+	case "metacopy":
+		m.metacopy = true
+		return true
+	case "origin", "impure", "uuid", "nlink", "protattr":
+		return true
+	default:
+		return false
+	}
+}
+
+// attributes sorts the xattrs of an entry: what squashfs holds, and what overlayfs marks. What is lost is counted; marks that are not
+// known are refused.
+func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs, said marks, err error) {
 	var set []squashfs.Xattr
 	for _, x := range list {
-		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok {
-			if !harmless(mark, x.Value) {
-				return nil, false, errNotSelfContained(path, x)
+		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && !p.g.whole() { // an overlay that is mounted shows none of its own
+			if !said.add(mark, x.Value) {
+				return nil, said, errNotSelfContained(path, x)
 			}
-			opaque = opaque || mark == "opaque"
 			continue
 		}
 		if err := p.ofOneKind(path, x); err != nil {
-			return nil, false, err
+			return nil, said, err
 		}
 		switch namespace, _, _ := strings.Cut(x.Name, "."); {
 		case namespace == "user" || namespace == "trusted" || namespace == "security":
@@ -44,29 +69,18 @@ func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs
 			p.losses.Xattrs.add(path)
 		}
 	}
-	return p.share(set), opaque, nil
+	return p.share(set), said, nil
 }
 
 // ofOneKind refuses an attribute by which a user's overlay would mark what the image has as well. Of nothing else could it be told whether
 // it is a mark, and the two readings are different trees: no fallback may choose either.
 func (p *pass) ofOneKind(path string, x tree.Xattr) error {
 	marks := func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) }
-	if !slices.ContainsFunc(otherPrefixes(), marks) || p.g.cfg.Base.Lookup("/"+path) == nil {
+	if p.g.whole() || !slices.ContainsFunc(otherPrefixes(), marks) || p.g.cfg.Base.Lookup("/"+path) == nil {
 		return nil
 	}
 	return errs.New(errs.Conflict, "/%s carries %s: it is the image's, and the attribute may mean that it was changed through an overlay of a user's", path, x.Name).
 		With("take the attribute away (`setfattr -x " + x.Name + "`), or freeze such a session through its agent, which knows its overlay")
-}
-
-func harmless(mark string, value []byte) bool {
-	switch mark {
-	case "opaque":
-		return string(value) == "y"
-	case "origin", "impure", "uuid", "nlink", "protattr":
-		return true
-	default:
-		return false
-	}
 }
 
 func errNotSelfContained(path string, x tree.Xattr) error {

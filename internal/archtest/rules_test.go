@@ -158,17 +158,17 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/blob", "images/compare", "images/graft", "images/inside", "images/oci", "images/render", "images/seal",
-				"images/secrets", "images/ship", "images/sif", "images/squash", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
+				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inside", "images/oci", "images/render", "images/seal",
+				"images/secrets", "images/ship", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/compare": {
 			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/graft"},
 		},
-		"images/squash": {own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}},
-		"images/blob":   {own: []string{"internal/errs"}},
-		"images/oci":    {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
+		"images/apptainer": {},
+		"images/blob":      {own: []string{"internal/errs"}},
+		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
 		"images/ship": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
@@ -245,7 +245,7 @@ func rules() map[string]rule {
 		},
 		"deploy/bench/freeze": {
 			own: []string{
-				"images", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree",
+				"images", "images/apptainer", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/tree",
 			},
 			outside: []string{"github.com/google/go-containerregistry", "golang.org/x/sys"},
 		},
@@ -274,8 +274,8 @@ func rules() map[string]rule {
 		"internal/scan": {own: []string{"hubapi", "internal/errs"}},
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/apptainer", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
+				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",

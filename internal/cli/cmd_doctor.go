@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -150,7 +149,6 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		{"sessions apart by network", true, engine.Isolation},
 		{"Apptainer", false, jobs.Check},
 		{"images mounted once for all of a user's jobs", true, jobs.Shares},
-		{"mksquashfs", false, hasMksquashfs},
 		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
 	}
 	below, err := homesChecks(cfg)
@@ -191,13 +189,6 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 func isRoot(context.Context) error {
 	if os.Geteuid() != 0 {
 		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
-	}
-	return nil
-}
-
-func hasMksquashfs(context.Context) error {
-	if _, err := exec.LookPath("mksquashfs"); err != nil {
-		return errs.New(errs.Missing, "mksquashfs is not installed: environments cannot be frozen").With("apt-get install squashfs-tools")
 	}
 	return nil
 }

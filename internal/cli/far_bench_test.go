@@ -109,7 +109,7 @@ func spread(all []time.Duration) string {
 
 // newIdleSite is a farSite whose pool has one worker and tells its times to the millisecond.
 func newIdleSite(b *testing.B) *farSite {
-	testenv.Need(b, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.HTCondor)
+	testenv.Need(b, testenv.Root, testenv.Docker, testenv.Notebook, testenv.HTCondor)
 	program, err := buildOnce()
 	if err != nil {
 		b.Fatal(err)

@@ -65,7 +65,7 @@ func partition(t testing.TB) time.Duration {
 }
 
 func newFarSite(t *testing.T) *farSite {
-	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.HTCondor)
+	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.HTCondor)
 	program, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)

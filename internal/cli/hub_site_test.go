@@ -54,7 +54,7 @@ c.Spawner.poll_interval = 2
 
 func newHubSite(t *testing.T, o hubOptions) *hubSite {
 	t.Helper()
-	testenv.Need(t, append(hubtest.Parts(o.major), testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.Apptainer)...)
+	testenv.Need(t, append(hubtest.Parts(o.major), testenv.Root, testenv.Docker, testenv.Notebook, testenv.Apptainer)...)
 	program, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ const spawnerToken = "spawner-token-of-the-end-to-end-tests"
 
 // newSite starts one; more are lines of its configuration, of which the first may be profiles beside the usual one.
 func newSite(t testing.TB, more ...string) *site {
-	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Mksquashfs, testenv.Apptainer)
+	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Notebook, testenv.Apptainer)
 	program, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)

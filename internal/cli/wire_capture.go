@@ -9,7 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/squash"
+	"slipway/images/apptainer"
 	"slipway/spawner"
 	"slipway/spawner/docker"
 )
@@ -63,7 +63,7 @@ func (s *service) copied(ctx context.Context, source images.Source, get fetch, t
 func sourceOf(i docker.Image, reference string) images.Source {
 	return images.Source{
 		Layers: i.Layers, Base: images.Base{Reference: reference, Digest: i.ImageID},
-		Config: squash.ImageConfig{
+		Config: apptainer.ImageConfig{
 			Env: i.Env, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: i.WorkingDir, Architecture: i.Architecture, Labels: i.Labels,
 		},
 	}

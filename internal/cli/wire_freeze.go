@@ -128,8 +128,6 @@ func stageMessage(p images.Progress, idle bool) string {
 	switch p.Stage {
 	case images.Scanning:
 		return "looking for changes"
-	case images.Copying:
-		return "taking a snapshot of the changes"
 	case images.Preparing:
 		return "converting the base image, once for all who use it" + pauseWords(p)
 	case images.Reading, images.Settling:

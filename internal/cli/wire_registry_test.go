@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"slipway/images"
+	"slipway/images/apptainer"
 	"slipway/images/blob"
 	"slipway/images/oci"
 	"slipway/images/registry/registrytest"
 	"slipway/images/seal"
-	"slipway/images/squash"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
@@ -41,7 +41,7 @@ type depotOf struct {
 // newDepot makes an empty one. Tokens are the users' names with -token behind.
 func newDepot(t *testing.T) *depotOf {
 	t.Helper()
-	testenv.Need(t, testenv.Root, testenv.Mksquashfs)
+	testenv.Need(t, testenv.Root)
 	d := &depotOf{t: t, dir: t.TempDir(), jobs: &sync.Map{}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
@@ -104,7 +104,7 @@ func (d *depotOf) freezeFor(architecture, owner, name, tag, greeting string) ima
 	d.must(os.Chmod(upper, 0o755), os.WriteFile(filepath.Join(upper, "greeting"), []byte(greeting), 0o644))
 	e, err := d.library.Freeze(d.t.Context(), images.Request{
 		Owner: owner, Name: name, Tag: tag, Key: owner + name + tag, Kind: "lab", User: owner,
-		Source: images.Source{Layers: []string{base}, Upper: upper, Config: squash.ImageConfig{Env: []string{"PATH=/bin"}, Architecture: architecture},
+		Source: images.Source{Layers: []string{base}, Upper: upper, Config: apptainer.ImageConfig{Env: []string{"PATH=/bin"}, Architecture: architecture},
 			Base: images.Base{Reference: "example/base:1", Digest: "sha256:" + strings.Repeat("1", 64)}},
 	})
 	d.must(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"slipway/images"
-	"slipway/images/squash"
+	"slipway/images/apptainer"
 )
 
 // container is what the engine says of the container whose changes are frozen.
@@ -46,7 +46,7 @@ func inspect(ctx context.Context, name string) (container, error) {
 // source is what the service would give the library.
 func (c container) source() images.Source {
 	return images.Source{
-		Layers: c.layers, Upper: c.upper, Base: images.Base{Reference: c.image, Digest: c.image}, Config: squash.ImageConfig{Env: c.env},
+		Layers: c.layers, Upper: c.upper, Base: images.Base{Reference: c.image, Digest: c.image}, Config: apptainer.ImageConfig{Env: c.env},
 		Pause: c.order("pause"), Resume: c.order("unpause"),
 	}
 }

@@ -1,4 +1,4 @@
-package squash
+package apptainer
 
 import (
 	"os"
@@ -54,5 +54,14 @@ func TestRunscript(t *testing.T) {
 				t.Errorf("out %q, %v; want %q", out, err, tc.want)
 			}
 		})
+	}
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package graft
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"sync"
@@ -24,10 +25,11 @@ type job struct {
 	path  string
 	stat  unix.Stat_t
 	node  *squashfs.Node
-	plain bool    // the node's xattrs are to be noted
-	small []byte  // the content of a small file
-	lent  *[]byte // the buffer that small lies in
-	err   error   // why the content is not what stat says
+	plain bool              // the node's xattrs are to be noted
+	small []byte            // the content of a small file
+	sum   [sha256.Size]byte // of small, for a whole tree
+	lent  *[]byte           // the buffer that small lies in
+	err   error             // why the content is not what stat says
 	ready chan struct{}
 }
 
@@ -40,13 +42,14 @@ type intake struct {
 	order   chan *job // to the one that stores
 	queue   chan *job // to those that read ahead
 	done    sync.WaitGroup
-	buffers [2]sync.Pool // of tinyMax and of smallMax bytes
-	files   int          // stored
-	bytes   int64        // read
+	buffers [2]sync.Pool                         // of tinyMax and of smallMax bytes
+	stored  map[[sha256.Size]byte]*squashfs.Data // of a whole tree: an image has many a file twice
+	files   int                                  // stored
+	bytes   int64                                // read
 }
 
 func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
-	in := &intake{g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
+	in := &intake{g: g, stage: stage, stored: map[[sha256.Size]byte]*squashfs.Data{}, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
 	in.ctx, in.cancel = context.WithCancelCause(ctx)
 	g.cfg.Progress(stage, 0, 0)
 	in.buffers[0].New = func() any { return buffer(tinyMax) }
@@ -119,6 +122,9 @@ func (in *intake) readSmall(j *job) {
 	if n == len(j.small) {
 		err = j.verify()
 	}
+	if err == nil && in.g.whole() {
+		j.sum = sha256.Sum256(j.small)
+	}
 	if j.err = err; err == nil && in.g.cfg.Look != nil {
 		in.g.cfg.Look("/"+j.path, j.small)
 	}
@@ -190,13 +196,23 @@ func (in *intake) one(j *job) error {
 	return nil
 }
 
+func (in *intake) putSmall(j *job) (data *squashfs.Data, err error) {
+	if in.g.whole() {
+		if known := in.stored[j.sum]; known != nil {
+			return known, nil
+		}
+		defer func() { in.stored[j.sum] = data }()
+	}
+	return in.g.writer.Put(in.ctx, memory(j.small), j.stat.Size, nil)
+}
+
 // put gives the content to the writer. An error of the file goes to the job, one of the writer is returned.
 func (in *intake) put(j *job) (*squashfs.Data, error) {
 	if j.err != nil {
 		return nil, nil
 	}
 	if j.small != nil {
-		return in.g.writer.Put(in.ctx, memory(j.small), j.stat.Size, nil)
+		return in.putSmall(j)
 	}
 	parts, err := extents(j.file, j.stat.Size)
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"slipway/images/tree/treetest"
 	"slipway/internal/errs"
 )
 
-// small makes images with one of each thing in them, by every compressor.
-func small(t testing.TB) [][]byte {
+// small makes images with one of each thing in them, by every compressor. Their largest file has so many bytes of text.
+func small(t testing.TB, size int) [][]byte {
 	var images [][]byte
 	fill := func(w *Writer, root *Node) *Node {
 		r := rand.New(rand.NewPCG(1, 1))
-		f := file(put(t, w, append(text(r, 9000), make([]byte, 9000)...)))
+		f := file(put(t, w, append(text(r, size), make([]byte, 9000)...)))
 		f.Xattrs = &Xattrs{List: []Xattr{{"user.x", []byte("1")}}}
 		return dir(Entry{"d", dir(Entry{"f", f}, Entry{"g", f})}, Entry{"l", &Node{Kind: Symlink, Target: "d/f"}},
 			Entry{"p", &Node{Kind: Fifo}}, Entry{"c", &Node{Kind: CharDevice, Rdev: 5}}, Entry{"s", file(put(t, w, []byte("small")))})
@@ -42,7 +43,7 @@ func small(t testing.TB) [][]byte {
 	}
 	if _, err := exec.LookPath("mksquashfs"); err == nil {
 		source := t.TempDir()
-		must(t, os.WriteFile(source+"/f", text(rand.New(rand.NewPCG(1, 1)), 9000), 0o644), os.Symlink("f", source+"/l"), os.Link(source+"/f", source+"/h"))
+		must(t, os.WriteFile(source+"/f", text(rand.New(rand.NewPCG(1, 1)), size), 0o644), os.Symlink("f", source+"/l"), os.Link(source+"/f", source+"/h"))
 		for _, args := range []string{"-comp gzip -b 4096", "-comp zstd -b 4096 -noI -noD -noF", "-comp zstd -no-exports -no-fragments"} {
 			raw, err := os.ReadFile(mksquashfs(t, source, strings.Fields(args)...))
 			must(t, err)
@@ -79,31 +80,118 @@ func survey(image []byte) error {
 	})
 }
 
-// FuzzParse looks for a panic, a loop, an error that is not the image's fault, and a tree that cannot be written again.
+// seeds makes images of some hundreds of bytes, without padding: what a fuzzer tries with them is quick, and quickly made smaller.
+func seeds(f *testing.F) (images [][]byte) {
+	for _, image := range small(f, 200) {
+		super, err := ParseSuperblock(image)
+		must(f, err)
+		images = append(images, image[:super.BytesUsed])
+	}
+	return images
+}
+
+// maxFuzzed is what a fuzzer has use for: all of the format has room in it several times.
+const maxFuzzed = 16 << 10
+
+// FuzzParse looks for a panic, a loop and an error that is not the image's fault. It reads memory and writes nothing.
 func FuzzParse(f *testing.F) {
-	for _, image := range small(f) {
+	for _, image := range seeds(f) {
 		f.Add(image)
 	}
 	f.Fuzz(func(t *testing.T, image []byte) {
-		img, err := Parse(bytes.NewReader(image), int64(len(image)))
-		if err != nil {
-			if k := errs.KindOf(err); k != errs.Invalid && k != errs.Conflict {
-				t.Errorf("%v: %v", k, err)
-			}
+		if len(image) > maxFuzzed {
 			return
 		}
-		w, err := NewWriter(WriterConfig{Base: img, Out: io.Discard, Workers: 1})
-		must(t, err)
-		defer w.Close()
-		if _, err := w.Finish(t.Context(), img.Root); err != nil && !errs.Is(err, errs.Invalid) {
-			t.Errorf("what was read cannot be written: %v", err)
+		if _, err := Parse(bytes.NewReader(image), int64(len(image))); err != nil && !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.Conflict) {
+			t.Errorf("%v: %v", errs.KindOf(err), err)
 		}
 	})
 }
 
+// rewrite reads the tables of an image and writes those of its tree. What was read can be written.
+func rewrite(t *testing.T, image []byte) error {
+	img, err := Parse(bytes.NewReader(image), int64(len(image)))
+	if err != nil {
+		return err
+	}
+	tables, err := newTables(WriterConfig{Workers: 1}, img.Super, img.fragments)
+	must(t, err)
+	out := &countingWriter{w: io.Discard, at: int64(img.Super.InodeTable), count: new(atomic.Int64)}
+	if _, err := tables.write(t.Context(), img.Root, out); err != nil && !errs.Is(err, errs.Invalid) {
+		return fmt.Errorf("what was read cannot be written: %w", errs.New(errs.Internal, "%v", err))
+	}
+	return nil
+}
+
+// assembled makes an image of the unpacked inode and directory tables, stored as they are: bytes that are changed in them are read, where
+// those of a packed table are a broken block.
+func assembled(inodes, listings []byte, root uint64) []byte {
+	const dataSize = 4096
+	le := binary.LittleEndian
+	out := make([]byte, SuperblockSize+dataSize)
+	table := func(b []byte) uint64 {
+		at := uint64(len(out))
+		for len(b) > 0 {
+			n := min(len(b), metaSize)
+			out = append(le.AppendUint16(out, uint16(n)|metaRaw), b[:n]...)
+			b = b[n:]
+		}
+		return at
+	}
+	list := func(b []byte) uint64 {
+		block := table(b)
+		out = le.AppendUint64(out, block)
+		return uint64(len(out)) - 8
+	}
+	s := Superblock{BlockSize: 4096, Compressor: compressorGzip, IDs: 4, Inodes: uint32(len(inodes) / 16), Fragments: 1, RootInode: root, XattrTable: none, ExportTable: none}
+	s.InodeTable, s.DirectoryTable = table(inodes), table(listings)
+	s.FragmentTable = list(le.AppendUint64(le.AppendUint32(le.AppendUint64(nil, SuperblockSize), dataSize|storedRaw), 0)[:16])
+	s.IDTable = list(make([]byte, 16))
+	s.BytesUsed = uint64(len(out))
+	head := s.Bytes()
+	copy(out, head[:])
+	return out
+}
+
+// FuzzTables reads what a fuzzer makes of unpacked tables, and writes the tree again.
+func FuzzTables(f *testing.F) {
+	for _, image := range seeds(f) {
+		img, err := Parse(bytes.NewReader(image), int64(len(image)))
+		must(f, err)
+		s := &source{file: bytes.NewReader(image), end: img.Super.BytesUsed, unpack: img.unpack, budget: 1 << 20}
+		inodes, err := s.table("inode table", img.Super.InodeTable, img.Super.DirectoryTable)
+		must(f, err)
+		raw, err := s.read("directory table", img.Super.DirectoryTable, img.Super.DirectoryTable+2)
+		must(f, err)
+		n, err := storedLength("directory table", append(raw, make([]byte, metaSize)...))
+		must(f, err)
+		listings, err := s.table("directory table", img.Super.DirectoryTable, img.Super.DirectoryTable+2+uint64(n))
+		must(f, err)
+		f.Add(inodes.data, listings.data, img.Super.RootInode)
+	}
+	f.Fuzz(func(t *testing.T, inodes, listings []byte, root uint64) {
+		if len(inodes)+len(listings) > maxFuzzed {
+			return
+		}
+		image := assembled(inodes, listings, root)
+		if err := rewrite(t, image); err != nil && !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.Conflict) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMoreInodesThanFit: who writes a tree again makes room for as many inodes as the superblock says there are.
+func TestMoreInodesThanFit(t *testing.T) {
+	image := small(t, 200)[0]
+	binary.LittleEndian.PutUint32(image[4:], 1<<30)
+	if _, err := Parse(bytes.NewReader(image), int64(len(image))); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "1073741824 inodes") {
+		t.Errorf("%v", err)
+	}
+}
+
 // FuzzRead changes one of the small images at a place, behind the checks that stop most random bytes early.
 func FuzzRead(f *testing.F) {
-	images := small(f)
+	images := small(f, 9000)
 	for i := range images {
 		f.Add(uint8(i), uint32(100), []byte("\xff\xff"))
 		f.Add(uint8(i), uint32(48), []byte{0, 1})
@@ -120,7 +208,7 @@ func FuzzRead(f *testing.F) {
 // TestEveryByteMayBeWrong turns over bytes of each small image, all of its head and each time others behind that, and cuts it off.
 func TestEveryByteMayBeWrong(t *testing.T) {
 	turn := int(treetest.Seed(t) % 21)
-	for _, image := range small(t) {
+	for _, image := range small(t, 9000) {
 		for at := range image {
 			if at < SuperblockSize || at < 2000 && at%3 == turn%3 || at%21 == turn {
 				broken := bytes.Clone(image)
@@ -274,7 +362,7 @@ func (b broken) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func TestADiskFaultIsNotADamagedImage(t *testing.T) {
-	image := small(t)[0]
+	image := small(t, 9000)[0]
 	_, err := Parse(broken{image}, int64(len(image)))
 	if !errors.Is(err, os.ErrDeadlineExceeded) || errs.Is(err, errs.Invalid) {
 		t.Errorf("%v", err)

@@ -18,6 +18,8 @@ const (
 	// image of zeros, packed well, would else be the end of the process that reads it.
 	maxEntries = 16 << 20
 	maxXattrs  = 8 << 20
+	// minInode is the length of the shortest inode, of a fifo.
+	minInode = 20
 )
 
 // Parse reads the tables of the image in r, which is size bytes long or longer than the image.
@@ -71,6 +73,9 @@ func (i *Image) parse(s *source, entries, xattrs int) error {
 	}
 	if w.inodes, err = s.table("inode table", i.Super.InodeTable, i.Super.DirectoryTable); err != nil {
 		return err
+	}
+	if most := len(w.inodes.data) / minInode; uint64(i.Super.Inodes) > uint64(most) {
+		return corrupt("%d inodes in a table that has room for %d", i.Super.Inodes, most)
 	}
 	if w.listings, err = s.table("directory table", i.Super.DirectoryTable, end); err != nil {
 		return err

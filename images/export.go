@@ -28,7 +28,7 @@ func (l *Library) Export(ctx context.Context, digest string, names []string, w i
 	}
 	defer l.discard(work)
 	dir := filepath.Join(work, "image")
-	if err := l.layOut(ctx, digest, names, work, dir); err != nil {
+	if err := l.layOutAlone(ctx, digest, names, work, dir); err != nil {
 		return fmt.Errorf("export %s: %w", digest, l.explain(err, 0))
 	}
 	return render.Archive(ctx, dir, w)
@@ -51,6 +51,17 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 			"programs", made.Tamed.Count, "directory", made.Path)
 	}
 	return err
+}
+
+// layOutAlone lays one image out at a time: each takes all cores and much of the disk. Who is sent one does not keep others waiting.
+func (l *Library) layOutAlone(ctx context.Context, digest string, names []string, work, dir string) error {
+	select {
+	case l.layingOut <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.layingOut }()
+	return l.layOut(ctx, digest, names, work, dir)
 }
 
 // layOut makes the OCI image in dir.
@@ -98,6 +109,9 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 // fits refuses a tree whose contents may take more than is free. They are compressed again, but a block that stands in many files of a
 // squashfs is in a layer as many times, so nothing can be told from the image's size.
 func (l *Library) fits(image *squashfs.Image) error {
+	if err := fewHoles(image); err != nil {
+		return err
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(l.dir, &st); err != nil {
 		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
@@ -108,6 +122,31 @@ func (l *Library) fits(image *squashfs.Image) error {
 			With("take it as a SIF, or have the administrator make room")
 	}
 	return nil
+}
+
+// maxHoles bounds the zeros that an image is laid out with. Engines know no holes in layers: who takes the image writes all of them.
+const maxHoles = 16 << 30
+
+// fewHoles refuses a tree whose holes are many times what anybody wants as zeros, and names the file with the most.
+func fewHoles(image *squashfs.Image) error {
+	var sum, most uint64
+	var where string
+	err := image.Walk(func(path string, n *squashfs.Node) error {
+		if n.Data == nil {
+			return nil
+		}
+		holes := n.Data.Size - n.Data.Held(image.Super.BlockSize)
+		if sum = min(sum+holes, 1<<62); holes > most {
+			most, where = holes, path
+		}
+		return nil
+	})
+	if err != nil || sum <= maxHoles {
+		return err
+	}
+	return errs.New(errs.Conflict, "the environment's files have %s of holes, %s of it %s, and an OCI image would hold them as zeros; at most %s are written",
+		size(int64(sum)), size(int64(most)), where, size(maxHoles)).
+		With("take it as a SIF, or make the file smaller and freeze again")
 }
 
 // contents adds up what the files of a tree hold, without holes; large ones with several names once.

@@ -1,6 +1,12 @@
 package images
 
 import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"slipway/images/squashfs"
@@ -39,5 +45,45 @@ func TestABombIsNotLaidOut(t *testing.T) {
 	}
 	if err := l.fits(image); !errs.Is(err, errs.NoSpace) {
 		t.Errorf("1 PiB: %v", err)
+	}
+}
+
+// TestHolesAreBounded: a terabyte of holes is nothing to a freeze and a thaw, and would be a terabyte of zeros in a layer.
+func TestHolesAreBounded(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	f.change(func(root string) error {
+		return errors.Join(write(filepath.Join(root, "opt/data"), "x"), os.Truncate(filepath.Join(root, "opt/data"), 1<<40))
+	})
+	l := newLibrary(t)
+	e := freeze(t, l, f, nil)
+	err := l.Export(t.Context(), e.Digest, nil, io.Discard)
+	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "/opt/data") {
+		t.Errorf("export: %v", err)
+	}
+	noLeftovers(t, l)
+	thawed, err := l.Thaw(t.Context(), e.Digest)
+	upper := filepath.Join(f.dir, "thawed")
+	must(t, err, os.Mkdir(upper, 0o700), thawed.Fill(t.Context(), upper))
+	if st, err := os.Stat(filepath.Join(upper, "opt/data")); err != nil || st.Size() != 1<<40 {
+		t.Errorf("thawed: %v, %v", st, err)
+	}
+}
+
+// TestOneIsLaidOutAtATime: who waits for another's image can go.
+func TestOneIsLaidOutAtATime(t *testing.T) {
+	f := newFixture(t, nastyBase)
+	l := newLibrary(t)
+	e := freeze(t, l, f, nil)
+	l.layingOut <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- l.Export(ctx, e.Digest, nil, io.Discard) }()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	<-l.layingOut
+	if err := l.Export(t.Context(), e.Digest, nil, io.Discard); err != nil {
+		t.Error(err)
 	}
 }

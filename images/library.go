@@ -78,8 +78,9 @@ type Library struct {
 	trusted     stamps
 	spoiled     stamps // images that are known to be damaged
 	glances     glances
-	soundBases  stamps       // bases whose bytes were compared
-	signing     sync.RWMutex // held while an image grows by a signature: nobody finds half of one
+	soundBases  stamps        // bases whose bytes were compared
+	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
+	layingOut   chan struct{} // has one place, for who lays an image out
 	sweeps      sweeps
 	pending     chan string // digests of images that are to be settled
 	untried     chan trialKey
@@ -104,7 +105,7 @@ func Open(cfg Config) (*Library, error) {
 	}
 	l := &Library{
 		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, carried: carried,
-		pending: make(chan string, maxPending), untried: make(chan trialKey, maxPending),
+		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1), untried: make(chan trialKey, maxPending),
 	}
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)

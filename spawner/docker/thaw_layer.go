@@ -74,7 +74,37 @@ func (b *Backend) layered(ctx context.Context, base string, from spawner.Thaw) (
 	if err := from.Fill(ctx, dir); err != nil {
 		return "", fmt.Errorf("fill a layer: %w", err)
 	}
+	if err := fewHoles(dir); err != nil {
+		return "", err
+	}
 	return b.imageWith(ctx, image, dir)
+}
+
+// maxHoles bounds the zeros that the engine is sent: layers have no holes, and it writes all of them to its disk.
+const maxHoles = 16 << 30
+
+// fewHoles refuses changes whose holes are many times what anybody wants as zeros.
+func fewHoles(dir string) error {
+	var sum int64
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &os.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		if sum += max(0, st.Size-st.Blocks*512); sum > maxHoles {
+			return errs.New(errs.Conflict, "the holes of the environment's files, such as %s, would be more than %d GB of zeros in the engine",
+				strings.TrimPrefix(path, dir), int64(maxHoles)>>30).
+				With("make the file smaller and freeze again, or let the service run on the engine's host as root, which keeps holes")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look at the environment's files: %w", err)
+	}
+	return nil
 }
 
 // imageWith gives the ID of an image over another that shows an upper directory's changes. One that is there already is taken.

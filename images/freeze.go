@@ -55,6 +55,7 @@ type frozen struct {
 	Allowed   []secrets.Finding `json:"allowed,omitempty"`
 	Paused    time.Duration     `json:"paused"` // how long the source stood still
 	unchanged bool
+	fresh     bool // its image was not here before
 }
 
 // Freeze makes an environment out of the source's present state. It comes back only when the source runs again and nothing
@@ -73,12 +74,14 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	// An unchanged one has its statement, but where the service died, or its disk was full, in between.
 	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.attested(f.Digest) {
 		if err := l.attest(req, f, started); err != nil {
+			l.abandon(f)
 			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
 		}
 		defer l.later(f.Digest) // it is signed for what was stated
 	}
 	e, err := l.enter(req, f)
 	if err != nil {
+		l.abandon(f)
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
 	}
 	if req.Progress != nil {
@@ -125,6 +128,9 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	}
 	base, err := l.prepareBase(ctx, req.Source, m.show)
 	if err != nil {
+		return frozen{}, err
+	}
+	if err := l.enoughDisk(base.Part.Cut, bytes); err != nil {
 		return frozen{}, err
 	}
 	work, err := os.MkdirTemp(l.path("work"), "freeze-")
@@ -285,18 +291,23 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 	if _, err := l.room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
 		return frozen{}, err
 	}
-	size, err := l.admit(ctx, draftFile{d.file, path, false}, d.document, document, name)
+	size, fresh, err := l.admit(ctx, draftFile{d.file, path, false}, d.document, document, name)
 	if err != nil {
 		return frozen{}, err
 	}
 	f := frozen{
 		Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest, Allowed: d.found.Allowed, Paused: d.paused,
+		fresh: fresh,
 	}
 	id, err := l.identity(d.state, req.Source)
+	if err == nil {
+		err = l.saveLast(req, id, f)
+	}
 	if err != nil {
+		l.abandon(f)
 		return frozen{}, err
 	}
-	return f, l.saveLast(req, id, f)
+	return f, nil
 }
 
 // draftFile is a finished, unsigned image that has no place yet.
@@ -307,24 +318,53 @@ type draftFile struct {
 }
 
 // admit gives an image its place: the file first, then the document that makes it known. One that is there already stays when it has
-// the right bytes, with its signatures. Any other is replaced in one step, and what was found out of it is forgotten.
-func (l *Library) admit(ctx context.Context, file draftFile, d Document, document []byte, name string) (size int64, err error) {
+// the right bytes, with its signatures. Any other is replaced in one step, and what was found out of it is forgotten. It says whether the
+// image is the first here; if its document cannot be written, it goes again.
+func (l *Library) admit(ctx context.Context, file draftFile, d Document, document []byte, name string) (size int64, fresh bool, err error) {
 	st, err := file.Stat()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
-		return 0, fmt.Errorf("flush: %w", err)
+		return 0, false, fmt.Errorf("flush: %w", err)
 	}
 	l.keepFor(name, grace) // until a record leads to it
+	_, there := os.Lstat(l.blob(name))
+	l.comes(name)
 	stays, err := l.stands(ctx, name, d)
 	if err == nil && !stays {
 		err = l.place(file, name)
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return st.Size(), writeFile(l.path("documents"), hexOrNone(name)+".json", document)
+	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
+		l.abandon(frozen{Digest: name, fresh: there != nil})
+		return 0, false, err
+	}
+	return st.Size(), there != nil, nil
+}
+
+// comes notes that an environment's image is about to be here.
+func (l *Library) comes(digest string) {
+	l.records.Lock()
+	defer l.records.Unlock()
+	delete(l.abandoned, digest)
+}
+
+// abandon takes away what a freeze made that fails after all, such as on a full disk, which it would keep full until the next sweep. What
+// was here before, what a record leads to and what somebody reads stays. Who comes by another freeze to the same one is refused it.
+func (l *Library) abandon(f frozen) {
+	l.records.Lock()
+	defer l.records.Unlock()
+	hexPart := hexOrNone(f.Digest)
+	if records, err := filepath.Glob(l.path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.grips.isHeld(f.Digest) {
+		return
+	}
+	l.abandoned[f.Digest] = true
+	if err := l.removeEnvironment(hexPart); err != nil {
+		l.log.Error("the image of a freeze that failed cannot be removed", "digest", f.Digest, "error", err)
+	}
 }
 
 // stands says whether the image of a digest is there with the right bytes.
@@ -436,6 +476,25 @@ func vanished(src Source, err error) error {
 		return err
 	}
 	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
+}
+
+// enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: the base's part of the image, which file systems
+// that share blocks have already, and a quarter of the changes, as few compress better.
+func (l *Library) enoughDisk(base, changes int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(l.dir, &st); err != nil {
+		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
+	}
+	if st.Type == unix.XFS_SUPER_MAGIC || st.Type == unix.BTRFS_SUPER_MAGIC {
+		base = 0
+	}
+	need, free := base+changes/4, int64(st.Bavail)*st.Bsize
+	if need <= free {
+		return nil
+	}
+	return errs.New(errs.NoSpace, "no space for the environment: it takes at least %d MB (%d MB of its base, and what %d MB of changes compress to), and %d MB are free on the file system of %s",
+		need>>20+1, base>>20, changes>>20, free>>20, l.dir).
+		With(fmt.Sprintf("free %d MB there, or freeze less, and freeze again", (need-free)>>20+1))
 }
 
 // explain turns a full disk into an error that says where and how much, and leaves of a full quota what its owner is told. need is the

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"slipway/internal/errs"
@@ -84,6 +85,7 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 	for extra := int64(-4 << 10); extra < 20<<10; extra += 1 << 10 {
 		f.change(func(root string) error { return write(filepath.Join(root, "opt/round"), fmt.Sprint(extra)) })
 		brim(t, disk, st.Size()+extra)
+		before := blobsIn(t, l)
 		_, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: fmt.Sprint("s", extra), Name: "ana", Source: f.source()})
 		if err != nil {
 			failed++
@@ -92,6 +94,9 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 			}
 		}
 		noLeftovers(t, l)
+		if after := blobsIn(t, l); err != nil && after > before {
+			t.Errorf("%d: %d images are left of a freeze that failed: %v", extra, after-before, err)
+		}
 		if err != nil && r.IntN(2) == 0 { // with space, it is made whole
 			brim(t, disk, 1<<20)
 			freeze(t, l, f, func(r *Request) { r.Key, r.Name = fmt.Sprint("s", extra), "ana" })
@@ -106,5 +111,35 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 	}
 	if failed < 3 || failed > 23 {
 		t.Errorf("%d of 24 ran out of space", failed)
+	}
+}
+
+func blobsIn(t *testing.T, l *Library) int {
+	t.Helper()
+	all, err := os.ReadDir(l.path("blobs"))
+	must(t, err)
+	return len(all)
+}
+
+// TestRoomIsLookedForFirst: nobody stands still for a freeze that the disk has no room for.
+func TestRoomIsLookedForFirst(t *testing.T) {
+	testenv.Need(t, testenv.Root, testenv.Loop)
+	f := newFixture(t, nastyBase)
+	disk := smallDisk(t, 16)
+	l := openLibrary(t, Config{Dir: filepath.Join(disk, "library")})
+	must(t, l.Prepare(t.Context(), f.source(), nil))
+	must(t, os.WriteFile(filepath.Join(f.upper, "noise"), make([]byte, 24<<20), 0o644))
+	brim(t, disk, 4<<20)
+	var s session
+	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
+	s.attach(&req.Source)
+	_, err := l.Freeze(t.Context(), req)
+	if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "MB are free on the file system of "+l.dir) || !strings.Contains(err.Error(), "at least 7 MB") {
+		t.Errorf("%v", err)
+	}
+	s.check(t, 0)
+	must(t, os.Truncate(filepath.Join(f.upper, "noise"), 4<<20))
+	if freeze(t, l, f, func(r *Request) { s.attach(&r.Source) }); s.pauses != 1 {
+		t.Errorf("paused %d times", s.pauses)
 	}
 }

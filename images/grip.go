@@ -48,6 +48,13 @@ func (g *grips) hold(digest string, now func() time.Time) (release func()) {
 	})
 }
 
+// isHeld says whether somebody reads it now.
+func (g *grips) isHeld(digest string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held[digest] > 0
+}
+
 // end is when a digest may go at the earliest, as far as is known now.
 func (g *grips) end(digest string, now time.Time) time.Time {
 	g.mu.Lock()

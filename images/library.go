@@ -74,7 +74,8 @@ type Library struct {
 	comparisons flights[struct{}] // of images with their digests
 	opened      baseCache
 	grips       grips
-	records     sync.Mutex // over read-change-write of a record, and over the removal of what none leads to
+	abandoned   map[string]bool // digests of what was here and is not any more; by records
+	records     sync.Mutex      // over read-change-write of a record, and over the removal of what none leads to
 	trusted     stamps
 	spoiled     stamps // images that are known to be damaged
 	glances     glances
@@ -105,7 +106,8 @@ func Open(cfg Config) (*Library, error) {
 	}
 	l := &Library{
 		dir: dir, cfg: cfg, log: cfg.Logger, strip: strip, carried: carried,
-		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1), untried: make(chan trialKey, maxPending),
+		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1),
+		abandoned: map[string]bool{}, untried: make(chan trialKey, maxPending),
 	}
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)

@@ -184,6 +184,9 @@ func (l *Library) loadRecord(owner, hexPart string) (record, error) {
 func (l *Library) enter(req Request, f frozen) (Environment, error) {
 	l.records.Lock()
 	defer l.records.Unlock()
+	if l.abandoned[f.Digest] {
+		return Environment{}, errs.New(errs.Conflict, "another freeze that made the same environment failed and took it away").With("freeze again")
+	}
 	hexPart, _ := digestHex(f.Digest)
 	r, err := l.loadRecord(req.Owner, hexPart)
 	if err != nil {

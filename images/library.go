@@ -76,6 +76,7 @@ type Library struct {
 	grips       grips
 	abandoned   map[string]bool // digests of what was here and is not any more; by records
 	records     sync.Mutex      // over read-change-write of a record, and over the removal of what none leads to
+	index       recordIndex
 	trusted     stamps
 	spoiled     stamps // images that are known to be damaged
 	glances     glances

@@ -1,6 +1,9 @@
 package images
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -245,5 +248,55 @@ func TestCreatedIsNow(t *testing.T) {
 	before := time.Now()
 	if e := put(t, newLibrary(t), "alice", "a", "", "", "1"); e.Created.Before(before.Add(-time.Second)) || e.Created.After(time.Now()) {
 		t.Errorf("created %v", e.Created)
+	}
+}
+
+// TestRecordsAreReadOnce: what is known of a record's file is found to have changed, and what is done with a record does not change it.
+func TestRecordsAreReadOnce(t *testing.T) {
+	l := newLibrary(t)
+	e, err := l.enter(Request{Owner: "alice", Name: "ana", Key: "s"}, fakeFrozen("1"))
+	must(t, err)
+	hexPart := hexOrNone(e.Digest)
+	path := l.path("records", "alice", hexPart+".json")
+	for range 3 {
+		r, err := l.loadRecord("alice", hexPart)
+		if err != nil || len(r.Labels) != 1 || r.Labels[0].Name != "ana" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		r.Labels[0].Name = "changed in memory"
+	}
+	data, err := os.ReadFile(path)
+	must(t, err, os.WriteFile(path, []byte(strings.Replace(string(data), `"ana"`, `"bea"`, 1)), 0o600))
+	if r, err := l.loadRecord("alice", hexPart); err != nil || r.Labels[0].Name != "bea" {
+		t.Errorf("changed on disk: %+v, %v", r, err)
+	}
+	if _, err := l.loadRecord("bob", hexPart); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("another owner's: %v", err)
+	}
+	must(t, os.Remove(path))
+	if r, err := l.loadRecord("alice", hexPart); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("removed: %+v, %v", r, err)
+	}
+}
+
+// BenchmarkList lists 2,000 environments of one owner, as each freeze of his does where he has a quota.
+func BenchmarkList(b *testing.B) {
+	l := newLibrary(b)
+	e, err := l.enter(Request{Owner: "alice", Key: "s"}, fakeFrozen("1"))
+	must(b, err)
+	r, err := l.loadRecord("alice", hexOrNone(e.Digest))
+	must(b, err)
+	r.Manifest = l.manifestOf(Request{Source: Source{Base: Base{Reference: "example/base:1"}}})
+	for i := range 1999 {
+		hexPart := fmt.Sprintf("%064x", i)
+		r.Digest = digestPrefix + hexPart
+		data, err := json.Marshal(r)
+		must(b, err, os.WriteFile(l.path("records", "alice", hexPart+".json"), data, 0o600))
+	}
+	for b.Loop() {
+		all, err := l.List("alice")
+		if must(b, err); len(all) != 2000 {
+			b.Fatal(len(all))
+		}
 	}
 }

@@ -168,15 +168,13 @@ func decodeAnyRecord(data []byte, dir, hexPart string) (record, error) {
 
 func (l *Library) loadRecord(owner, hexPart string) (record, error) {
 	path := l.path("records", escape(owner), hexPart+".json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return record{}, err
-	}
-	r, err := decodeRecord(data, owner, hexPart)
-	if err != nil {
-		return record{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	return r, nil
+	return l.index.read(path, func(data []byte) (record, error) {
+		r, err := decodeRecord(data, owner, hexPart)
+		if err != nil {
+			err = fmt.Errorf("read %s: %w", path, err)
+		}
+		return r, err
+	})
 }
 
 // enter makes sure that the owner's references lead to what was frozen, and gives it as this request named it. Nothing is

@@ -128,13 +128,11 @@ func (l *Library) recordsOf(hexPart string) []record {
 }
 
 func (l *Library) readRecord(path string) (record, bool) {
-	data, err := os.ReadFile(path)
+	r, err := l.index.read(path, func(data []byte) (record, error) {
+		return decodeAnyRecord(data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"))
+	})
 	if errors.Is(err, os.ErrNotExist) {
 		return record{}, false
-	}
-	var r record
-	if err == nil {
-		r, err = decodeAnyRecord(data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"))
 	}
 	if err != nil {
 		l.log.Error("an environment's record cannot be read", "file", path, "error", err)

@@ -1,0 +1,86 @@
+package images
+
+import (
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// recordIndex keeps the records in memory that were read, by their files: each freeze looks at all of its owner's, and reading two thousand
+// takes longer than a small freeze. A record is written by renaming another file over it, so one whose file has not changed is known.
+type recordIndex struct {
+	mu    sync.Mutex
+	known map[string]knownRecord
+	bytes int64
+}
+
+type knownRecord struct {
+	stamp  stamp
+	record record
+}
+
+// maxIndexed bounds the files that are kept, in bytes; they take a few times that in memory.
+const maxIndexed = 64 << 20
+
+// read returns the record in a file. decode must come to the same record whoever asks.
+func (x *recordIndex) read(path string, decode func([]byte) (record, error)) (record, error) {
+	if r, ok := x.find(path); ok {
+		return r, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return record{}, err
+	}
+	defer f.Close()
+	at, err := stampOf(f)
+	if err != nil {
+		return record{}, err
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return record{}, err
+	}
+	r, err := decode(data)
+	if err != nil {
+		return record{}, err
+	}
+	x.set(path, knownRecord{at, r})
+	return r.clone(), nil
+}
+
+func (x *recordIndex) find(path string) (record, bool) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		st = unix.Stat_t{}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k, ok := x.known[path]
+	if ok && k.stamp != (stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}) {
+		x.bytes -= k.stamp.size
+		delete(x.known, path)
+		ok = false
+	}
+	return k.record.clone(), ok
+}
+
+func (x *recordIndex) set(path string, k knownRecord) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.known == nil || x.bytes+k.stamp.size > maxIndexed {
+		x.known, x.bytes = map[string]knownRecord{}, 0
+	}
+	x.bytes += k.stamp.size - x.known[path].stamp.size
+	x.known[path] = k
+}
+
+// clone returns a record whose labels and use can be changed.
+func (r record) clone() record {
+	r.Labels = slices.Clone(r.Labels)
+	r.Use.Imported, r.Use.CVMFS, r.Use.Attempts = maps.Clone(r.Use.Imported), slices.Clone(r.Use.CVMFS), slices.Clone(r.Use.Attempts)
+	return r
+}

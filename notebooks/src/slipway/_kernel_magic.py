@@ -17,14 +17,16 @@ from ._models import Session
 from ._wire import memory, memory_words
 
 _HELP = """\
-Without a word: what the kernel of this notebook has. With `switch`: have the next kernels of it on another slice, or
-with other processors or memory, until you switch back with the value `default`.
+Without a word: what the kernel of this notebook has. With `switch`: have the next kernels of it on another slice, with
+other processors or memory, or in an environment, until you switch back with the value `default`. With
+`kernel --from-session`, in a cell by itself: freeze the session, and start this kernel on another slice anew from it.
 """
 _EXAMPLE = """\
 examples:
   %slipway
   %slipway switch gpu 3g.71gb
   %slipway switch memory default --kernel python-gpu
+  %slipway kernel --from-session
 """
 _HOW = "Shut this kernel down and start it again (in JupyterLab: Kernel > Shut Down Kernel, then run a cell)."
 
@@ -44,9 +46,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=24, width=100),
     )
     parser.add_argument("-h", "--help", action="store_true", help="show this")
-    parser.add_argument("word", nargs="?", choices=("switch",), help="what to do")
+    parser.add_argument("word", nargs="?", choices=("switch", "kernel"), help="what to do")
     parser.add_argument("part", nargs="?", choices=PARTS, help="what to switch")
     parser.add_argument("value", nargs="?", help=f"to what; {DEFAULT}: back to the usual")
+    parser.add_argument("--from-session", action="store_true", help="with kernel: start this one from the session")
     parser.add_argument("--kernel", default="self", metavar="NAME", help="of which kernelspec")
     return parser
 
@@ -71,6 +74,12 @@ class KernelMagics(Magics):
         if given.help:
             print(parser.format_help())
             return
+        if given.word == "kernel" or given.from_session:
+            # In a session the kernel on a slice never sees this line: what stands for it there does as it says.
+            raise InvalidError(
+                "%slipway kernel --from-session starts a kernel on another slice anew, and this is none",
+                remedy="run it in a cell by itself, in a notebook of your session on a kernel '... on another slice'",
+            )
         if given.word and not given.value:
             raise InvalidError(
                 "%slipway switch needs what to switch and to what",
@@ -89,7 +98,8 @@ def switched_words(spec: KernelSpec) -> str:
     back = " and ".join(f"%slipway switch {part} {DEFAULT}" for part in spec.switched)
     until = f"; {back} {'go' if len(spec.switched) > 1 else 'goes'} back" if back else ", as usual"
     now = f"\nNow: {spec.available.words}" if spec.available.words else ""
-    return f"Your next kernels of {spec.name} have {spec.words}{until}.\n{_HOW}{now}"
+    inside = f", in environment {spec.environment}" if spec.environment else ""
+    return f"Your next kernels of {spec.name} have {spec.words}{inside}{until}.\n{_HOW}{now}"
 
 
 def kernel_words(session: Session) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._wire import JSON, items, known, memory_words, number, text
 
-PARTS = ("gpu", "cpus", "memory")
+PARTS = ("gpu", "cpus", "memory", "environment")
 """What of a kernelspec can be switched."""
 
 DEFAULT = "default"

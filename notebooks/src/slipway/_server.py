@@ -22,7 +22,6 @@ from ._async import AsyncService
 from ._errors import SlipwayError
 from ._transport import SOCKET
 
-
 OWN_KERNEL = "Python 3 (this session)"
 """What launchers call the session's own Python: the service's kernels beside it run on another slice."""
 

@@ -46,8 +46,9 @@ class WatchInterrupted(KeyboardInterrupt):
 
 
 def watch(job: JobHandle, screen: Screen, *, connect: Callable[[], Client]) -> bool:
-    """Show a job's steps, its progress and its output until it has ended, and say whether the end of its output could be shown.
+    """Show a job's steps, its progress and its output until it has ended.
 
+    It returns whether the end of its output could be shown.
     An interrupt stops the watching, not the job.
     """
     with connect() as client:
@@ -111,7 +112,10 @@ class _Shown:
         self._line.clear(f"{self._who} is not watched any more")
 
     def end(self, record: Job) -> bool:
-        """Say how the job has ended, once: where a line changes on a page that says it. Give whether the end of its output was shown."""
+        """Say how the job has ended, once: where a line changes on a page that says it.
+
+        It returns whether the end of its output is shown.
+        """
         self._output.end()
         outcome = record.outcome or Outcome()
         took = outcome.wall or time.monotonic() - self._begun
@@ -128,7 +132,7 @@ class _Shown:
 
 
 class _Output:
-    """Shows the head of a job's output as it comes, and its tail at its end. Between them a line counts what is left out."""
+    """Shows the head of a job's output as it comes, and its tail at its end; between them a line counts the others."""
 
     def __init__(self, called: str, screen: Screen) -> None:
         self._called, self._screen = called, screen

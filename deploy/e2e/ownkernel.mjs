@@ -42,10 +42,12 @@ async function fromSession(page) {
   await shoot(page, "advice");
   const line = await begin(page, "%slipway kernel --from-session");
   await shows(line, "now runs in your session's environment", 5 * minutes);
+  await line.locator(".jp-InputPrompt", { hasText: /\[\d+\]/ }).waitFor(); // else it seems to run on
   await shoot(page, "from-session");
   const cell = await begin(page, "import only_here\nprint(only_here.x)");
   const said = await output(page, cell);
   require(said === "42", `after the switch: ${said}`);
+  require(!(await failed.innerText()).includes("stopped by"), "the end of the kernel before is told");
   await shoot(page, "after");
   say("from the session");
 }

@@ -141,6 +141,9 @@ func (b *bridge) hear(ctx context.Context, ws *websocket.Conn, seen *seen, works
 func (b *bridge) give(m wire.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.again { // the last words of a kernel whose place another takes: nobody waits for it any more
+		return
+	}
 	r := b.asked.known(m.ParentID())
 	answer := m.Channel == wire.Shell || m.Channel == wire.Control
 	switch {

@@ -113,7 +113,10 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		g.exists = false
 		if g.freezes != "" && g.ws != nil { // as a gateway closes the connections of a kernel that is removed
-			go g.ws.Close(websocket.StatusNormalClosure, "the kernel has ended")
+			go func(ws *websocket.Conn) {
+				g.say(wire.IOPub, "stream", nil, map[string]any{"name": "stderr", "text": "stopped by its owner"})
+				_ = ws.Close(websocket.StatusNormalClosure, "the kernel has ended")
+			}(g.ws)
 		}
 		w.WriteHeader(http.StatusNoContent)
 		return

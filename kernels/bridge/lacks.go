@@ -164,6 +164,7 @@ func (b *bridge) moved() {
 	r.open = false
 	b.remark(r.m.Header, "this kernel now runs in your session's environment, and so do your next ones of "+b.cfg.Spec+
 		". `slipway kernels switch environment default --kernel "+b.cfg.Spec+"` in a terminal goes back to the usual one.")
-	b.reply(r.from, r.m, r.answer(), map[string]any{"status": "ok", "execution_count": 0, "user_expressions": map[string]any{}, "payload": []any{}})
+	// JupyterLab takes a cell without a number for one that still runs.
+	b.reply(r.from, r.m, r.answer(), map[string]any{"status": "ok", "execution_count": 1, "user_expressions": map[string]any{}, "payload": []any{}})
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "idle"})
 }

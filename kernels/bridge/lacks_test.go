@@ -54,9 +54,12 @@ func TestKernelFromTheSession(t *testing.T) {
 	g.set(func() { g.calls, g.ending = nil, 1 })
 	id := c.cell("  %slipway kernel  --from-session\n")
 	c.find("word of it", func(m wire.Message) bool {
+		if strings.Contains(words(m), "stopped by its owner") {
+			t.Error("the end of the kernel before is told")
+		}
 		return m.ParentID() == id && strings.Contains(words(m), "now runs in your session's environment")
 	})
-	if m := c.until("execute_reply", id); !strings.Contains(string(m.Content), `"ok"`) {
+	if m := c.until("execute_reply", id); !strings.Contains(string(m.Content), `"ok"`) || !strings.Contains(string(m.Content), `"execution_count":1`) {
 		t.Errorf("%s", m.Content)
 	}
 	c.until("execute_reply", c.cell("after"))

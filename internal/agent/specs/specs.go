@@ -27,8 +27,8 @@ import (
 const Command = "kernel-bridge"
 
 const (
-	prefix  = "slipway-" // so that none takes the place of a kernel of the session's own
-	shown   = "kernels"  // in the directory: where Jupyter looks, a link to a list
+	prefix = "slipway-" // so that none takes the place of a kernel of the session's own
+	shown  = "kernels"  // in the directory: where Jupyter looks, a link to a list
 
 	// elsewhere is added to a kernel's name: in a session it stands beside the session's own kernel, which has the session's packages.
 	elsewhere = " on another slice"

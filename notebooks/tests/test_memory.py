@@ -68,8 +68,8 @@ async def cell_of(base: str, kernel: str, cgroup: Path, kill: int, *, starved: b
         "msg_id": request,
         "msg_type": "execute_request",
         "username": "",
-        "session": "s",
-        "date": "",
+        "session": "s1",
+        "date": "2026-11-23T00:00:00Z",
         "version": "5.3",
     }
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
@@ -105,7 +105,7 @@ def test_the_cell_of_a_starved_kernel_says_why(tmp_path: Path) -> None:
     try:
         http = up(httpx.Client(base_url=base, timeout=60))
         assert http.get("/slipway/memory", headers=token()).json() == {"used": 800 << 20, "limit": 1 << 30, "kills": 0}
-        assert http.get("/slipway/memory").status_code == 403
+        assert httpx.get(f"{base}/slipway/memory").status_code == 403
         for starved in (False, True):  # what somebody has killed was not for want of memory
             kernel = (
                 http.post("/api/kernels", headers=token(), json={"name": "python3"}).raise_for_status().json()["id"]
@@ -113,6 +113,6 @@ def test_the_cell_of_a_starved_kernel_says_why(tmp_path: Path) -> None:
             shown = asyncio.run(asyncio.wait_for(cell_of(base, kernel, cgroup, 1, starved=starved), 120))
             assert ("needed more than its 1 GiB" in shown) == starved, (tmp_path / "log").read_text()
     finally:
-        server.terminate()
+        server.kill()  # it may wait for a kernel
         server.wait()
         service.down()

@@ -270,6 +270,9 @@ func (p Prospect) keepFor() string {
 
 // expired is the outcome of a session whose time was up.
 func (m *Manager) expired(e entry) Outcome {
+	if a := e.overrun(); a != nil {
+		return Outcome{Expired: true, Reason: "stopped by Slipway: " + a.Message, Remedy: a.Remedy}
+	}
 	p := e.prospect(time.Now())
 	remedy := "start it again: its changes are kept"
 	if e.Kind == Kernel {

@@ -30,7 +30,8 @@ const (
 // alerts are those of the present launch.
 type alerts struct {
 	launch string
-	kills  int64 // processes that were killed for want of memory, as far as they were told
+	kills  int64  // processes that were killed for want of memory, as far as they were told
+	over   *Alert // for which it is to end; nil: it may go on
 	list   []Alert
 }
 
@@ -69,6 +70,29 @@ func (m *Manager) Alert(ctx context.Context, id ID, a Alert) {
 	m.alertLocked(e, a)
 	m.mu.Unlock()
 	m.tellAlert(ctx, id, a)
+}
+
+// Overrun ends a session that has gone beyond a limit. Its changes are kept.
+func (m *Manager) Overrun(ctx context.Context, id ID, a Alert) {
+	m.mu.Lock()
+	e := m.work[id]
+	if e == nil || e.Phase != Running || e.overrun() != nil {
+		m.mu.Unlock()
+		return
+	}
+	m.alertLocked(e, a)
+	e.alerts.over = &a
+	m.queue.add(id)
+	m.mu.Unlock()
+	m.tellAlert(ctx, id, a)
+}
+
+// overrun gives why a session is to end that has gone beyond a limit; nil: it has not.
+func (e *entry) overrun() *Alert {
+	if e.alerts.launch != e.Launch {
+		return nil
+	}
+	return e.alerts.over
 }
 
 func (m *Manager) alertLocked(e *entry, a Alert) {

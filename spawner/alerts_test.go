@@ -64,3 +64,20 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 		}
 	})(t)
 }
+
+// TestOverrunEndsASession: a session beyond a limit is stopped with the reason and what to do, keeps its changes, and starts again.
+func TestOverrunEndsASession(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		w := s.run("alice", spawner.Life{})
+		s.Overrun(t.Context(), w.ID, spawner.Alert{Cause: spawner.AlertDisk, Message: "It had written too much", Remedy: "remove some"})
+		w = s.reach(w.ID, spawner.Stopped)
+		if o := w.Outcome; o == nil || !o.Expired || o.Failed || o.Reason != "stopped by Slipway: It had written too much" || o.Remedy != "remove some" {
+			t.Errorf("outcome %+v", o)
+		}
+		if s.look(w.ID) != spawner.Exited {
+			t.Error("its changes are gone")
+		}
+		s.startSession(request("alice", "", "2"))
+		s.reach(w.ID, spawner.Running)
+	})(t)
+}

@@ -129,6 +129,8 @@ const longestQuiet = 10 * 365 * 24 * time.Hour
 func (e *entry) due(now time.Time) bool {
 	p := e.prospect(now)
 	switch {
+	case e.overrun() != nil:
+		return true
 	case p.At.IsZero() || now.Before(p.At) || !p.Known:
 		return false
 	case e.unopened() || p.Warning == 0:

@@ -37,6 +37,7 @@ type Profile struct {
 	CPUs, MaxCPUs            float64
 	Memory, MaxMemory        int64       // bytes
 	Pids                     int64       // zero: 4096
+	Disk                     int64       // bytes that its sessions may write beside the home; zero: no limit
 	GPU                      gpu.Request // what slice of a GPU its sessions get; zero: none
 	Default                  bool
 	Rescue                   bool // nothing of its sessions writes to the home by itself
@@ -189,7 +190,7 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 		return "", Spec{}, err
 	}
 	spec := Spec{
-		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids}, GPU: p.GPU, Rescue: p.Rescue,
+		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: Resources{CPUs: cpus, Memory: memory, Pids: p.Pids, Disk: p.Disk}, GPU: p.GPU, Rescue: p.Rescue,
 	}
 	if spec.Ready == "" {
 		spec.Ready = "api"

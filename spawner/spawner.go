@@ -71,6 +71,8 @@ type Resources struct {
 	CPUs   float64 `json:"cpus"`
 	Memory int64   `json:"memory"` // bytes
 	Pids   int64   `json:"pids"`   // most processes and threads
+	// Disk is how many bytes a session may write beside its home; zero: no limit. It is held to that while it runs, and leases none.
+	Disk int64 `json:"disk,omitempty"`
 }
 
 // Spec is what a workload is to be. A session's spec may change between two starts, never while it is active.

@@ -318,6 +318,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)
 	g.Go(func() error { return s.watchHomes(ctx) })
+	g.Go(func() error { return s.watchDisks(ctx) })
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)

@@ -21,7 +21,7 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 	for _, p := range c.Profiles {
 		cat.Profiles = append(cat.Profiles, spawner.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
-			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Default: p.Default, Ready: "api", GPU: sliceOf(p),
+			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Disk: int64(p.Disk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
 			Users: p.Users, Groups: p.Groups, Rescue: p.Rescue,
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),

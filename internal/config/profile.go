@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"time"
+
+	"slipway/internal/disksize"
 )
 
 // Profile is one kind of session that the site offers.
@@ -17,6 +19,7 @@ type Profile struct {
 	Memory      Size     `yaml:"memory"`
 	MaxMemory   Size     `yaml:"max_memory"`
 	Pids        int64    `yaml:"pids"`
+	Disk        Bound    `yaml:"disk"` // that its sessions may write beside the home; 0: no limit
 	Default     bool     `yaml:"default"`
 	Users       []string `yaml:"users"`   // to whom it is open; empty, and no groups: to everybody
 	Groups      []string `yaml:"groups"`  // likewise
@@ -58,6 +61,12 @@ func (c Config) checkProfiles(p *problems) {
 			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
 		}
 		c.checkAudience(at, f, p)
+		if f.Disk < 0 || f.Disk > 0 && f.Disk < leastDisk {
+			p.add(at+"disk", disksize.Words(int64(f.Disk)), "none, or at least "+disksize.Words(leastDisk))
+		}
+		if f.Disk > 0 && f.Backend != BackendDocker {
+			p.add(at+"disk", disksize.Words(int64(f.Disk)), "backend: docker; a batch system has limits of its own")
+		}
 		if f.Rescue && f.Backend != BackendDocker {
 			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")
 		}
@@ -80,6 +89,9 @@ func (c Config) checkAudience(at string, f Profile, p *problems) {
 		}
 	}
 }
+
+// leastDisk is the smallest limit of a session's disk: what starts in it writes some of that.
+const leastDisk = 100e6
 
 // leastIdle is the shortest idle limit that the looks at activity can serve.
 const leastIdle = 2 * time.Minute

@@ -76,7 +76,7 @@ def size(count: int) -> str:
 def words(limit: int) -> str:
     """Say in a cell why its kernel died."""
     return (
-        f"\nOut of memory: this session needed more than its {size(limit)}, and the kernel was killed for that. "
+        f"Out of memory: this session needed more than its {size(limit)}, and the kernel was killed for that. "
         "Its variables are gone.\n"
         "Load less at a time, or stop this session and start it with more memory: your changes are kept.\n"
     )

@@ -275,7 +275,7 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/apptainer", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
+				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
 				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",

@@ -170,7 +170,16 @@ class Packer:
 
 def spool() -> IO[bytes]:
     """Give a temporary file that is in memory as long as it is small, and has no name."""
-    return tempfile.SpooledTemporaryFile(max_size=LARGE)
+    return _Spool(max_size=LARGE)
+
+
+class _Spool(tempfile.SpooledTemporaryFile[bytes]):
+    """One that does not take into memory first what is too large for it."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > LARGE:
+            self.rollover()
+        return super().write(data)
 
 
 def weigh(value: Any) -> int:

@@ -19,7 +19,13 @@ const (
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
 	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }()
-	return json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(into)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(into)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &errs.Error{
+			Kind: errs.TooLarge, Field: "body", Message: "body: it is larger than the 1 MiB that a request may have", Remedy: "send less in env",
+		}
+	}
+	return err
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

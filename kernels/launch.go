@@ -33,7 +33,11 @@ type request struct {
 
 func readRequest(w http.ResponseWriter, r *http.Request) (q request, err error) {
 	// Without a body, or with one that names nothing, it is the default kernel, as with Jupyter Server.
-	if err := readBody(w, r, &q); err != nil && !errors.Is(err, io.EOF) {
+	switch err := readBody(w, r, &q); {
+	case err == nil || errors.Is(err, io.EOF):
+	case errs.Is(err, errs.TooLarge):
+		return q, err
+	default:
 		return q, errs.New(errs.Invalid, "the body is not what starts a kernel: %w", err).With(`send {"name": ..., "env": {...}}`)
 	}
 	return q, checkEnv(q.Env)

@@ -130,8 +130,8 @@ func TestHostileEnvironment(t *testing.T) {
 			t.Errorf("%.60s: %+v", env, got)
 		}
 	}
-	for _, body := range []string{"[]", `{"name": "py`, `{"name": 1}`, strings.Repeat(" ", 2<<20) + "{}"} {
-		if got := s.as("alice", "POST", "/api/kernels", body).status; got != 400 {
+	for body, want := range map[string]int{"[]": 400, `{"name": "py`: 400, `{"name": 1}`: 400, strings.Repeat(" ", 2<<20) + "{}": 413} {
+		if got := s.as("alice", "POST", "/api/kernels", body).status; got != want {
 			t.Errorf("%.20q: %d", body, got)
 		}
 	}

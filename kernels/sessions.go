@@ -55,7 +55,9 @@ func (q sessionRequest) edit(n spawner.Notebook) spawner.Notebook {
 }
 
 func readSession(w http.ResponseWriter, r *http.Request) (q sessionRequest, err error) {
-	if err := readBody(w, r, &q); err != nil {
+	if err := readBody(w, r, &q); errs.Is(err, errs.TooLarge) {
+		return q, err
+	} else if err != nil {
 		return q, errs.New(errs.Invalid, "the body is no session: %w", err).With(`send {"path": ..., "name": ..., "type": "notebook", "kernel": {"name": ...}}`)
 	}
 	return q, nil

@@ -81,7 +81,7 @@ func TestSessionsThatCannotBe(t *testing.T) {
 	for body, want := range map[string]int{
 		"": 400, "[]": 400, `{"path": 1}`: 400, `{"type": "notebook"}`: 400, `{"path": "a"}`: 400, `{"path": "", "type": "x"}`: 400,
 		`{"path": "a", "type": "x", "kernel": {"name": "no such"}}`: 404, `{"path": "a", "type": "x", "kernel": {"id": "no such"}}`: 404,
-		`{"path": "` + strings.Repeat("x", 2<<20) + `", "type": "x"}`: 400,
+		`{"path": "` + strings.Repeat("x", 2<<20) + `", "type": "x"}`: 413,
 	} {
 		if a := s.as("alice", "POST", "/api/sessions", body); a.status != want || a.field("message") == "" {
 			t.Errorf("%.60s: %+v", body, a)

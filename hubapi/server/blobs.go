@@ -16,7 +16,10 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.ContentLength > control.FileLimit {
-		return errs.Bad("body", "too large", "a file of at most 1 GiB: put what is larger into your home or a storage")
+		return &errs.Error{
+			Kind: errs.TooLarge, Field: "body", Message: "body: the file is larger than the 1 GiB that one may have",
+			Remedy: "put it into your home or a storage, or into several files",
+		}
 	}
 	body := &unhurried{r.Body, http.NewResponseController(w)}
 	defer body.end()

@@ -15,7 +15,7 @@ const statusGone = 499
 
 // gone reports whether the client has gone: before it had sent all, or while it was to be answered.
 func (s *Server) gone(r *http.Request) bool {
-	return traceOf(r.Context()).unsent() || r.Context().Err() != nil && s.closing.Err() == nil
+	return traceOf(r.Context()).unsent() || errors.Is(r.Context().Err(), context.Canceled) && s.closing.Err() == nil
 }
 
 // refuse answers with an error.

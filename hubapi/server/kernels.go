@@ -28,9 +28,22 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 		if err == nil {
 			t := traceOf(r.Context())
 			t.caller, t.deed.caller = callerName(c), c
+			err = s.awaitBody(r, c)
 		}
 		return c, err
 	}, s.tellOfKernel))
+}
+
+// awaitBody counts the body of a request for as long as it is served. Websockets have none, and are bounded by the gateway.
+func (s *Server) awaitBody(r *http.Request, c spawner.Caller) error {
+	if weight(r) == 0 {
+		return nil
+	}
+	release, err := s.budget.take(c, weight(r))
+	if err == nil {
+		context.AfterFunc(r.Context(), release)
+	}
+	return err
 }
 
 // tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.

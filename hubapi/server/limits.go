@@ -14,67 +14,93 @@ import (
 const (
 	userBytes    = 16 << 20  // of bodies of one user's requests that are under way
 	allBytes     = 128 << 20 // of everybody's
-	userRequests = 256       // of one user that are under way: streams of events too
+	userRequests = 256       // of one user, or of one of her workloads, that are under way: streams of events too
 	allRequests  = 8192      // of everybody, with the websockets that go through to sessions
 	connections  = 4096      // of a listener, without those that have become websockets
 )
 
 // budget counts the bytes of bodies, and the requests, that are under way.
 type budget struct {
-	mu    sync.Mutex
-	all   int64
-	users map[payer]share
+	mu       sync.Mutex
+	all      int64
+	bytes    map[payer]int64 // of users, also from their workloads
+	requests map[payer]int
 }
 
-// payer is the user to whose account a request goes, whether it comes from outside or from a workload.
+// payer is to whose account a request goes: a user, or one of her workloads.
 type payer struct {
-	hub  string
-	user spawner.User
+	hub      string
+	user     spawner.User
+	workload spawner.ID
 }
 
-type share struct {
-	bytes    int64
-	requests int
-}
+func newBudget() *budget { return &budget{bytes: map[payer]int64{}, requests: map[payer]int{}} }
 
-func newBudget() *budget { return &budget{users: map[payer]share{}} }
-
-// take counts a request with so many bytes of body until release is called. A Hub's Spawner asks for many users, and is not bounded as one.
-func (b *budget) take(c spawner.Caller, bytes int64) (release func(), err error) {
-	p := payer{c.Hub, c.User}
+// enter counts a request with so many bytes of body until release is called. A Hub's Spawner asks for many users, and is not bounded as one.
+func (b *budget) enter(c spawner.Caller, bytes int64) (release func(), err error) {
+	p := payer{c.Hub, c.User, c.Workload}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	have := b.users[p]
-	switch {
-	case !c.Spawner && have.requests >= userRequests:
-		return nil, errs.New(errs.Busy, "%d of your requests are under way, which is the most that one user may have", have.requests).
+	if have := b.requests[p]; !c.Spawner && have >= userRequests {
+		return nil, errs.New(errs.Busy, "%d of your requests are under way, which is the most that there may be", have).
 			With("wait until some have ended, then try again")
-	case !c.Spawner && bytes > 0 && have.bytes+bytes > userBytes:
-		return nil, errs.New(errs.Busy, "your requests under way bring %d MiB, which is the most that one user may send at once", have.bytes>>20).
-			With("try again in a moment, or send fewer at once")
-	case bytes > 0 && b.all+bytes > allBytes:
-		return nil, errs.New(errs.Unavailable, "the service takes in as much as it can at once").With("try again in a moment")
 	}
-	b.addLocked(p, bytes, 1)
+	if err := b.addLocked(c, bytes); err != nil {
+		return nil, err
+	}
+	b.requests[p]++
 	return sync.OnceFunc(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.addLocked(p, -bytes, -1)
+		b.dropLocked(c, bytes)
+		if b.requests[p]--; b.requests[p] == 0 {
+			delete(b.requests, p)
+		}
 	}), nil
 }
 
-func (b *budget) addLocked(p payer, bytes int64, requests int) {
-	s := b.users[p]
-	b.all, s.bytes, s.requests = b.all+bytes, s.bytes+bytes, s.requests+requests
-	if b.users[p] = s; s == (share{}) {
-		delete(b.users, p)
+// take counts bytes alone.
+func (b *budget) take(c spawner.Caller, bytes int64) (release func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.addLocked(c, bytes); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.dropLocked(c, bytes)
+	}), nil
+}
+
+func (b *budget) addLocked(c spawner.Caller, bytes int64) error {
+	p := payer{hub: c.Hub, user: c.User}
+	have := b.bytes[p]
+	switch {
+	case bytes == 0:
+		return nil
+	case !c.Spawner && have+bytes > userBytes:
+		return errs.New(errs.Busy, "your requests under way bring %d MiB, and one user may send %d MiB at once", have>>20, userBytes>>20).
+			With("try again in a moment, or send fewer at once")
+	case b.all+bytes > allBytes:
+		return errs.New(errs.Unavailable, "the service takes in as much as it can at once").With("try again in a moment")
+	}
+	b.all, b.bytes[p] = b.all+bytes, have+bytes
+	return nil
+}
+
+func (b *budget) dropLocked(c spawner.Caller, bytes int64) {
+	p := payer{hub: c.Hub, user: c.User}
+	b.all, b.bytes[p] = b.all-bytes, b.bytes[p]-bytes
+	if b.bytes[p] == 0 {
+		delete(b.bytes, p)
 	}
 }
 
 // bounded refuses requests of a caller who has too much under way. It stands behind identify.
 func (s *Server) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		release, err := s.budget.take(callerOf(r.Context()), weight(r))
+		release, err := s.budget.enter(callerOf(r.Context()), weight(r))
 		if err != nil {
 			s.refuse(w, r, err)
 			return

@@ -106,15 +106,17 @@ func TestBytesUnderWay(t *testing.T) {
 func TestRequestsUnderWay(t *testing.T) {
 	b := newBudget()
 	for range userRequests {
-		if _, err := b.take(spawner.Caller{Hub: "main", User: "alice"}, 0); err != nil {
+		if _, err := b.enter(spawner.Caller{Hub: "main", User: "alice"}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.take(spawner.Caller{Hub: "main", User: "alice"}, 0); !errs.Is(err, errs.Busy) {
+	if _, err := b.enter(spawner.Caller{Hub: "main", User: "alice"}, 0); !errs.Is(err, errs.Busy) {
 		t.Error(err)
 	}
-	if _, err := b.take(spawner.Caller{Hub: "main", Spawner: true}, 0); err != nil {
-		t.Error(err)
+	for _, c := range []spawner.Caller{{Hub: "main", Spawner: true}, {Hub: "main", User: "alice", Workload: "j-1"}} {
+		if _, err := b.enter(c, 0); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (i *intake) Read(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		i.ended.Store(true)
-	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http.ErrBodyReadAfterClose):
 		i.broke.Store(true)
 	}
 	return n, err

@@ -80,7 +80,7 @@ const mostUser = 1 << 20
 
 // outpostUserFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are what is
 // everybody's.
-func (s *Server) outpostUserFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
+func (s *Server) outpostUserFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	var user struct {
 		Name string `json:"name"`
 	}
@@ -89,6 +89,6 @@ func (s *Server) outpostUserFlavors(w http.ResponseWriter, r *http.Request, c sp
 }
 
 // outpostFlavors answers with the hub's flavors: of all that its users may choose, each from what is open to her.
-func (s *Server) outpostFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ string) (int, any, error) {
+func (s *Server) outpostFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	return http.StatusOK, s.Flavors(c.Hub), nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"maps"
@@ -29,12 +30,17 @@ func (c Credential) is(username, password string) bool {
 // noStartID is what stands for the start's id in a path that has none.
 const noStartID = "0"
 
-// outpostPath is what a path of the Outpost protocol says. The server's name in it is not kept: two users may share one, and an
-// id names its start without it.
+// outpostPath is what a path of the Outpost protocol says.
 type outpostPath struct {
-	route   string // for the log and the metrics
-	startID string
+	route string // for the log and the metrics
+	start startPath
 }
+
+// startPath names a start: by the server's name, as it stands in the path and decoded, and the id.
+type startPath struct{ raw, name, id string }
+
+// names reports whether the path has this name. Clients send it as it is.
+func (p startPath) names(server string) bool { return server == p.raw || server == p.name }
 
 // The routes of the Outpost protocol.
 const (
@@ -58,21 +64,24 @@ func parseOutpost(path string) (outpostPath, bool) {
 	if !ok {
 		return outpostPath{}, false
 	}
-	id := ""
+	rest = strings.TrimSuffix(rest, "/")
+	name, id := rest, ""
 	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
-		id = rest[i+1:]
+		name, id = rest[:i], rest[i+1:]
 	}
-	if decoded, err := url.PathUnescape(id); err == nil {
-		id = decoded
+	return outpostPath{routeStart, startPath{name, unescaped(name), cmp.Or(unescaped(id), noStartID)}}, true
+}
+
+// unescaped decodes a word of a path, where it can be decoded.
+func unescaped(word string) string {
+	if decoded, err := url.PathUnescape(word); err == nil {
+		return decoded
 	}
-	if id == "" {
-		id = noStartID
-	}
-	return outpostPath{routeStart, id}, true
+	return word
 }
 
 // outpostMethod serves one method of a route. What it gives is JSON.
-type outpostMethod func(w http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (status int, body any, err error)
+type outpostMethod func(w http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (status int, body any, err error)
 
 // outpostMethods are the methods of a route.
 func (s *Server) outpostMethods(route string) map[string]outpostMethod {
@@ -140,7 +149,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 		writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
 		return
 	}
-	status, body, err := do(w, r, c, path.startID)
+	status, body, err := do(w, r, c, path.start)
 	if err != nil {
 		s.refuseOutpost(w, r, err)
 		return
@@ -179,6 +188,6 @@ func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
 }
 
 // noCredits answers for the protocol's credits: there are none here, and nothing costs any.
-func noCredits(http.ResponseWriter, *http.Request, spawner.Caller, string) (int, any, error) {
+func noCredits(http.ResponseWriter, *http.Request, spawner.Caller, startPath) (int, any, error) {
 	return http.StatusOK, struct{}{}, nil
 }

@@ -14,10 +14,11 @@ const (
 )
 
 // claim is one start of one hub.
-type claim struct{ hub, id string }
+type claim struct{ hub, name, id string }
 
-// claims put requests about one start in order: two with the same id follow one another, and a stop that overtakes its start ends
-// it. What they remember is lost in a restart; the Hub's list of servers then shows what is left over.
+// claims put requests about one start in order: two with the same id follow one another, and a stop that overtakes a start which is being asked
+// for ends it. They remember what was stopped, so that it is known to nobody any more. What they remember is lost in a restart; the Hub's list
+// of servers then shows what is left over.
 type claims struct {
 	mu      sync.Mutex
 	held    map[claim]*holder
@@ -61,12 +62,13 @@ func (c *claims) take(ctx context.Context, k claim) (_ context.Context, release 
 func (c *claims) try(ctx context.Context, k claim) (context.Context, <-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wasStoppedLocked(k) {
+	if c.wasStoppedLocked(k) && k.id != noStartID { // which names each start of the server
 		return nil, nil, stoppedFirst(k)
 	}
 	if h := c.held[k]; h != nil {
 		return nil, h.done, nil
 	}
+	delete(c.stopped, k)
 	ctx, cancel := context.WithCancel(ctx)
 	c.held[k] = &holder{done: make(chan struct{}), cancel: cancel}
 	return ctx, nil, nil
@@ -86,8 +88,15 @@ func (c *claims) release(k claim) {
 	close(h.done)
 }
 
-// stop remembers that a start is not wanted any more, and ends a request for it. What it gives closes when there is none in
-// progress; nil: there is none.
+// overtake ends a request for a start, and remembers that. What it returns closes when there is none in progress; nil: there was none.
+func (c *claims) overtake(k claim) <-chan struct{} {
+	if !c.starting(k) {
+		return nil
+	}
+	return c.stop(k)
+}
+
+// stop remembers that a start is not wanted any more, and ends a request for it, as overtake does.
 func (c *claims) stop(k claim) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

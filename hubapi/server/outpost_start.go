@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,7 +32,7 @@ type outpostStarted struct {
 
 // outpostStart starts a session and answers at once with the address of the session proxy, which holds the Hub's question whether
 // the session is up.
-func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
+func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	if err := s.cfg.Engine.Ready(); err != nil {
 		return 0, nil, err
 	}
@@ -47,9 +49,10 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
+	k := claim{c.Hub, req.Name, req.Launch}
 	s.audit(r, "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
 	req.Secrets = s.hub(c.Hub).sessionEnv(req.Secrets)
-	if err := s.launchClaimed(r.Context(), c, req); err != nil {
+	if err := s.launchClaimed(r.Context(), c, k, req); err != nil {
 		return 0, nil, err
 	}
 	return accepted(r), outpostStarted{address}, nil
@@ -70,15 +73,19 @@ func accepted(r *http.Request) int {
 
 // launchClaimed starts a session when no other request for the same start is in progress, and takes the start back when a stop has
 // overtaken it.
-func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) error {
+func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req spawner.SessionRequest) error {
 	waiting, cancel := context.WithTimeout(ctx, outpostPatience)
 	defer cancel()
-	k := claim{c.Hub, req.Launch}
 	turn, release, err := s.claims.take(waiting, k)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if k.id == noStartID {
+		if req.Launch, err = s.launchOfName(turn, c, req.Name); err != nil {
+			return err
+		}
+	}
 	started, err := s.launch(turn, c, req)
 	if s.claims.wasStopped(k) {
 		if err == nil {
@@ -129,6 +136,39 @@ func sameStart(w spawner.Workload, req spawner.SessionRequest) bool {
 		a.EventsURL == b.EventsURL && slices.Equal(a.Argv, b.Argv)
 }
 
+// unnamed begins the launches of starts without an id. The protocol then has one start a name, and after its end another.
+const unnamed = noStartID + "-"
+
+// launchOfName returns the launch of a start without an id: the one that goes on, or a new one.
+func (s *Server) launchOfName(ctx context.Context, c spawner.Caller, name string) (string, error) {
+	w, err := s.unnamedStart(ctx, c, name)
+	switch {
+	case err == nil && w.Phase.Active():
+		return w.Launch, nil
+	case err == nil || errs.Is(err, errs.NotFound):
+		return unnamed + strings.ToLower(rand.Text()), nil
+	}
+	return "", err
+}
+
+// unnamedStart finds the last start of a server's name that has no id.
+func (s *Server) unnamedStart(ctx context.Context, c spawner.Caller, name string) (last spawner.Workload, err error) {
+	all, err := s.cfg.Engine.List(ctx, c)
+	if err != nil {
+		return last, err
+	}
+	for _, w := range all {
+		mine := isServer(w) && w.Name == name && (w.Launch == noStartID || strings.HasPrefix(w.Launch, unnamed))
+		if mine && (last.ID == "" || w.Phase.Active() && !last.Phase.Active() || w.Phase.Active() == last.Phase.Active() && w.Since.After(last.Since)) {
+			last = w
+		}
+	}
+	if last.ID == "" {
+		return last, errs.New(errs.NotFound, "there is no start of %q without an id", name)
+	}
+	return last, nil
+}
+
 // startIDs are the ids that a start may have: they stand in paths.
 var startIDs = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
@@ -136,9 +176,13 @@ var startIDs = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 // agent makes its own when there is none; the others are credentials of the service.
 var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDATE_URL", "JUPYTERHUB_FLAVORS_UPDATE_TOKEN"}
 
+// userIDVariable has the Hub's number of the user.
+const userIDVariable = "JUPYTERHUB_USER_ID"
+
 // outpostRequest makes the engine's request of a start's body.
 func outpostRequest(h Hub, catalogue spawner.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
 	user, prefix := b.Env["JUPYTERHUB_USER"], b.Env["JUPYTERHUB_SERVICE_PREFIX"]
+	b.UserOptions.StartID = cmp.Or(b.UserOptions.StartID, noStartID)
 	switch {
 	case !startIDs.MatchString(b.UserOptions.StartID):
 		return req, badField("user_options.start_id", shown(b.UserOptions.StartID), "at most 64 letters, digits and hyphens")
@@ -164,6 +208,13 @@ func outpostRequest(h Hub, catalogue spawner.Catalogue, b outpostBody) (req spaw
 	env := maps.Clone(b.Env)
 	for _, name := range notForSessions {
 		delete(env, name)
+	}
+	if id := b.Env[userIDVariable]; id != "" {
+		spec.Env = maps.Clone(spec.Env)
+		if spec.Env == nil {
+			spec.Env = map[string]string{}
+		}
+		spec.Env[userIDVariable] = id
 	}
 	spec.Argv, spec.Prefix, spec.Ready = []string{outpostCommand}, decoded, prefix+spec.Ready
 	return spawner.SessionRequest{

@@ -27,14 +27,17 @@ type outpostStopped struct {
 }
 
 // outpostPoll tells how a start stands. It never says by mistake that there is none: the Hub would take the server for dead.
-func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (int, any, error) {
-	starting := s.claims.starting(claim{c.Hub, startID}) // asked first: when it ends afterwards, the engine knows
-	w, err := s.launched(r.Context(), c, startID)
+func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
+	starting := s.claimed(c, start, s.claims.starting) // asked first: when it ends afterwards, the engine knows
+	w, err := s.launched(r.Context(), c, start)
 	if errs.Is(err, errs.NotFound) && starting {
 		return http.StatusOK, outpostStatus{}, nil
 	}
 	if err != nil {
 		return 0, nil, err
+	}
+	if !w.Phase.Active() && s.claims.wasStopped(claim{c.Hub, w.Name, start.id}) { // after a DELETE there is nothing left to ask for
+		return 0, nil, errs.New(errs.NotFound, "start %s was stopped", start.id)
 	}
 	answer := outpostStatus{Logs: s.outpostLogs(r, c, w)}
 	if !w.Phase.Active() {
@@ -44,15 +47,27 @@ func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.C
 	return http.StatusOK, answer, nil
 }
 
-// launched finds the session of a start; NotFound only if that is certain.
-func (s *Server) launched(ctx context.Context, c spawner.Caller, startID string) (spawner.Workload, error) {
-	w, err := s.cfg.Engine.Launched(ctx, c, startID)
+// launched finds the session of a start; NotFound only if that is certain. A start of a server of another name is none.
+func (s *Server) launched(ctx context.Context, c spawner.Caller, start startPath) (w spawner.Workload, err error) {
+	if start.id != noStartID {
+		w, err = s.cfg.Engine.Launched(ctx, c, start.id)
+	} else if w, err = s.unnamedStart(ctx, c, start.raw); errs.Is(err, errs.NotFound) && start.raw != start.name {
+		w, err = s.unnamedStart(ctx, c, start.name)
+	}
+	if err == nil && !start.names(w.Name) {
+		w, err = spawner.Workload{}, errs.New(errs.NotFound, "start %s is of a server of another name", start.id)
+	}
 	if errs.Is(err, errs.NotFound) {
 		if unready := s.cfg.Engine.Ready(); unready != nil {
 			return w, unready
 		}
 	}
 	return w, err
+}
+
+// claimed asks of the claim that a path may mean: its name may stand there as it is, or escaped.
+func (s *Server) claimed(c spawner.Caller, start startPath, ask func(claim) bool) bool {
+	return ask(claim{c.Hub, start.raw, start.id}) || ask(claim{c.Hub, start.name, start.id})
 }
 
 // exitCode gives a session's exit code. One that failed without any has 1.
@@ -85,16 +100,13 @@ func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Worklo
 
 // outpostStop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
 // wait longer than the Hub's client does.
-func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, startID string) (int, any, error) {
+func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
 	ctx, cancel := s.stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, outpostPatience)
 	defer cancel()
-	var overtaken bool
-	if startIDs.MatchString(startID) {
-		overtaken = waitFor(ctx, s.claims.stop(claim{c.Hub, startID}))
-	}
-	w, err := s.launched(ctx, c, startID)
+	overtaken := s.claimed(c, start, func(k claim) bool { return waitFor(ctx, s.claims.overtake(k)) })
+	w, err := s.launched(ctx, c, start)
 	if errs.Is(err, errs.NotFound) && overtaken {
 		return accepted(r), outpostStopped{}, nil
 	}
@@ -104,6 +116,7 @@ func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.C
 	if err := s.endLaunch(ctx, c, w, !async(r)); err != nil {
 		return 0, nil, err
 	}
+	s.claims.stop(claim{c.Hub, w.Name, start.id})
 	return accepted(r), outpostStopped{s.outpostLogs(r, c, w)}, nil
 }
 
@@ -142,7 +155,7 @@ type outpostService struct {
 	StartDate    time.Time  `json:"start_date"`
 	EndDate      *time.Time `json:"end_date"`
 	Hub          string     `json:"jupyterhub"`
-	UserID       *string    `json:"jupyterhub_userid"` // the Hub's number of the user, which is not kept here
+	UserID       *string    `json:"jupyterhub_userid"` // the Hub's number of the user, as a text; null: the start has not told it
 	LastUpdate   time.Time  `json:"last_update"`
 	StateStored  bool       `json:"state_stored"`
 	StartPending bool       `json:"start_pending"`
@@ -150,7 +163,7 @@ type outpostService struct {
 }
 
 // outpostList gives the hub's starts that have not ended.
-func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ string) (int, any, error) {
+func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	all, err := s.cfg.Engine.List(r.Context(), c)
 	if err != nil {
 		return 0, nil, err
@@ -163,6 +176,12 @@ func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.C
 		row := outpostService{
 			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub, LastUpdate: w.Since.UTC(), StateStored: true,
 			StartPending: beforeRunning(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
+		}
+		if strings.HasPrefix(w.Launch, unnamed) {
+			row.StartID = noStartID
+		}
+		if id := w.Spec.Env[userIDVariable]; id != "" {
+			row.UserID = &id
 		}
 		if age := w.Spec.Life.MaxAge; age > 0 {
 			row.EndDate = moment(w.Started.Add(age))

@@ -82,6 +82,13 @@ func outpostSession(id spawner.ID, hub string, owner spawner.User, launch string
 	return w
 }
 
+// startOf is a session of a server with a name.
+func startOf(name, launch string) spawner.Workload {
+	w := outpostSession(spawner.ID("s-of-"+name+launch), "main", "nan", launch, spawner.Running)
+	w.Name = name
+	return w
+}
+
 func ended(id spawner.ID, launch string, o *spawner.Outcome) spawner.Workload {
 	w := outpostSession(id, "main", "bob", launch, spawner.Stopped)
 	w.Want, w.Outcome = spawner.WantStopped, o
@@ -136,10 +143,13 @@ func TestOutpostAnswers(t *testing.T) {
 		{"poll running", "GET", "/services//run", "", "", 200, `{"status":null}`},
 		{"poll starting", "GET", "/services//wait", "", "", 200, `{"status":null}`},
 		{"poll stopping", "GET", "/services//bye", "", "", 200, `{"status":null}`},
-		{"poll by a name", "GET", "/services/lab/run", "", "", 200, `{"status":null}`},
-		{"poll by an escaped name", "GET", "/services/a%2Fb%20%C3%A4/run", "", "", 200, `{"status":null}`},
-		{"poll by a raw name", "GET", "/services/a\xc3\xa4\"b/run", "", "", 200, `{"status":null}`},
-		{"poll by a hostile name", "GET", "/services/a%0d%0aX-Evil:%201/run", "", "", 200, `{"status":null}`},
+		{"poll by a name", "GET", "/services/lab/named", "", "", 200, `{"status":null}`},
+		{"poll by another's name", "GET", "/services/lab/run", "", "", 404, `{"detail":"Item not found"}`},
+		{"poll without the name", "GET", "/services//named", "", "", 404, `{"detail":"Item not found"}`},
+		{"stop by another's name", "DELETE", "/services/lab/run", "", "", 404, `{"detail":"Item not found"}`},
+		{"poll by an escaped name", "GET", "/services/a%2Fb%20%C3%A4/odd", "", "", 200, `{"status":null}`},
+		{"poll by a raw name", "GET", "/services/a\xc3\xa4\"b/raw", "", "", 200, `{"status":null}`},
+		{"poll by a hostile name", "GET", "/services/a%0d%0aX-Evil:%201/run", "", "", 404, `{"detail":"Item not found"}`},
 		{"poll with a slash", "GET", "/services/lab/0/", "", "", 200, `{"status":null}`},
 		{"poll with logs", "GET", "/services//run?collect_logs=true", "", "", 200, `{"status":null,"logs":[` + strings.Repeat(`"line",`, 99) + `"line"]}`},
 		{"poll stopped by the user", "GET", "/services//gone", "", "", 200, `{"status":0}`},
@@ -162,6 +172,7 @@ func TestOutpostAnswers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			engine := newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running), outpostSession("s-wait", "main", "dan", "wait", spawner.Pending),
 				outpostSession("s-bye", "main", "ada", "bye", spawner.Stopping), outpostSession("s-zero", "main", "zoe", "0", spawner.Running),
+				startOf("lab", "named"), startOf("a/b ä", "odd"), startOf("aä\"b", "raw"), startOf("lab", "0"),
 				ended("s-gone", "gone", nil), ended("s-code", "code", &spawner.Outcome{ExitCode: 137}),
 				ended("s-fail", "fail", &spawner.Outcome{Failed: true}), spawner.Workload{ID: "j-1", Kind: spawner.Job, Hub: "main", Owner: "bob", Launch: "job"})
 			h := withOutpost(t, engine, nil)
@@ -256,16 +267,75 @@ func TestOutpostLists(t *testing.T) {
 	stopping.Want, stopping.Name = spawner.WantStopped, "lab"
 	waiting := outpostSession("s-a", "main", "ann", "a", spawner.Pending)
 	waiting.Spec.Life.MaxAge = 3600e9
+	waiting.Spec.Env = map[string]string{userIDVariable: "17"}
 	kernel := outpostSession("s-k", "main", "ann", "k", spawner.Running)
 	kernel.Kind = spawner.Kernel
 	h := withOutpost(t, newFake(waiting, stopping, kernel, ended("s-c", "c", nil), job("j-1", "ann")), nil)
 	const zero = "0001-01-01T00:00:00Z"
-	want := `[{"name":"","start_id":"a","user":"ann","start_date":"` + zero + `","end_date":"0001-01-01T01:00:00Z","jupyterhub":"main","jupyterhub_userid":null,` +
+	want := `[{"name":"","start_id":"a","user":"ann","start_date":"` + zero + `","end_date":"0001-01-01T01:00:00Z","jupyterhub":"main","jupyterhub_userid":"17",` +
 		`"last_update":"` + zero + `","state_stored":true,"start_pending":true,"stop_pending":false},` +
 		`{"name":"lab","start_id":"b","user":"bob","start_date":"` + zero + `","end_date":null,"jupyterhub":"main","jupyterhub_userid":null,` +
 		`"last_update":"` + zero + `","state_stored":true,"start_pending":false,"stop_pending":true}]`
 	if status, got := h.ask(t, "GET", "/services/", "", ""); status != 200 || got != want {
 		t.Errorf("%d\n%s", status, cmp.Diff(want, got))
+	}
+}
+
+// TestOutpostAfterAStop: what was stopped is unknown, as with the Outpost of others; what has ended by itself tells its code until then.
+func TestOutpostAfterAStop(t *testing.T) {
+	h := withOutpost(t, newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running), ended("s-code", "code", &spawner.Outcome{ExitCode: 137})), nil)
+	for _, tc := range []struct {
+		method, target string
+		status         int
+	}{
+		{"GET", "/services//code", 200}, {"DELETE", "/services//code", 200}, {"GET", "/services//code", 404},
+		{"DELETE", "/services//run", 200}, {"GET", "/services//run", 404}, {"DELETE", "/services//run", 200},
+	} {
+		if status, got := h.ask(t, tc.method, tc.target, "", ""); status != tc.status {
+			t.Errorf("%s %s: %d %s", tc.method, tc.target, status, got)
+		}
+	}
+	if status, got := h.ask(t, "POST", "/services", "", started(set("user_options.start_id", "run"))); status != 419 || len(h.engine.started) > 0 {
+		t.Errorf("its id once more: %d %s", status, got)
+	}
+}
+
+// TestOutpostWithoutAnID: where a start has no id it is "0", once at a time for each name.
+func TestOutpostWithoutAnID(t *testing.T) {
+	h := withOutpost(t, newFake(), nil)
+	for round := range 3 {
+		for _, name := range []string{"", "lab"} {
+			body := started(func(body map[string]any) {
+				body["name"] = name
+				delete(body["user_options"].(map[string]any), "start_id")
+				body["env"].(map[string]any)["JUPYTERHUB_SERVICE_PREFIX"] = strings.TrimSuffix("/user/alice/"+name, "/") + "/"
+				body["env"].(map[string]any)["JUPYTERHUB_SERVER_NAME"] = name
+			})
+			for range 2 { // the second is the same start
+				if status, got := h.ask(t, "POST", "/services", "", body); status != 200 {
+					t.Fatalf("round %d, %q: %d %s", round, name, status, got)
+				}
+			}
+		}
+		if len(h.engine.started) != 2*(round+1) {
+			t.Fatalf("round %d: %d starts", round, len(h.engine.started))
+		}
+		if status, got := h.ask(t, "GET", "/services/", "", ""); status != 200 || strings.Count(got, `"start_id":"0"`) != 2 || strings.Count(got, `"jupyterhub_userid":"1"`) != 2 {
+			t.Errorf("round %d: %s", round, got)
+		}
+		for _, target := range []string{"/services//0", "/services/lab", "/services/lab/0"} {
+			if status, got := h.ask(t, "GET", target, "", ""); status != 200 || got != `{"status":null}` {
+				t.Errorf("round %d: %s: %d %s", round, target, status, got)
+			}
+		}
+		for _, target := range []string{"/services//0", "/services/lab"} {
+			if status, got := h.ask(t, "DELETE", target, "", ""); status != 200 {
+				t.Errorf("round %d: stop %s: %d %s", round, target, status, got)
+			}
+			if status, got := h.ask(t, "GET", target, "", ""); status != 404 {
+				t.Errorf("round %d: %s when it is stopped: %d %s", round, target, status, got)
+			}
+		}
 	}
 }
 
@@ -395,13 +465,13 @@ func FuzzParseOutpost(f *testing.F) {
 		switch {
 		case !ok && strings.HasPrefix(path, "/services/"):
 			t.Errorf("%q is left to others", path)
-		case ok && got.route == routeStart && (got.startID == "" || !strings.HasPrefix(path, "/services/")):
+		case ok && got.route == routeStart && (got.start.id == "" || !strings.HasPrefix(path, "/services/")):
 			t.Errorf("%q gives %+v", path, got)
 		case ok && !strings.HasPrefix(path, "/services") && len(path) > len("/usercredits/"):
 			t.Errorf("%q is taken", path)
 		}
 		if name, rest := url.PathEscape(path), "/services/"+url.PathEscape(path)+"/id1"; ok || name != "" {
-			if got, ok := parseOutpost(rest); !ok || got.startID != "id1" {
+			if got, ok := parseOutpost(rest); !ok || got.start.id != "id1" || !got.start.names(path) {
 				t.Errorf("a server named %q: %+v", path, got)
 			}
 		}

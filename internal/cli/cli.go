@@ -123,7 +123,7 @@ func parts(err error) []error {
 }
 
 func reportOne(w io.Writer, err error) {
-	fmt.Fprintf(w, "slipway: %s\n", errs.Brief(err))
+	fmt.Fprintf(w, "slipway: %s\n", paragraphs(errs.Brief(err)))
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {
 		return
@@ -132,7 +132,7 @@ func reportOne(w io.Writer, err error) {
 		fmt.Fprintf(w, "  %s\n", printable(d.String()))
 	}
 	if e.Remedy != "" {
-		fmt.Fprintf(w, "  -> %s\n", e.Remedy)
+		fmt.Fprintf(w, "  -> %s\n", paragraphs(e.Remedy))
 	}
 }
 

@@ -26,6 +26,7 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 	logs.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the job has ended, then exit with its code")
 	logs.Flags().IntVar(&o.point, "point", -1, "of a scan, the point with this number")
 	logs.Flags().IntVar(&o.tail, "tail", -1, "only so many lines, the last that there are")
+	logs.Flags().BoolVar(&o.raw, "raw", false, "every byte also to a terminal, which otherwise gets no colors and no other escape sequences")
 	files := &cobra.Command{
 		Use: "files ID", Short: "List the files that a job has left; with --into fetch them", Args: exactly(1, "a job's ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -57,7 +58,7 @@ func connectForJob(env Env, id string) (*hubapi.Client, error) {
 
 // logOptions are the flags of `slipway jobs logs`.
 type logOptions struct {
-	follow      bool
+	follow, raw bool
 	point, tail int // -1: not given
 }
 
@@ -79,14 +80,16 @@ func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
 			return err
 		}
 	}
+	out, done := forTerminal(env.Stdout, o.raw)
+	defer done()
 	if o.tail >= 0 {
 		text, err := client.JobLogTail(ctx, id, o.tail)
 		if err == nil {
-			_, err = io.WriteString(env.Stdout, text)
+			_, err = io.WriteString(out, text)
 		}
 		return err
 	}
-	if err := client.JobLog(ctx, id, 0, o.follow, env.Stdout); err != nil || !o.follow {
+	if err := client.JobLog(ctx, id, 0, o.follow, out); err != nil || !o.follow {
 		return err
 	}
 	return exitAsJob(ctx, env, env.Stderr, client, id)
@@ -126,7 +129,7 @@ func exitAsJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Cli
 		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, printable(j.Outcome.Reason))
 	}
 	if j.Outcome.Remedy != "" {
-		fmt.Fprintf(env.Stderr, "  -> %s\n", j.Outcome.Remedy)
+		fmt.Fprintf(env.Stderr, "  -> %s\n", printable(j.Outcome.Remedy))
 	}
 	return exitCode(max(1, j.Outcome.ExitCode))
 }

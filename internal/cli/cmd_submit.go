@@ -176,7 +176,9 @@ func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
 // watchJob shows a job's output as it comes and ends as the job does.
 func watchJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, j hubapi.Job) error {
 	fmt.Fprintf(notes, "job %s submitted to %s; `slipway jobs logs -f %s` shows it again\n", j.ID, j.Backend, j.ID)
-	if err := client.JobLog(ctx, j.ID, 0, true, env.Stdout); err != nil {
+	out, done := forTerminal(env.Stdout, false)
+	defer done()
+	if err := client.JobLog(ctx, j.ID, 0, true, out); err != nil {
 		return watchingEnded(ctx, env, j.ID, err)
 	}
 	return watchingEnded(ctx, env, j.ID, exitAsJob(ctx, env, notes, client, j.ID))

@@ -1,21 +1,26 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 )
 
 // printJSON prints v as programs read it.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(asciiControls(b.Bytes()))
+	return err
 }
 
 // printTable prints rows below a head; with none, what to do to get some.
@@ -43,19 +48,6 @@ func printPairs(w io.Writer, pairs [][2]string) error {
 		}
 	}
 	return t.Flush()
-}
-
-// printable keeps names that people chose from moving the terminal's cursor.
-func printable(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 // ago says how long ago t was, as people say it.

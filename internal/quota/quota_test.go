@@ -1,0 +1,183 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"slipway/internal/testenv"
+)
+
+func must(t *testing.T, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStructsAreTheKernels(t *testing.T) {
+	if got := unsafe.Sizeof(attributes{}); got != 28 {
+		t.Errorf("fsxattr has %d bytes, want 28", got)
+	}
+	if got := unsafe.Sizeof(block{}); got != 72 {
+		t.Errorf("if_dqblk has %d bytes, want 72", got)
+	}
+}
+
+// fake is a file system with quotas, or without.
+type fake struct {
+	enforced bool
+	projects map[int]uint32
+	blocks   map[uint32]block
+}
+
+func (f *fake) kernel() kernel {
+	inodes := map[string]int{"/a": 7, "/b": 8}
+	return kernel{
+		open: func(dir string) (int, uint64, error) {
+			n, ok := inodes[dir]
+			if !ok {
+				return 0, 0, unix.ENOENT
+			}
+			return n, uint64(n), nil
+		},
+		shut:       func(int) {},
+		enforced:   func(int) bool { return f.enforced },
+		project:    func(fd int) (uint32, error) { return f.projects[fd], nil },
+		setProject: func(fd int, id uint32) error { f.projects[fd] = id; return nil },
+		get: func(_ int, id uint32) (block, error) {
+			b, ok := f.blocks[id]
+			if !ok {
+				return block{}, unix.ESRCH
+			}
+			return b, nil
+		},
+		put: func(_ int, id uint32, b block) error {
+			was := f.blocks[id]
+			was.HardBlocks = b.HardBlocks
+			f.blocks[id] = was
+			return nil
+		},
+	}
+}
+
+func TestSet(t *testing.T) {
+	f := &fake{enforced: true, projects: map[int]uint32{}, blocks: map[uint32]block{ours | 7: {Files: 1}}}
+	k := f.kernel()
+	must(t, k.set("/a", 1<<20), k.set("/b", 1000))
+	a, b := f.projects[7], f.projects[8]
+	if a == b || a&ours == 0 || b&ours == 0 || a == ours|7 {
+		t.Errorf("projects %x and %x: want two, and not the one that is in use", a, b)
+	}
+	if f.blocks[a].HardBlocks != 1024 || f.blocks[b].HardBlocks != 1 {
+		t.Errorf("limits %d and %d blocks", f.blocks[a].HardBlocks, f.blocks[b].HardBlocks)
+	}
+	must(t, k.set("/a", 2<<20))
+	if _, limit, err := k.used("/a"); err != nil || limit != 2<<20 || f.projects[7] != a {
+		t.Errorf("changed: %d, %v, project %x", limit, err, f.projects[7])
+	}
+	must(t, k.clear("/a"), k.clear("/gone"))
+	if f.blocks[a].HardBlocks != 0 {
+		t.Error("the limit stays")
+	}
+}
+
+func TestNotEnforced(t *testing.T) {
+	k := (&fake{projects: map[int]uint32{}}).kernel()
+	if err := k.set("/a", 1); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := k.used("/a"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+	must(t, k.clear("/a"))
+}
+
+// TestRealFileSystems writes beyond a limit, where this kernel has quotas.
+func TestRealFileSystems(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	for name, tc := range map[string]struct {
+		size  int64
+		mkfs  []string
+		mount string
+	}{
+		"ext4": {64 << 20, []string{"mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, "prjquota"},
+		"xfs":  {320 << 20, []string{"mkfs.xfs", "-q"}, "pquota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image, at := filepath.Join(t.TempDir(), "image"), t.TempDir()
+			must(t, os.WriteFile(image, nil, 0o600), os.Truncate(image, tc.size))
+			if out, err := exec.Command(tc.mkfs[0], append(tc.mkfs[1:], image)...).CombinedOutput(); err != nil {
+				t.Skipf("%v: %s", err, out)
+			}
+			if out, err := exec.Command("mount", "-o", "loop,"+tc.mount, image, at).CombinedOutput(); err != nil {
+				t.Skipf("this kernel has no such quotas: %v: %s", err, out)
+			}
+			t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
+			dir := filepath.Join(at, "dir")
+			must(t, os.Mkdir(dir, 0o755), Set(dir, 4<<20))
+			if err := os.WriteFile(filepath.Join(dir, "small"), make([]byte, 1<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			used, limit, err := Used(dir)
+			if err != nil || used < 1<<20 || limit != 4<<20 {
+				t.Errorf("%d of %d, %v", used, limit, err)
+			}
+			err = os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte{1}, 8<<20), 0o600)
+			if !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("beyond the limit: %v", err)
+			}
+			must(t, Clear(dir), os.RemoveAll(dir))
+		})
+	}
+}
+
+func TestUnsupportedIsSaid(t *testing.T) {
+	if err := Set("/proc/1", 1); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+	must(t, Clear("/proc/1"), Clear("/does/not/exist"))
+}
+
+func TestMeasure(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a\nb")
+	must(t, os.WriteFile(file, bytes.Repeat([]byte{1}, 1<<20), 0o600), os.Link(file, filepath.Join(dir, "again")), os.Symlink("/", filepath.Join(dir, "root")))
+	if used, err := Measure(t.Context(), dir, t.TempDir()); err != nil || used < 1<<20 || used > 2<<20 {
+		t.Errorf("%d, %v", used, err)
+	}
+	if _, err := Measure(t.Context(), filepath.Join(dir, "gone")); err != nil {
+		t.Errorf("what has gone: %v", err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), bytes.Repeat([]byte{1}, 1<<20), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := int64(0)
+	must(t, Watch(ctx, 1<<19, func(used int64) { told = used; cancel() }, dir))
+	if told < 1<<20 {
+		t.Errorf("told of %d", told)
+	}
+}
+
+func FuzzTotal(f *testing.F) {
+	f.Add([]byte("12\t/a\x003\t/b\x00"))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		if n, err := total(out); err == nil && n < 0 && len(out) < 40 {
+			t.Errorf("total(%q) = %d", out, n)
+		}
+	})
+}

@@ -28,6 +28,9 @@ var ErrUnsupported = errors.New("project quotas are not enforced here")
 // called on an empty directory. Calling it again changes the limit. Clear takes the limit away.
 func Set(dir string, bytes int64) error { return system().set(dir, bytes) }
 
+// Join puts another directory under the limit of one that has been given one by Set. Both must be of one file system.
+func Join(dir, limited string) error { return system().join(dir, limited) }
+
 // Clear takes the limit of a directory away, before the directory is removed. A directory that has none, or is gone, is no error.
 func Clear(dir string) error { return system().clear(dir) }
 
@@ -39,6 +42,7 @@ type kernel struct {
 	open       func(dir string) (fd int, inode uint64, err error)
 	shut       func(fd int)
 	enforced   func(fd int) bool
+	together   func(fd, other int) bool // are of one file system
 	project    func(fd int) (uint32, error)
 	setProject func(fd int, id uint32) error
 	get        func(fd int, id uint32) (block, error)
@@ -100,6 +104,30 @@ func (k kernel) choose(fd int, inode uint64) (id uint32, fresh bool, err error) 
 	return 0, false, errors.New("no project is free")
 }
 
+func (k kernel) join(dir, limited string) error {
+	from, _, err := k.open(limited)
+	if err != nil {
+		return fmt.Errorf("limit %s with %s: %w", dir, limited, err)
+	}
+	defer k.shut(from)
+	to, _, err := k.open(dir)
+	if err != nil {
+		return fmt.Errorf("limit %s with %s: %w", dir, limited, err)
+	}
+	defer k.shut(to)
+	id, err := k.project(from)
+	if err == nil && (id&ours == 0 || !k.together(from, to)) {
+		err = ErrUnsupported
+	}
+	if err == nil {
+		err = k.setProject(to, id)
+	}
+	if err != nil {
+		return fmt.Errorf("limit %s with %s: %w", dir, limited, err)
+	}
+	return nil
+}
+
 func (k kernel) clear(dir string) error {
 	fd, _, err := k.open(dir)
 	if errors.Is(err, unix.ENOENT) {
@@ -153,7 +181,7 @@ const (
 
 func system() kernel {
 	return kernel{
-		open: open, shut: func(fd int) { _ = unix.Close(fd) }, enforced: enforced, project: projectOf, setProject: setProject,
+		open: open, shut: func(fd int) { _ = unix.Close(fd) }, enforced: enforced, together: together, project: projectOf, setProject: setProject,
 		get: func(fd int, id uint32) (b block, err error) {
 			return b, control(fd, getQuota, id, unsafe.Pointer(&b))
 		},
@@ -192,6 +220,11 @@ func enforced(fd int) bool {
 		return false
 	}
 	return state[0]>>16&projectsBind != 0
+}
+
+func together(fd, other int) bool {
+	var a, b unix.Stat_t
+	return unix.Fstat(fd, &a) == nil && unix.Fstat(other, &b) == nil && a.Dev == b.Dev
 }
 
 // attributes is fsxattr of linux/fs.h.

@@ -42,7 +42,7 @@ type fake struct {
 }
 
 func (f *fake) kernel() kernel {
-	inodes := map[string]int{"/a": 7, "/b": 8}
+	inodes := map[string]int{"/a": 7, "/b": 8, "/c": 6, "/elsewhere": 9}
 	return kernel{
 		open: func(dir string) (int, uint64, error) {
 			n, ok := inodes[dir]
@@ -53,6 +53,7 @@ func (f *fake) kernel() kernel {
 		},
 		shut:       func(int) {},
 		enforced:   func(int) bool { return f.enforced },
+		together:   func(a, b int) bool { return a < 9 && b < 9 },
 		project:    func(fd int) (uint32, error) { return f.projects[fd], nil },
 		setProject: func(fd int, id uint32) error { f.projects[fd] = id; return nil },
 		get: func(_ int, id uint32) (block, error) {
@@ -85,6 +86,13 @@ func TestSet(t *testing.T) {
 	must(t, k.set("/a", 2<<20))
 	if _, limit, err := k.used("/a"); err != nil || limit != 2<<20 || f.projects[7] != a {
 		t.Errorf("changed: %d, %v, project %x", limit, err, f.projects[7])
+	}
+	must(t, k.join("/c", "/a"))
+	if f.projects[6] != a {
+		t.Errorf("joined: project %x, want %x", f.projects[6], a)
+	}
+	if err := k.join("/elsewhere", "/a"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("another file system joins: %v", err)
 	}
 	must(t, k.clear("/a"), k.clear("/gone"))
 	if f.blocks[a].HardBlocks != 0 {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -49,7 +50,9 @@ func Measure(ctx context.Context, dirs ...string) (int64, error) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	exit, failed := errors.AsType[*exec.ExitError](err)
-	if err != nil && (!failed || exit.ExitCode() != 1) { // 1: something went away meanwhile
+	gone := failed && exit.ExitCode() == 1   // a file went away meanwhile
+	reaped := errors.Is(err, syscall.ECHILD) // by the caller, who collects whatever ends
+	if err != nil && !gone && !reaped {
 		return 0, fmt.Errorf("measure %s: %w: %s", strings.Join(dirs, ", "), err, strings.TrimSpace(said.String()))
 	}
 	return total(out)

@@ -34,7 +34,7 @@ prepare_all() {
 
 install_packages() {
   need curl=curl debootstrap=debootstrap dockerd=docker.io docker=docker.io \
-    git=git iptables=iptables "$CA_BUNDLE=ca-certificates" gcc=gcc /usr/include/stdio.h=libc6-dev
+    git=git iptables=iptables pasta=passt nft=nftables "$CA_BUNDLE=ca-certificates" gcc=gcc /usr/include/stdio.h=libc6-dev
   (python) >/dev/null 2>&1 || apt_install python3 python3-venv
 }
 

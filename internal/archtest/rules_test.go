@@ -151,7 +151,7 @@ func rules() map[string]rule {
 		"deploy/dev/pool":             {own: []string{"spawner/htcondor/condortest"}},
 		"deploy/dev/verdict":          {}, // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/quota", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/mounts", "internal/testenv/autofs", "internal/tunnel"},
 		},

@@ -60,6 +60,9 @@ func runConfigCheck(env Env, path string) error {
 	if err := (htcondor.Config{Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra}).CheckLines(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if c.Local.Network == "host" {
+		fmt.Fprintln(env.Stderr, "local.network is host: jobs reach all that listens on this host, and can take the service's port while it restarts. outward is safe")
+	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is good: %s, %s, %s\n", path, count(int64(len(c.Hubs)), "hub", "hubs"), count(int64(len(c.Images)), "image", "images"), count(int64(len(c.Profiles)), "profile", "profiles"))
 	return err
 }

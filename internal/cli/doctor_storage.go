@@ -11,7 +11,17 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/xrd"
+	"slipway/spawner/local"
 )
+
+// networkOfJobs says what jobs of this host reach. What that needs and is missing is a finding of its own, of Apptainer's check.
+func networkOfJobs(cfg config.Config, jobs *local.Backend) error {
+	if local.Network(cfg.Local.Network) == local.OfHost {
+		return errs.New(errs.Missing, "jobs share this host's network: they reach what listens on it, and can take the service's or the Hub's port while they restart").
+			With("set local.network to outward")
+	}
+	return goodWord(jobs.Reaches())
+}
 
 // storageChecks look whether storage elements and their caches answer, and whether they can be mounted here.
 func storageChecks(cfg config.Data) []check {

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func hostCommands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env),
-		agentCommand(env), kernelBridgeCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), localImageCommand(), dockerWakeCommand(), mpsEncloseCommand(), probeDirectoryCommand(env), lookHomeCommand(env), homeCommand(env), lookAtPathsCommand(env), renewMountCommand(env),
+		agentCommand(env), kernelBridgeCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), localNetworkCommand(), localImageCommand(), dockerWakeCommand(), mpsEncloseCommand(), probeDirectoryCommand(env), lookHomeCommand(env), homeCommand(env), lookAtPathsCommand(env), renewMountCommand(env),
 	}
 }
 

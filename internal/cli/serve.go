@@ -233,7 +233,7 @@ func newDocker(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*d
 func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
 		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
-		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Logger: log,
+		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network), Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.Disk), Logger: log,
 	}
 	seen.forJobs(&c)
 	trustForJobs(cfg, &c)

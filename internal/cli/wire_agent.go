@@ -29,7 +29,7 @@ func agentCommand(env Env) *cobra.Command {
 	}
 }
 
-// localShimCommand, localEnterCommand and localImageCommand are how the backend `local` starts a job.
+// localShimCommand, localEnterCommand, localNetworkCommand and localImageCommand are how the backend `local` starts a job.
 func localShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-shim DIR", Short: "Supervise one job (started by the service)", Hidden: true, Args: exactly(1, "a directory"),
@@ -51,6 +51,13 @@ func localEnterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-enter DIR", Short: "Become one job's Apptainer (started by local-shim)", Hidden: true, Args: exactly(1, "a directory"),
 		RunE: func(_ *cobra.Command, args []string) error { return local.Enter(args[0]) },
+	}
+}
+
+func localNetworkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "local-network DIR", Short: "Become the pasta of one job's network (started by local-shim)", Hidden: true, Args: exactly(1, "a directory"),
+		RunE: func(_ *cobra.Command, args []string) error { return local.Connect(args[0]) },
 	}
 }
 

@@ -5,6 +5,8 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"net/url"
+	"slices"
 
 	"slipway/hubapi"
 	"slipway/internal/config"
@@ -32,6 +34,20 @@ func elementsOf(cfg config.Data) []xrd.Element {
 		out = append(out, xrd.Element{Name: e.Name, Origin: e.Origin, Path: e.Path, Cache: e.Cache, Mount: e.Mount, Write: e.Write})
 	}
 	return out
+}
+
+// servicesForJobs are those that jobs reach also where this host has them: what the administrator names, and the storage elements and their
+// caches.
+func servicesForJobs(cfg config.Config) []string {
+	all := slices.Clone(cfg.Local.Reach)
+	for _, e := range cfg.Data.Storage {
+		for _, server := range []string{e.Origin, e.Cache} {
+			if u, err := url.Parse(server); err == nil && u.Host != "" {
+				all = append(all, u.Host)
+			}
+		}
+	}
+	return all
 }
 
 // URL is server.Storage's.

@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"slipway/internal/disksize"
 	"slipway/internal/errs"
 )
 
 const (
+	leastDisk   = 10e6    // of a job
 	tokenLength = 24      // least characters of a secret
 	lastUID     = 1 << 30 // some tools take greater ids for negative ones
 	overflowUID = 65534   // what the kernel shows for an id that it cannot map
@@ -37,6 +39,17 @@ func (c Config) Check() error {
 	}
 	if c.Local.AtOnce < 1 {
 		p.add("local.at_once", c.Local.AtOnce, "1 or more")
+	}
+	if n := c.Local.Network; n != "outward" && n != "none" && n != "host" {
+		p.add("local.network", n, "outward (other hosts, and nothing of this one), none, or host (also this host's own services: unsafe)")
+	}
+	for i, service := range c.Local.Reach {
+		if !dialable(service) {
+			p.add(fmt.Sprintf("local.reach[%d]", i), service, "a name or address of this host and a port, such as localhost:3128")
+		}
+	}
+	if c.Local.Disk != 0 && c.Local.Disk < leastDisk {
+		p.add("local.disk", disksize.Words(int64(c.Local.Disk)), "none, or "+disksize.Words(leastDisk)+" or more: what a job writes of its own accord takes some")
 	}
 	if c.Docker.Instance == "" {
 		p.add("docker.instance", "", "a word that tells this service from others on the same engine")

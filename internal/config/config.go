@@ -78,9 +78,12 @@ type Docker struct {
 
 // Local is the backend of jobs on this host.
 type Local struct {
-	Apptainer string `yaml:"apptainer"`
-	AtOnce    int    `yaml:"at_once"`
-	Cgroup    string `yaml:"cgroup"`
+	Apptainer string   `yaml:"apptainer"`
+	AtOnce    int      `yaml:"at_once"`
+	Cgroup    string   `yaml:"cgroup"`
+	Network   string   `yaml:"network"` // what jobs reach: outward, none or host
+	Reach     []string `yaml:"reach"`   // services of this host that jobs reach all the same
+	Disk      Bound    `yaml:"disk"`    // of one job, beside its inputs; 0: not limited
 }
 
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
@@ -90,7 +93,7 @@ func Default() Config {
 		Users:  Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
 		Jobs:   defaultJobs(),
 		Docker: Docker{Socket: "/var/run/docker.sock", Instance: "slipway"},
-		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway"},
+		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway", Network: "outward", Reach: []string{}, Disk: 50e9},
 		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
 		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),
 	}

@@ -291,3 +291,18 @@ func TestWhoAProfileIsOpenTo(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestLocalJobs(t *testing.T) {
+	for text, want := range map[string]string{
+		"network: outward": "", "network: none": "", "network: host": "", "network: bridge": "local.network", "network: ''": "local.network",
+		"disk: none": "", "disk: 10G": "", "disk: 1000": "local.disk", "reach: ['localhost:3128']": "", "reach: [localhost]": "local.reach[0]", "reach: [':80']": "local.reach[0]",
+	} {
+		c, err := Parse([]byte("local: {" + text + "}\n"))
+		if err == nil {
+			err = c.Check()
+		}
+		if found := err != nil && strings.Contains(err.Error(), "local."); found != (want != "") || found && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -40,6 +40,8 @@ func run(ctx context.Context, args []string) error {
 		return local.Shim(ctx, args[1])
 	case len(args) == 2 && args[0] == "local-enter":
 		return local.Enter(args[1])
+	case len(args) == 2 && args[0] == "local-network":
+		return local.Connect(args[1])
 	case len(args) == 2 && args[0] == "local-image":
 		return local.Image(args[1])
 	case len(args) == 3 && args[0] == "docker-wake":

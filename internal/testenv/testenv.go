@@ -27,6 +27,7 @@ const (
 	Notebook   Part = "notebook"    // the image slipway/notebook:1 in the engine
 	Code       Part = "code"        // the image slipway/code:1 likewise
 	Mksquashfs Part = "mksquashfs"  // squashfs-tools
+	Pasta      Part = "pasta"       // passt, and nft of nftables: a network of its own for each job
 	Gensquash  Part = "gensquashfs" // squashfs-tools-ng
 	Squashfuse Part = "squashfuse"  // squashfuse, and a /dev/fuse to mount through
 	Busybox    Part = "busybox"     // the static one, which runs in a tree of nothing else
@@ -112,6 +113,8 @@ func probe(p Part) error {
 		return exec.Command("docker", "image", "inspect", CodeImage).Run()
 	case Mksquashfs:
 		return onPath("mksquashfs")
+	case Pasta:
+		return errors.Join(onPath("pasta"), onPath("nft"))
 	case Gensquash:
 		return onPath("gensquashfs")
 	case Squashfuse:

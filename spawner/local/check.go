@@ -28,7 +28,11 @@ func (b *Backend) Check(ctx context.Context) error {
 		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
 			With("start the kernel with these control groups enabled")
 	}
-	return b.host.check()
+	if err := b.host.check(); err != nil {
+		return err
+	}
+	_, err = b.networkPrograms()
+	return err
 }
 
 // host is the file tree in which to look for what the kernel offers.

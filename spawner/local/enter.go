@@ -20,12 +20,24 @@ import (
 // `slipway local-enter DIR`, and returns only an error, which the shim has been told then.
 func Enter(name string) error {
 	runtime.LockOSThread() // rights are a thread's own, and exec keeps those of the thread that calls it
-	syscall.CloseOnExec(lockFD)
-	syscall.CloseOnExec(statusFD)
 	status := os.NewFile(statusFD, "status")
-	err := enter(dir(name))
+	err := closeOnExec(lockFD)
+	if err == nil {
+		err = enter(dir(name))
+	}
 	_, werr := status.WriteString(err.Error())
 	return errors.Join(err, werr)
+}
+
+// joinNetwork moves the calling thread into the job's network, or makes one of its own usable.
+func (p plan) joinNetwork() error {
+	switch {
+	case p.isTrial() || p.Network == Isolated:
+		return loopbackUp()
+	case p.Network == Outward:
+		return unix.Setns(networkFD, unix.CLONE_NEWNET)
+	}
+	return nil
 }
 
 // leastPriority is the kernel's nicest.
@@ -38,6 +50,9 @@ func enter(d dir) error {
 	}
 	if err := newTree(cgroupRoot, p.Cgroups).group(p.ID).join(); err != nil {
 		return fmt.Errorf("join the job's control group: %w", err)
+	}
+	if err := p.joinNetwork(); err != nil {
+		return fmt.Errorf("join the job's network: %w", err)
 	}
 	if err := p.furnish(); err != nil {
 		return fmt.Errorf("put the job's files in place: %w", err)
@@ -225,9 +240,13 @@ func (p plan) introduce() error {
 	return nil
 }
 
-// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities or the means to gain any.
-func drop(a spawner.Account) error {
+// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those that are kept, or the means
+// to gain any. What is kept, the program that replaces this one has too.
+func drop(a spawner.Account, kept ...uint) error {
 	for c := 0; ; c++ {
+		if slices.Contains(kept, uint(c)) {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break // the kernel knows no more
@@ -246,12 +265,29 @@ func drop(a spawner.Account) error {
 	if err := syscall.Setgid(a.GID); err != nil {
 		return err
 	}
-	if err := syscall.Setuid(a.UID); err != nil {
+	if len(kept) > 0 { // of this thread alone, so Setuid below, which is of all threads, is no way
+		if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETUID, uintptr(a.UID), 0, 0); errno != 0 {
+			return errno
+		}
+	} else if err := syscall.Setuid(a.UID); err != nil {
 		return err
 	}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+	var left [2]unix.CapUserData
+	for _, c := range kept {
+		word := &left[c/32]
+		word.Effective |= 1 << (c % 32)
+		word.Permitted, word.Inheritable = word.Effective, word.Effective
+	}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &left[0]); err != nil {
 		return err
+	}
+	for _, c := range kept {
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(c), 0, 0); err != nil {
+			return err
+		}
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }

@@ -17,6 +17,8 @@ type exit struct {
 	Signal    int           `json:"signal,omitempty"`    // that ended the container's program
 	Limit     time.Duration `json:"limit,omitempty"`     // the time limit, when that ended it
 	Memory    int64         `json:"memory,omitempty"`    // the memory limit
+	Disk      int64         `json:"disk,omitempty"`      // the disk limit, when that ended it or it was full at the end
+	DiskUsed  int64         `json:"disk_used,omitempty"` // what it had then
 	Container string        `json:"container,omitempty"` // why there was no container, in Apptainer's words
 	Lost      bool          `json:"-"`                   // nobody saw the end
 	Usage     usage         `json:"usage"`
@@ -44,6 +46,8 @@ func (e exit) observation() spawner.Observation {
 	case e.Limit > 0:
 		o.Reason = fmt.Sprintf("time limit of %s reached", e.Limit)
 		o.Remedy = "ask for more time: --time"
+	case e.Disk > 0 && e.Code != 0:
+		o.Reason, o.Remedy = outOfDisk(e.Disk, e.DiskUsed)
 	case e.Usage.OOMKills > 0:
 		o.Reason, o.Remedy = outOfMemory(e.Memory, e.Usage.MemoryPeak)
 	case e.Container != "":

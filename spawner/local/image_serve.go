@@ -35,9 +35,11 @@ var imageResources = spawner.Resources{Memory: 2 << 30, Pids: 64}
 // `slipway local-image DIR`, and returns only an error, which the service has been told then.
 func Image(name string) error {
 	runtime.LockOSThread() // the namespace is the thread's own, and so are rights
-	syscall.CloseOnExec(wordFD)
 	word := os.NewFile(wordFD, "word")
-	err := serveImage(dir(name))
+	err := closeOnExec(wordFD) // the lock behind it is squashfuse's
+	if err == nil {
+		err = serveImage(dir(name))
+	}
 	_, werr := word.WriteString(err.Error())
 	return errors.Join(err, werr)
 }

@@ -20,11 +20,13 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/quota"
 	"slipway/spawner"
 )
 
@@ -39,6 +41,10 @@ type Config struct {
 	Agent        string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
 	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
 	Mounts       []Mount       // what jobs see of this host beside their own
+	Network      Network       // what they reach; empty: Outward
+	Reach        []string      // services of this host that jobs reach all the same with Outward, as HOST:PORT
+	Disk         int64         // what one job may write, beside its input files; zero: no limit
+	Pasta        string        // the program, a path or a name on PATH; empty: "pasta"
 	// Squashfs says where in an image file its squashfs begins. Nil: each job mounts its image by itself.
 	Squashfs func(image string) (offset int64, err error) `json:"-"`
 	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
@@ -80,6 +86,12 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Agent == "" {
 		cfg.Agent = path.Base(control.Program)
 	}
+	if cfg.Network == "" {
+		cfg.Network = Outward
+	}
+	if cfg.Pasta == "" {
+		cfg.Pasta = "pasta"
+	}
 	group := path.Join(cfg.CgroupParent, cfg.Instance)
 	switch {
 	case !filepath.IsAbs(cfg.Dir):
@@ -88,6 +100,8 @@ func New(cfg Config) (*Backend, error) {
 		return nil, errs.Bad("local self", cfg.Self, "name the slipway program")
 	case cfg.Logger == nil:
 		return nil, errs.New(errs.Invalid, "the local backend has no logger")
+	case !slices.Contains([]Network{Outward, Isolated, OfHost}, cfg.Network):
+		return nil, errs.Bad("local network", cfg.Network, "outward, none or host")
 	case !filepath.IsLocal(group) || group == ".":
 		return nil, errs.Bad("local cgroup", cfg.CgroupParent, "name a path below the root of the control groups, such as slipway")
 	}
@@ -159,6 +173,11 @@ func (b *Backend) settle(ctx context.Context, d dir, id spawner.ID) (spawner.Obs
 			return spawner.Observation{}, err
 		}
 		if err := group.remove(); err != nil {
+			return spawner.Observation{}, err
+		}
+	}
+	if network := b.groups.networkGroup(string(id)); network.exists() { // of a shim that was killed
+		if err := errors.Join(network.kill(ctx), network.remove()); err != nil {
 			return spawner.Observation{}, err
 		}
 	}
@@ -253,6 +272,9 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 		return errs.New(errs.Conflict, "remove %s: it still runs", id).With("stop it first")
 	}
 	if _, err := b.settle(ctx, d, id); err != nil {
+		return fmt.Errorf("remove %s: %w", id, err)
+	}
+	if err := quota.Clear(d.path(scratchDir)); err != nil {
 		return fmt.Errorf("remove %s: %w", id, err)
 	}
 	if err := os.RemoveAll(string(d)); err != nil {

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 			end(local.Shim(context.Background(), os.Args[2]))
 		case "local-enter":
 			end(local.Enter(os.Args[2]))
+		case "local-network":
+			end(local.Connect(os.Args[2]))
 		case "local-image":
 			end(local.Image(os.Args[2]))
 		case "test-service":
@@ -61,7 +63,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	testenv.Need(t, testenv.Root, testenv.Apptainer, testenv.Mksquashfs)
+	testenv.Need(t, testenv.Root, testenv.Apptainer, testenv.Mksquashfs, testenv.Pasta)
 	self, err := os.Executable()
 	must(t, err)
 	root := t.TempDir()

@@ -39,12 +39,17 @@ type plan struct {
 	Grace     time.Duration     `json:"grace"`
 	Cgroups   string            `json:"cgroups"` // the group above the job's
 	Mounts    []Mount           `json:"mounts,omitempty"`
-	Mounted   string            `json:"mounted,omitempty"` // directory of the image's shared mount; empty: Apptainer mounts the image
+	Mounted   string            `json:"mounted,omitempty"`  // directory of the image's shared mount; empty: Apptainer mounts the image
+	Network   Network           `json:"network,omitempty"`  // of a job
+	Reach     []string          `json:"reach,omitempty"`    // services of this host that it reaches all the same, as HOST:PORT
+	Disk      int64             `json:"disk,omitempty"`     // of what it writes; zero: no limit
+	Measured  bool              `json:"measured,omitempty"` // the shim sees to that limit, not the kernel
+	programs
 }
 
 // namespaces are those of the kernel that the container's program begins in; a trial's has no network.
 func (p plan) namespaces() uintptr {
-	if p.isTrial() {
+	if p.isTrial() || p.Network == Isolated {
 		return syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
 	}
 	return syscall.CLONE_NEWNS

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/quota"
 )
 
 // The files that a shim and an enter program inherit behind the standard three.
@@ -19,7 +21,9 @@ const (
 	lockFD   = 3 // both: the lock of the control directory. The enter program has it so long as it could get lost
 	wordFD   = 4 // the shim's: where it tells the service how the start went
 	statusFD = 4 // the enter program's: where it tells the shim what went wrong
-	usersFD  = 5 // the shim's: the lock that keeps the job's image mounted, if that is shared
+	// The enter program's: the job's network namespace, if it has one of the shim's making.
+	networkFD = 5
+	usersFD   = 5 // the shim's: the lock that keeps the job's image mounted, if that is shared
 )
 
 // Shim keeps one job: it starts it, enforces its time limit, passes on the request to end (SIGTERM, or ctx), waits, kills what
@@ -29,11 +33,11 @@ func Shim(ctx context.Context, name string) error {
 	runtime.LockOSThread() // the enter program dies with the thread that started it
 	defer runtime.UnlockOSThread()
 	d := dir(name)
-	syscall.CloseOnExec(lockFD)
-	syscall.CloseOnExec(wordFD)
-	syscall.CloseOnExec(usersFD) // nothing else is open yet: without a shared image this is nothing
 	word := os.NewFile(wordFD, "word")
 	defer word.Close()
+	if err := closeOnExec(lockFD); err != nil {
+		return tell(word, err)
+	}
 	k, err := d.keep()
 	if err != nil {
 		return tell(word, err)
@@ -62,6 +66,7 @@ type keeper struct {
 	dir    dir
 	plan   plan
 	group  group
+	net    *network // nil: it has none of the shim's making
 	pid    int      // of the container's program
 	output *os.File // what that and its children write
 }
@@ -91,8 +96,22 @@ func (d dir) keep() (*keeper, error) {
 	return &keeper{dir: d, plan: p, group: group}, err
 }
 
-// start starts the enter program in a mount namespace of its own, and returns when that has become Apptainer.
-func (k *keeper) start() error {
+// start makes the job's network and starts its container. It returns when Apptainer runs and the network is there.
+func (k *keeper) start() (err error) {
+	if k.net, err = openNetwork(k.dir, k.plan); err != nil {
+		return err
+	}
+	if err = k.startContainer(); err == nil {
+		err = k.net.ready()
+	}
+	if err != nil {
+		return errors.Join(err, k.group.kill(context.Background()), k.net.end(context.Background()))
+	}
+	return nil
+}
+
+// startContainer starts the enter program in a mount namespace of its own, and returns when that has become Apptainer.
+func (k *keeper) startContainer() error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -110,9 +129,13 @@ func (k *keeper) start() error {
 	defer status.Close()
 	// The user's, so that a program may open /dev/stderr.
 	err = into.Chown(k.plan.Account.UID, k.plan.Account.GID)
+	files := []uintptr{null.Fd(), into.Fd(), into.Fd(), lockFD, failed.Fd()}
+	if k.net != nil {
+		files = append(files, k.net.space.Fd())
+	}
 	if err == nil {
 		k.pid, err = syscall.ForkExec("/proc/self/exe", []string{"slipway", "local-enter", string(k.dir)}, &syscall.ProcAttr{
-			Dir: "/", Env: []string{}, Files: []uintptr{null.Fd(), into.Fd(), into.Fd(), lockFD, failed.Fd()},
+			Dir: "/", Env: []string{}, Files: files,
 			Sys: &syscall.SysProcAttr{Cloneflags: k.plan.namespaces(), Setsid: true, Pdeathsig: kill},
 		})
 	}
@@ -145,20 +168,50 @@ func (k *keeper) wait(ctx context.Context) error {
 	ended, begun := make(chan syscall.WaitStatus, 1), time.Now()
 	var words []byte
 	var helpers sync.WaitGroup
+	netCtx, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	helpers.Go(func() { k.net.serve(netCtx) })
+	full := make(chan int64, 1)
+	if k.plan.Measured {
+		helpers.Go(func() { k.measure(netCtx, full) })
+	}
 	helpers.Go(func() { reap(k.pid, ended) })
 	helpers.Go(func() { words = keepFirst(k.output, k.plan.words()) })
-	status, late := k.attend(ctx, asked, ended, begun)
+	status, why := k.attend(ctx, asked, ended, full, begun)
+	if why.full == 0 {
+		why.full = k.plan.full()
+	}
 	err := k.plan.end(context.WithoutCancel(ctx), k.group)
+	leave()
+	err = errors.Join(err, k.net.end(context.WithoutCancel(ctx)))
 	used := k.group.usage()
 	helpers.Wait()
-	e := k.account(status, words, late, used)
+	e := k.account(status, words, why, used)
 	return errors.Join(err, k.output.Close(), os.WriteFile(k.dir.path(outputFile), words, 0o600),
 		k.dir.write(exitFile, e), k.group.remove())
 }
 
-// attend waits for the end of the container's program, passes on the request to end, and ends it when its time is up; late
-// reports whether that was so.
-func (k *keeper) attend(ctx context.Context, asked <-chan os.Signal, ended <-chan syscall.WaitStatus, begun time.Time) (s syscall.WaitStatus, late bool) {
+// measure tells what the job has on disk when that is more than it may.
+func (k *keeper) measure(ctx context.Context, full chan<- int64) {
+	_ = quota.Watch(ctx, k.plan.Disk, func(used int64) {
+		select {
+		case full <- used:
+		default:
+		}
+	}, k.plan.disk()...)
+}
+
+// limits tells which limit has ended a job.
+type limits struct {
+	late bool
+	full int64 // what it had on disk
+}
+
+// attend waits for the end of the container's program, passes on the request to end, and ends it when its time is up or it has too much on
+// disk.
+func (k *keeper) attend(
+	ctx context.Context, asked <-chan os.Signal, ended <-chan syscall.WaitStatus, full <-chan int64, begun time.Time,
+) (s syscall.WaitStatus, why limits) {
 	var limit, patience <-chan time.Time
 	if k.plan.TimeLimit > 0 {
 		limit = time.After(time.Until(begun.Add(k.plan.TimeLimit)))
@@ -167,14 +220,20 @@ func (k *keeper) attend(ctx context.Context, asked <-chan os.Signal, ended <-cha
 	for {
 		select {
 		case s := <-ended:
-			return s, late
+			return s, why
 		case <-stop:
 			stop = nil
 			_ = syscall.Kill(k.pid, terminate)
 		case <-asked:
 			_ = syscall.Kill(k.pid, terminate)
 		case <-limit:
-			late, patience = true, time.After(k.plan.Grace)
+			why.late, patience = true, time.After(k.plan.Grace)
+			_ = syscall.Kill(k.pid, terminate)
+		case used := <-full:
+			if why.full == 0 {
+				patience = time.After(k.plan.Grace)
+			}
+			why.full = max(why.full, used)
 			_ = syscall.Kill(k.pid, terminate)
 		case <-patience:
 			_ = k.plan.end(context.WithoutCancel(ctx), k.group)
@@ -183,14 +242,17 @@ func (k *keeper) attend(ctx context.Context, asked <-chan os.Signal, ended <-cha
 }
 
 // account writes up the end.
-func (k *keeper) account(s syscall.WaitStatus, words []byte, late bool, used usage) exit {
+func (k *keeper) account(s syscall.WaitStatus, words []byte, why limits, used usage) exit {
 	e := exit{Code: s.ExitStatus(), Memory: k.plan.Resources.Memory, Usage: used, Ended: time.Now()}
 	if s.Signaled() {
 		e.Signal = int(s.Signal())
 		e.Code = 128 + e.Signal
 	}
-	if late {
+	if why.late {
 		e.Limit = k.plan.TimeLimit
+	}
+	if why.full > 0 {
+		e.Disk, e.DiskUsed = k.plan.Disk, why.full
 	}
 	if e.Code == noContainer {
 		e.Container = fatal(words)

@@ -113,7 +113,12 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	network, err := b.networkPrograms()
+	if err != nil {
+		return plan{}, err
+	}
 	p := plan{
+		Network: b.cfg.Network, programs: network, Reach: b.cfg.Reach, Disk: b.diskOf(l),
 		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir, Agent: path.Join(control.BinDir, b.cfg.Agent),
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
 		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
@@ -169,6 +174,9 @@ func (d dir) prepare(p plan) error {
 		if err := run.MkdirAll(name, 0o755); err != nil {
 			return fmt.Errorf("make a mount point for %s: %w", point, err)
 		}
+	}
+	if p.Measured, err = p.limitDisk(); err != nil {
+		return err
 	}
 	return d.put(launchFile, p, (*os.File).Sync) // the mark of the start brings its name to the disk
 }

@@ -235,19 +235,24 @@ func BenchmarkStart(b *testing.B) {
 			}
 		}
 	})
-	b.Run("local", func(b *testing.B) {
-		w.script(b, "exit 0")
-		backend := w.backend(b)
-		var called time.Duration
-		for b.Loop() {
-			l := w.launch(b)
-			begun := time.Now()
-			must(b, backend.Start(b.Context(), l))
-			called += time.Since(begun)
-			j := job{backend, l, w}
-			j.exited(b)
-			must(b, backend.Remove(b.Context(), l.ID))
-		}
-		b.ReportMetric(float64(called.Milliseconds())/float64(b.N), "ms-in-Start/op")
-	})
+	for _, network := range []local.Network{local.OfHost, local.Isolated, local.Outward} {
+		w.cfg.Network = network
+		b.Run("local, network "+string(network), func(b *testing.B) { benchmarkStart(b, w) })
+	}
+}
+
+func benchmarkStart(b *testing.B, w *world) {
+	w.script(b, "exit 0")
+	backend := w.backend(b)
+	var called time.Duration
+	for b.Loop() {
+		l := w.launch(b)
+		begun := time.Now()
+		must(b, backend.Start(b.Context(), l))
+		called += time.Since(begun)
+		j := job{backend, l, w}
+		j.exited(b)
+		must(b, backend.Remove(b.Context(), l.ID))
+	}
+	b.ReportMetric(float64(called.Milliseconds())/float64(b.N), "ms-in-Start/op")
 }

@@ -118,9 +118,10 @@ class Bench:
         return next(path for path in homes.iterdir() if not path.name.startswith("."))
 
     def service_pid(self) -> int:
-        """Give the process of the service."""
+        """Give the process of the service: the child of the one that holds its ports."""
         text: str = (self.given.demo / "run" / "slipway.pid").read_text()
-        return int(text.split()[0])
+        holder = Path("/proc") / text.split()[0] / "task"
+        return int(next(pid for f in holder.glob("*/children") for pid in f.read_text().split()))
 
     def measure(self, app: App, route: str, what: str) -> None:
         """Measure one thing by one route."""

@@ -23,8 +23,27 @@ type listeners struct {
 	ssh    net.Listener            // nil: the site has no ssh
 }
 
+// listenAddresses are all addresses at which the service listens.
+func listenAddresses(cfg config.Config) []string {
+	all := []string{cfg.Listen}
+	for _, h := range cfg.Hubs {
+		if h.Listen != "" {
+			all = append(all, h.Listen)
+		}
+	}
+	if cfg.SSH.On() {
+		all = append(all, cfg.SSH.Listen)
+	}
+	return all
+}
+
 func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error) {
-	if l.common, err = listen(cfg.Listen, cfg.TLS, log); err != nil {
+	kept, err := takeHeld(log)
+	if err != nil {
+		return l, err
+	}
+	defer kept.close()
+	if l.common, err = kept.secure(cfg.Listen, cfg.TLS); err != nil {
 		return l, err
 	}
 	l.hubs = map[string]net.Listener{}
@@ -32,14 +51,14 @@ func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error)
 		if h.Listen == "" {
 			continue
 		}
-		if l.hubs[h.Name], err = listen(h.Listen, cfg.TLS, log); err != nil {
+		if l.hubs[h.Name], err = kept.secure(h.Listen, cfg.TLS); err != nil {
 			delete(l.hubs, h.Name)
 			l.close()
 			return l, err
 		}
 	}
 	if cfg.SSH.On() {
-		own, err := net.Listen("tcp", cfg.SSH.Listen)
+		own, err := kept.listen(cfg.SSH.Listen)
 		if err != nil {
 			l.close()
 			return l, errs.New(errs.Unavailable, "listen for ssh at %s: %w", cfg.SSH.Listen, err).
@@ -70,17 +89,17 @@ func (l listeners) close() {
 	}
 }
 
-// listen listens at an address, with TLS where a certificate is configured.
-func listen(address string, cfg config.TLS, log *slog.Logger) (net.Listener, error) {
+// secure listens at an address, with TLS where a certificate is configured.
+func (h *held) secure(address string, cfg config.TLS) (net.Listener, error) {
 	var secure *tls.Config
 	if cfg.Cert != "" {
-		k := &keyPair{cfg: cfg, log: log}
+		k := &keyPair{cfg: cfg, log: h.log}
 		if _, err := k.get(nil); err != nil {
 			return nil, err
 		}
 		secure = &tls.Config{GetCertificate: k.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := h.listen(address)
 	if err != nil {
 		return nil, errs.New(errs.Unavailable, "listen at %s: %w", address, err).With("another service may be there; see `listen` in the configuration")
 	}

@@ -84,14 +84,14 @@ func TestCertificateIsRenewedWhileTheServiceRuns(t *testing.T) {
 	if got := shown(t, k); got != "second" {
 		t.Errorf("shows %q while the files are broken", got)
 	}
-	if _, err := listen("127.0.0.1:0", k.cfg, k.log); err == nil {
+	if _, err := (&held{log: k.log}).secure("127.0.0.1:0", k.cfg); err == nil {
 		t.Error("a service starts with a broken key")
 	}
 }
 
 func TestListenWithTLS(t *testing.T) {
 	files := certify(t, t.TempDir(), "service")
-	l, err := listen("127.0.0.1:0", files, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	l, err := (&held{log: slog.New(slog.NewTextHandler(t.Output(), nil))}).secure("127.0.0.1:0", files)
 	if err != nil {
 		t.Fatal(err)
 	}

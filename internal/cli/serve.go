@@ -38,19 +38,39 @@ import (
 
 // serveCommand is `slipway serve`.
 func serveCommand(env Env) *cobra.Command {
-	asJSON, verbose := false, false
+	asJSON, verbose, hold := false, false, false
 	c := &cobra.Command{Use: "serve", Short: "Run the service", Args: nothingElse}
 	path := configFile(c)
 	c.Flags().BoolVar(&asJSON, "log-json", false, "write the log as JSON lines")
 	c.Flags().BoolVar(&verbose, "verbose", false, "log details too")
+	c.Flags().BoolVar(&hold, "hold", false, "run the service in a child, hold its ports while that restarts, and start it again whenever it ends; without systemd")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := config.Load(*path)
 		if err != nil {
 			return err
 		}
-		return serve(c.Context(), cfg, newLogger(env, asJSON, verbose))
+		log := newLogger(env, asJSON, verbose)
+		if hold {
+			return holdAndServe(c.Context(), cfg, *path, asJSON, verbose, log)
+		}
+		return serve(c.Context(), cfg, log)
 	}
 	return c
+}
+
+// holdAndServe holds the ports for a service that it runs in a child.
+func holdAndServe(ctx context.Context, cfg config.Config, path string, asJSON, verbose bool, log *slog.Logger) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	argv := []string{strings.TrimSuffix(self, " (deleted)"), "serve", "--config", path, fmt.Sprintf("--log-json=%t", asJSON), fmt.Sprintf("--verbose=%t", verbose)}
+	h, err := newHolder(argv, listenAddresses(cfg), log)
+	defer h.close()
+	if err != nil {
+		return err
+	}
+	return h.run(ctx)
 }
 
 func newLogger(env Env, asJSON, verbose bool) *slog.Logger {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	leastDisk   = 10e6    // of a job
-	tokenLength = 24      // least characters of a secret
-	lastUID     = 1 << 30 // some tools take greater ids for negative ones
-	overflowUID = 65534   // what the kernel shows for an id that it cannot map
+	leastJobDisk = 10e6    // of a job
+	tokenLength  = 24      // least characters of a secret
+	lastUID      = 1 << 30 // some tools take greater ids for negative ones
+	overflowUID  = 65534   // what the kernel shows for an id that it cannot map
 )
 
 // Check finds everything that is wrong and can be found without doing anything: all of it at once, each with its place and what
@@ -48,8 +48,8 @@ func (c Config) Check() error {
 			p.add(fmt.Sprintf("local.reach[%d]", i), service, "a name or address of this host and a port, such as localhost:3128")
 		}
 	}
-	if c.Local.Disk != 0 && c.Local.Disk < leastDisk {
-		p.add("local.disk", disksize.Words(int64(c.Local.Disk)), "none, or "+disksize.Words(leastDisk)+" or more: what a job writes of its own accord takes some")
+	if c.Local.Disk != 0 && c.Local.Disk < leastJobDisk {
+		p.add("local.disk", disksize.Words(int64(c.Local.Disk)), "none, or "+disksize.Words(leastJobDisk)+" or more: what a job writes of its own accord takes some")
 	}
 	if c.Docker.Instance == "" {
 		p.add("docker.instance", "", "a word that tells this service from others on the same engine")

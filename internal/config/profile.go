@@ -61,8 +61,8 @@ func (c Config) checkProfiles(p *problems) {
 			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
 		}
 		c.checkAudience(at, f, p)
-		if f.Disk < 0 || f.Disk > 0 && f.Disk < leastDisk {
-			p.add(at+"disk", disksize.Words(int64(f.Disk)), "none, or at least "+disksize.Words(leastDisk))
+		if f.Disk < 0 || f.Disk > 0 && f.Disk < leastSessionDisk {
+			p.add(at+"disk", disksize.Words(int64(f.Disk)), "none, or at least "+disksize.Words(leastSessionDisk))
 		}
 		if f.Disk > 0 && f.Backend != BackendDocker {
 			p.add(at+"disk", disksize.Words(int64(f.Disk)), "backend: docker; a batch system has limits of its own")
@@ -90,8 +90,8 @@ func (c Config) checkAudience(at string, f Profile, p *problems) {
 	}
 }
 
-// leastDisk is the smallest limit of a session's disk: what starts in it writes some of that.
-const leastDisk = 100e6
+// leastSessionDisk is the smallest limit of a session's disk: what starts in it writes some of that.
+const leastSessionDisk = 100e6
 
 // leastIdle is the shortest idle limit that the looks at activity can serve.
 const leastIdle = 2 * time.Minute

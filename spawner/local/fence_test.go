@@ -1,12 +1,17 @@
 package local
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"slipway/internal/testenv"
@@ -73,5 +78,66 @@ func TestWhatPastaSays(t *testing.T) {
 	}
 	if got := said(nil); got != "it ended without a word" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestDoorToANameServer: one that listens on this host's loopback alone answers in a job's network, by UDP and TCP, where the job expects it.
+func TestDoorToANameServer(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	at := netip.MustParseAddrPort(tcp.Addr().String())
+	udp, err := net.ListenPacket("udp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	go func() {
+		c, err := tcp.Accept()
+		if err == nil {
+			_, _ = io.Copy(c, c)
+			_ = c.Close()
+		}
+	}()
+	go func() {
+		packet := make([]byte, 100)
+		n, from, err := udp.ReadFrom(packet)
+		if err == nil {
+			_, _ = udp.WriteTo(packet[:n], from)
+		}
+	}()
+	n := &network{plan: samplePlan()}
+	if err := n.makeSpace(); err != nil {
+		t.Fatal(err)
+	}
+	err = inSpace(n.space, func() error {
+		return errors.Join(loopbackUp(), n.openDoors([]door{{addr: at.Addr(), port: at.Port(), names: true}}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() { n.doors[0].serve(ctx) })
+	defer serving.Wait()
+	defer n.doors[0].close()
+	defer cancel()
+	for _, kind := range []string{"udp", "tcp"} {
+		var c net.Conn
+		err := inSpace(n.space, func() (err error) { c, err = net.Dial(kind, at.String()); return err })
+		if err != nil {
+			t.Fatal(kind, err)
+		}
+		if _, err := c.Write([]byte("question")); err != nil {
+			t.Fatal(kind, err)
+		}
+		answer := make([]byte, 100)
+		if n, err := c.Read(answer); string(answer[:n]) != "question" {
+			t.Errorf("%s: %q, %v", kind, answer[:n], err)
+		}
+		_ = c.Close()
 	}
 }

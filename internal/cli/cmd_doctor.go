@@ -149,6 +149,7 @@ func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
 		{"sessions apart by network", true, engine.Isolation},
 		{"Apptainer", false, jobs.Check},
 		{"network of jobs", true, func(context.Context) error { return networkOfJobs(cfg, jobs) }},
+		{"disk limit of jobs", true, func(context.Context) error { return diskOfJobs(cfg) }},
 		{"images mounted once for all of a user's jobs", true, jobs.Shares},
 		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
 	}

@@ -9,18 +9,36 @@ import (
 	"slices"
 
 	"slipway/internal/config"
+	"slipway/internal/disksize"
 	"slipway/internal/errs"
+	"slipway/internal/quota"
 	"slipway/internal/xrd"
 	"slipway/spawner/local"
 )
 
-// networkOfJobs says what jobs of this host reach. What that needs and is missing is a finding of its own, of Apptainer's check.
+// networkOfJobs says what jobs of this host reach.
 func networkOfJobs(cfg config.Config, jobs *local.Backend) error {
 	if local.Network(cfg.Local.Network) == local.OfHost {
 		return errs.New(errs.Missing, "jobs share this host's network: they reach what listens on it, and can take the service's or the Hub's port while they restart").
 			With("set local.network to outward")
 	}
+	if err := jobs.HasNetwork(); err != nil {
+		return err
+	}
 	return goodWord(jobs.Reaches())
+}
+
+// diskOfJobs says who sees to the disk limit of jobs.
+func diskOfJobs(cfg config.Config) error {
+	limit := disksize.Words(int64(cfg.Local.Disk))
+	switch {
+	case cfg.Local.Disk == 0:
+		return goodWord("jobs may fill the disk: local.disk is none")
+	case quota.Enforced(cfg.DataDir):
+		return goodWord("the kernel lets a job write " + limit)
+	default:
+		return goodWord("a job that has written more than " + limit + " is ended: the file system has no project quotas (prjquota)")
+	}
 }
 
 // storageChecks look whether storage elements and their caches answer, and whether they can be mounted here.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -22,9 +23,10 @@ import (
 	"slipway/internal/errs"
 )
 
-// The service's ports are held while it restarts, so that nobody else on the host takes one, and tokens with it; connections wait meanwhile.
-// systemd holds them (its file descriptor store: FileDescriptorStoreMax in the unit), or the parent of `slipway serve --hold`. Both hand them
-// over as systemd hands sockets to services: from file descriptor 3 on, counted by LISTEN_FDS.
+// The service's ports are held while it restarts, so that nobody else on the host takes one, and tokens with it;
+// connections wait meanwhile. systemd holds them (its file descriptor store: FileDescriptorStoreMax in the unit), or
+// the parent of `slipway serve --hold`. Both hand them over as systemd hands sockets to services: from file descriptor
+// 3 on, counted by LISTEN_FDS.
 
 // firstHeld is the first file descriptor of those that are handed over.
 const firstHeld = 3
@@ -40,8 +42,9 @@ type held struct {
 // takeHeld takes over what this process was started with, and closes to its children whatever it has open.
 func takeHeld(log *slog.Logger) (*held, error) {
 	h := &held{notify: os.Getenv("NOTIFY_SOCKET"), log: log}
-	if err := unix.CloseRange(firstHeld, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
-		return nil, fmt.Errorf("close what is open to children: %w", err)
+	// Kernels before 5.11 cannot; what becomes a job closes what it has by itself.
+	if err := unix.CloseRange(firstHeld, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		log.Debug("what this process was started with stays open to its children", "err", err)
 	}
 	count, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	names := strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
@@ -58,7 +61,8 @@ func takeHeld(log *slog.Logger) (*held, error) {
 		l, err := net.FileListener(f)
 		_ = f.Close()
 		if err != nil {
-			return nil, errs.New(errs.Invalid, "file descriptor %d, which was handed over, is no listener: %w", fd, err).With("see LISTEN_FDS in man sd_listen_fds")
+			return nil, errs.New(errs.Invalid, "file descriptor %d, which was handed over, is no listener: %w", fd, err).
+				With("see LISTEN_FDS in man sd_listen_fds")
 		}
 		name := ""
 		if i < len(names) {
@@ -98,7 +102,9 @@ func (h *held) hold(address string, l net.Listener) {
 	}
 	raw, err := tcp.SyscallConn()
 	if err == nil {
-		err = errors.Join(raw.Control(func(fd uintptr) { err = h.tell("FDSTORE=1\nFDNAME="+nameOf(address), int(fd)) }), err)
+		var told error
+		err = raw.Control(func(fd uintptr) { told = h.tell("FDSTORE=1\nFDNAME="+nameOf(address), int(fd)) })
+		err = errors.Join(err, told)
 	}
 	if err != nil {
 		h.log.Warn("the port is not held while the service restarts", "listen", address, "err", err)
@@ -136,8 +142,8 @@ func (h *held) close() {
 // restartPause is between the end of a service and its next start.
 const restartPause = time.Second
 
-// holder runs the service as a child, which it starts anew whenever it ends, and holds the ports meanwhile. It ends with the child when ctx
-// ends.
+// holder runs the service as a child, which it starts anew whenever it ends, and holds the ports meanwhile. It ends
+// with the child when ctx ends.
 type holder struct {
 	argv      []string
 	listeners []*os.File
@@ -151,7 +157,8 @@ func newHolder(argv, addresses []string, log *slog.Logger) (*holder, error) {
 	for _, address := range addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return h, errs.New(errs.Unavailable, "listen at %s: %w", address, err).With("another service may be there; see `listen` and `ssh.listen` in the configuration")
+			return h, errs.New(errs.Unavailable, "listen at %s: %w", address, err).
+				With("another service may be there; see `listen` and `ssh.listen` in the configuration")
 		}
 		f, err := l.(*net.TCPListener).File()
 		if err = errors.Join(err, l.Close()); err != nil {
@@ -183,9 +190,10 @@ func (h *holder) run(ctx context.Context) error {
 func (h *holder) runOnce(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, h.argv[0], h.argv[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, h.listeners
-	cmd.Env = append(os.Environ(), fmt.Sprintf("LISTEN_FDS=%d", len(h.listeners)), "LISTEN_FDNAMES="+strings.Join(h.names, ":"))
+	count := fmt.Sprintf("LISTEN_FDS=%d", len(h.listeners))
+	cmd.Env = append(os.Environ(), count, "LISTEN_FDNAMES="+strings.Join(h.names, ":"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // and then it is waited for, however long it takes
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // then it is waited for
 	return cmd.Run()
 }
 

@@ -103,7 +103,8 @@ func TestHeldService(*testing.T) {
 	os.Exit(1)
 }
 
-// TestPortsAreHeldOverARestart: a connection that comes while the service is dead is answered by the next one, and nobody else gets the port.
+// TestPortsAreHeldOverARestart: a connection that comes while the service is dead is answered by the next one, and
+// nobody else gets the port.
 func TestPortsAreHeldOverARestart(t *testing.T) {
 	l := listening(t)
 	address := l.Addr().String()

@@ -1,11 +1,12 @@
 // Package quota limits how much a directory may hold on disk.
 //
-// Where the file system has project quotas (XFS and ext4, mounted with prjquota) the kernel enforces the limit: see Set. Elsewhere
-// Watch measures the directory from time to time and reports when it holds too much. Both count allocated blocks.
+// Where the file system has project quotas (XFS and ext4, mounted with prjquota) the kernel enforces the limit: see
+// Set. Elsewhere Watch measures the directory from time to time and reports when it holds too much. Both count
+// allocated blocks.
 //
-// Two limits of the mechanism: a process in the host's user namespace may change the project of files that it owns, so a container without a
-// user namespace of its own can evade a project quota on purpose (Docker's own limit has the same property); and rename or link between a
-// directory with a project and one outside fails with EXDEV.
+// Two limits of the mechanism: a process in the host's user namespace may change the project of files that it owns, so
+// a container without a user namespace of its own can evade a project quota on purpose (Docker's own limit has the same
+// property); and rename or link between a directory with a project and one outside fails with EXDEV.
 //
 // The package knows nothing of workloads.
 package quota
@@ -24,18 +25,30 @@ import (
 // ErrUnsupported is what Set returns, wrapped, where the file system enforces no project quotas.
 var ErrUnsupported = errors.New("project quotas are not enforced here")
 
-// Set limits what the directory and everything that is made in it from now on may hold. What is in it already is not counted, so it is
-// called on an empty directory. Calling it again changes the limit. Clear takes the limit away.
+// Set limits what the directory and everything that is made in it from now on may hold. What is in it already is not
+// counted, so it is called on an empty directory. Calling it again changes the limit. Clear takes the limit away.
 func Set(dir string, bytes int64) error { return system().set(dir, bytes) }
 
 // Join puts another directory under the limit of one that has been given one by Set. Both must be of one file system.
 func Join(dir, limited string) error { return system().join(dir, limited) }
 
-// Clear takes the limit of a directory away, before the directory is removed. A directory that has none, or is gone, is no error.
+// Clear takes the limit of a directory away, before the directory is removed. A directory that has none, or is gone, is
+// no error.
 func Clear(dir string) error { return system().clear(dir) }
 
 // Used returns how much is counted against the limit of a directory, and the limit; zero is no limit.
 func Used(dir string) (used, limit int64, err error) { return system().used(dir) }
+
+// Enforced reports whether the kernel enforces limits of directories below dir.
+func Enforced(dir string) bool {
+	fd, _, err := open(dir)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	_, err = projectOf(fd)
+	return err == nil && enforced(fd)
+}
 
 // kernel are the calls that the package needs; tests have others.
 type kernel struct {
@@ -55,7 +68,8 @@ type block struct {
 	Valid, _                                                                          uint32
 }
 
-// ours marks the projects that this package makes: beyond those that administrators and container engines count up from 1.
+// ours marks the projects that this package makes: beyond those that administrators and container engines count up from
+// 1.
 const ours = 0x40000000
 
 // candidates is how many projects are tried for a directory before it is given up. One is in use only by a coincidence.
@@ -86,7 +100,8 @@ func (k kernel) set(dir string, bytes int64) error {
 	return nil
 }
 
-// choose returns the directory's project, or a free one that follows from its inode number, which no other directory has.
+// choose returns the directory's project, or a free one that follows from its inode number, which no other directory
+// has.
 func (k kernel) choose(fd int, inode uint64) (id uint32, fresh bool, err error) {
 	if id, err = k.project(fd); err != nil || id&ours != 0 {
 		return id, false, err
@@ -181,7 +196,8 @@ const (
 
 func system() kernel {
 	return kernel{
-		open: open, shut: func(fd int) { _ = unix.Close(fd) }, enforced: enforced, together: together, project: projectOf, setProject: setProject,
+		open: open, shut: func(fd int) { _ = unix.Close(fd) }, enforced: enforced, together: together,
+		project: projectOf, setProject: setProject,
 		get: func(fd int, id uint32) (b block, err error) {
 			return b, control(fd, getQuota, id, unsafe.Pointer(&b))
 		},
@@ -203,7 +219,8 @@ func open(dir string) (fd int, inode uint64, err error) {
 
 // control asks for a directory's file system (Linux 5.14), so no device has to be found.
 func control(fd, command int, id uint32, at unsafe.Pointer) error {
-	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), uintptr(command<<8|projectQuota), uintptr(id), uintptr(at), 0, 0)
+	what := uintptr(command<<8 | projectQuota)
+	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), what, uintptr(id), uintptr(at), 0, 0)
 	if errno != 0 {
 		return errno
 	}

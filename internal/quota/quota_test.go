@@ -134,6 +134,9 @@ func TestRealFileSystems(t *testing.T) {
 			t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
 			dir := filepath.Join(at, "dir")
 			must(t, os.Mkdir(dir, 0o755), Set(dir, 4<<20))
+			if !Enforced(at) {
+				t.Error("it says that nothing is enforced")
+			}
 			if err := os.WriteFile(filepath.Join(dir, "small"), make([]byte, 1<<20), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -154,13 +157,17 @@ func TestUnsupportedIsSaid(t *testing.T) {
 	if err := Set("/proc/1", 1); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
+	if Enforced("/proc/1") || Enforced("/does/not/exist") {
+		t.Error("limits are enforced everywhere")
+	}
 	must(t, Clear("/proc/1"), Clear("/does/not/exist"))
 }
 
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a\nb")
-	must(t, os.WriteFile(file, bytes.Repeat([]byte{1}, 1<<20), 0o600), os.Link(file, filepath.Join(dir, "again")), os.Symlink("/", filepath.Join(dir, "root")))
+	must(t, os.WriteFile(file, bytes.Repeat([]byte{1}, 1<<20), 0o600))
+	must(t, os.Link(file, filepath.Join(dir, "again")), os.Symlink("/", filepath.Join(dir, "root")))
 	if used, err := Measure(t.Context(), dir, t.TempDir()); err != nil || used < 1<<20 || used > 2<<20 {
 		t.Errorf("%d, %v", used, err)
 	}

@@ -12,15 +12,17 @@ import (
 	"time"
 )
 
-// Pauses of Watch: the shortest, and how many times as long as a measurement took, so that measuring takes 2 % of a processor at most.
+// Pauses of Watch: the shortest, and how many times as long as a measurement took, so that measuring takes 2 % of a
+// processor at most.
 const (
 	leastPause = 5 * time.Second
 	perMeasure = 50
 )
 
-// Watch measures directories until ctx ends, and calls over with what they hold together when that is more than limit, each time that it is
-// so. It looks again after at least 5 seconds, and the later the longer a look takes. Files that were deleted while they are open, and what
-// is written and deleted between two looks, it does not see. It returns nil when ctx ends.
+// Watch measures directories until ctx ends, and calls over with what they hold together when that is more than limit,
+// each time that it is so. It looks again after at least 5 seconds, and the later the longer a look takes. Files that
+// were deleted while they are open, and what is written and deleted between two looks, it does not see. It returns nil
+// when ctx ends.
 func Watch(ctx context.Context, limit int64, over func(used int64), dirs ...string) error {
 	for {
 		begun := time.Now()
@@ -41,10 +43,12 @@ func Watch(ctx context.Context, limit int64, over func(used int64), dirs ...stri
 	}
 }
 
-// Measure returns how much directories hold together, what is linked several times counted once, other file systems below them left
-// out. It runs du with the lowest priority: that follows no link, and no depth or number of files makes it large.
+// Measure returns how much directories hold together, what is linked several times counted once, other file systems
+// below them left out. It runs du with the lowest priority: that follows no link, and no depth or number of files makes
+// it large.
 func Measure(ctx context.Context, dirs ...string) (int64, error) {
-	argv := append([]string{"-n", "19", "du", "--summarize", "--one-file-system", "--block-size=1", "--null", "--"}, dirs...)
+	argv := []string{"-n", "19", "du", "--summarize", "--one-file-system", "--block-size=1", "--null", "--"}
+	argv = append(argv, dirs...)
 	cmd := exec.CommandContext(ctx, "nice", argv...)
 	var said bytes.Buffer
 	cmd.Stderr = &said

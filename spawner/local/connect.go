@@ -18,9 +18,10 @@ const (
 	usersNS = 4 // the user namespace that it belongs to
 )
 
-// Connect becomes the pasta that joins a job's network namespace to the host's network: it joins a control group of its own, shows pasta the
-// namespaces at paths that nobody else sees, becomes the job's owner with no more rights than pasta needs to enter them, and is replaced. It is
-// the whole of the program `slipway local-network DIR`, and returns only an error, which the shim reads from the standard error.
+// Connect becomes the pasta that joins a job's network namespace to the host's network: it joins a control group of its
+// own, shows pasta the namespaces at paths that nobody else sees, becomes the job's owner with no more rights than
+// pasta needs to enter them, and is replaced. It is the whole of the program `slipway local-network DIR`, and returns
+// only an error, which the shim reads from the standard error.
 func Connect(name string) error {
 	runtime.LockOSThread() // rights are a thread's own, and exec keeps those of the thread that calls it
 	if err := closeOnExec(spaceFD); err != nil {
@@ -47,8 +48,8 @@ func connect(d dir) error {
 	return fmt.Errorf("run %s: %w", p.Pasta, syscall.Exec(p.Pasta, p.pastaArgs(space, users), []string{}))
 }
 
-// showNamespaces binds the namespaces, in a mount namespace of the calling program's own, to where packages of pasta let it look; and makes
-// the device usable for it that a host without udev has for root alone.
+// showNamespaces binds the namespaces, in a mount namespace of the calling program's own, to where packages of pasta
+// let it look; and makes the device usable for it that a host without udev has for root alone.
 func showNamespaces(uid int) (space, users string, err error) {
 	const runUser = "/run/user"
 	at := filepath.Join(runUser, strconv.Itoa(uid), "netns")
@@ -82,7 +83,8 @@ func bindFile(fd int, name string) error {
 	return unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), name, "", unix.MS_BIND, "")
 }
 
-// pastaArgs is pasta's command line: outward connections, no port of either side passed on to the other, and none of the host's loopback.
+// pastaArgs is pasta's command line: outward connections, no port of either side passed on to the other, and none of
+// the host's loopback.
 func (p plan) pastaArgs(space, users string) []string {
 	return []string{
 		p.Pasta, "--quiet", "--config-net", "--userns", users, "--netns", space,

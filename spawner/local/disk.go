@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -10,10 +11,11 @@ import (
 	"slipway/spawner"
 )
 
-// A job's disk is its /tmp, /var/tmp and work directory. Where the file system has project quotas, the kernel lets a job write no more than its
-// limit; elsewhere the shim measures, and ends a job that has more: see quota.
+// A job's disk is its /tmp, /var/tmp and work directory. Where the file system has project quotas, the kernel lets a
+// job write no more than its limit; elsewhere the shim measures, and ends a job that has more: see quota.
 
-// diskOf gives the limit of a job: the site's, and its input files, which are copied into its work directory, beside it.
+// diskOf gives the limit of a job: the site's, and its input files, which are copied into its work directory, beside
+// it.
 func (b *Backend) diskOf(l spawner.Launch) int64 {
 	if b.cfg.Disk == 0 {
 		return 0
@@ -59,7 +61,8 @@ func (p plan) full() int64 {
 }
 
 func outOfDisk(limit, used int64) (reason, remedy string) {
-	return "disk limit of " + disksize.Words(limit) + " reached (" + disksize.Words(used) + " in its work directory, /tmp and /var/tmp)",
+	const what = "disk limit of %s reached (%s in its work directory, /tmp and /var/tmp)"
+	return fmt.Sprintf(what, disksize.Words(limit), disksize.Words(used)),
 		"remove what is not needed while it runs, or write large files to a volume or your home directory; " +
 			"the administrator sets the limit with local.disk"
 }

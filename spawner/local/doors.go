@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// door is a service that jobs reach although it is at an address that is closed to them: a name server, or one of Config.Reach. One at an address
-// of this host's is reached through the shim, which passes on what comes.
+// door is a service that jobs reach although it is at an address that is closed to them: a name server, or one of
+// Config.Reach. One at an address of this host's is reached through the shim, which passes on what comes.
 type door struct {
 	addr    netip.Addr
 	port    uint16

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// neverReached are addresses of no other host: this link's, where clouds answer with the host's own credentials, and those of many.
+// neverReached are addresses of no other host: this link's, where clouds answer with the host's own credentials, and
+// those of many.
 func neverReached() []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range []string{"169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8"} {
@@ -16,7 +17,8 @@ func neverReached() []netip.Prefix {
 	return all
 }
 
-// fenceRules writes the firewall of a job's network for nft: it refuses what is closed, but for the doors. They replace those of before in one step.
+// fenceRules writes the firewall of a job's network for nft: it refuses what is closed, but for the doors. They replace
+// those of before in one step.
 func fenceRules(closed []netip.Prefix, doors []door) string {
 	var four, six []string
 	for _, p := range slices.Concat(closed, neverReached()) {
@@ -61,7 +63,8 @@ func turns(rules []string) string {
 	if len(rules) == 0 {
 		return ""
 	}
-	return "\tchain turn {\n\t\ttype nat hook output priority -100; policy accept;\n" + strings.Join(rules, "") + "\t}\n"
+	const head = "\tchain turn {\n\t\ttype nat hook output priority -100; policy accept;\n"
+	return head + strings.Join(rules, "") + "\t}\n"
 }
 
 // list writes the elements of a set, in an order of their own.

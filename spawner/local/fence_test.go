@@ -55,7 +55,8 @@ func TestNameServers(t *testing.T) {
 	}
 }
 
-// TestBridgesOfContainers: bridges without a network card are closed as a whole, and those that stand on one, also through a bond, are not.
+// TestBridgesOfContainers: bridges without a network card are closed as a whole, and those that stand on one, also
+// through a bond, are not.
 func TestBridgesOfContainers(t *testing.T) {
 	sys := t.TempDir()
 	for _, dir := range []string{
@@ -81,7 +82,8 @@ func TestWhatPastaSays(t *testing.T) {
 	}
 }
 
-// TestDoorToANameServer: one that listens on this host's loopback alone answers in a job's network, by UDP and TCP, where the job expects it.
+// TestDoorToANameServer: one that listens on this host's loopback alone answers in a job's network, by UDP and TCP,
+// where the job expects it.
 func TestDoorToANameServer(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")

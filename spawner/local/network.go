@@ -35,12 +35,20 @@ const (
 	OfHost   Network = "host"    // all that this host reaches, its own services included: unsafe
 )
 
-// With Outward a job has a network namespace of its own. pasta joins it to the host's network, as an ordinary process of the job's owner:
-// what leaves the namespace, pasta sends from a socket of its own. So it could be sent to the host's own addresses too, and a firewall in
-// the namespace (see fence) refuses these. The namespace belongs to a user namespace of root's: the job cannot change the firewall, and pasta,
-// which can, has rights in that user namespace alone.
+// With Outward a job has a network namespace of its own. pasta joins it to the host's network, as an ordinary process
+// of the job's owner: what leaves the namespace, pasta sends from a socket of its own. So it could be sent to the
+// host's own addresses too, and a firewall in the namespace (see fence) refuses these. The namespace belongs to a user
+// namespace of root's: the job cannot change the firewall, and pasta, which can, has rights in that user namespace
+// alone.
 //
-// Routes that refuse the addresses would not do: a socket that is bound to an interface (SO_BINDTODEVICE, IP_PKTINFO) evades them.
+// Routes that refuse the addresses would not do: a socket that is bound to an interface (SO_BINDTODEVICE, IP_PKTINFO)
+// evades them.
+
+// HasNetwork says why jobs cannot have the configured network; nil when they can.
+func (b *Backend) HasNetwork() error {
+	_, err := b.networkPrograms()
+	return err
+}
 
 // Reaches says what jobs reach, for people.
 func (b *Backend) Reaches() string {
@@ -73,7 +81,7 @@ func (b *Backend) networkPrograms() (programs, error) {
 		name, does, install string
 	}{
 		{&found.Pasta, b.cfg.Pasta, "gives each job a network of its own", "apt-get install passt, or dnf install passt"},
-		{&found.Nft, "nft", "keeps jobs from this host's own services", "apt-get install nftables, or dnf install nftables"},
+		{&found.Nft, "nft", "keeps jobs from this host's services", "apt-get install nftables, or dnf install nftables"},
 	} {
 		path, err := exec.LookPath(p.name)
 		if err == nil {
@@ -130,7 +138,8 @@ func openNetwork(d dir, p plan) (_ *network, err error) {
 			err = errors.Join(fmt.Errorf("make the job's network: %w", err), n.end(context.Background()))
 		}
 	}()
-	for _, act := range []func() error{n.group.create, func() error { return n.group.limit(networkResources) }, n.makeSpace, n.watchHost} {
+	limit := func() error { return n.group.limit(networkResources) }
+	for _, act := range []func() error{n.group.create, limit, n.makeSpace, n.watchHost} {
 		if err := act(); err != nil {
 			return n, err
 		}
@@ -210,7 +219,8 @@ func loopbackUp() error {
 		flags uint16
 		_     [22]byte
 	}{name: [unix.IFNAMSIZ]byte{'l', 'o'}, flags: unix.IFF_UP | unix.IFF_RUNNING}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request)))
+	if errno != 0 {
 		return fmt.Errorf("bring up the loopback interface: %w", errno)
 	}
 	return nil
@@ -253,8 +263,8 @@ func (n *network) ready() error {
 	if s.ExitStatus() == 0 {
 		return n.said.Close()
 	}
-	return errors.Join(errs.New(errs.Unavailable, "the job's network cannot be made: pasta: %s", said(words)).
-		With("the administrator looks whether this host has a default route; jobs that need no network run with local.network: none"), n.said.Close())
+	return errors.Join(n.said.Close(), errs.New(errs.Unavailable, "the job's network cannot be made: pasta: %s: "+
+		"the administrator looks whether this host has a default route; jobs that need none run with local.network: none", said(words)))
 }
 
 // said gives the words of pasta that say something.
@@ -300,11 +310,12 @@ func (n *network) watchHost() error {
 		return err
 	}
 	n.watcher = os.NewFile(uintptr(fd), "netlink")
-	return unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR})
+	const news = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
+	return unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: news})
 }
 
-// fence sets the firewall if it is not what the host's addresses want. Once the job runs, another part of the shim collects what ends, so only
-// what nft says tells whether it has failed.
+// fence sets the firewall if it is not what the host's addresses want. Once the job runs, another part of the shim
+// collects what ends, so only what nft says tells whether it has failed.
 func (n *network) fence(first bool) error {
 	rules, err := n.rules()
 	if err != nil || rules == n.fenced {
@@ -356,8 +367,8 @@ func (n *network) end(ctx context.Context) error {
 	return errors.Join(err, n.group.remove())
 }
 
-// hostAddresses gives what jobs are not to reach: this host's own addresses, and the networks of its bridges for containers and virtual
-// machines, which have no network card. own are the addresses alone. sys is /sys/class/net.
+// hostAddresses gives what jobs are not to reach: this host's own addresses, and the networks of its bridges for
+// containers and virtual machines, which have no network card. own are the addresses alone. sys is /sys/class/net.
 func hostAddresses(sys string) (closed []netip.Prefix, own map[netip.Addr]bool, err error) {
 	all, err := net.Interfaces()
 	if err != nil {

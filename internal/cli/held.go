@@ -175,6 +175,9 @@ func (h *holder) run(ctx context.Context) error {
 	defer runtime.UnlockOSThread()
 	for {
 		err := h.runOnce(ctx)
+		if errors.Is(err, context.Canceled) { // it was asked to end, and has
+			return nil
+		}
 		if ctx.Err() != nil {
 			return err
 		}

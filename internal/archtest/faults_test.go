@@ -20,7 +20,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"wrong direction", "internal/errs/x.go", head + `import "slipway/spawner"`, "internal/errs/x.go imports slipway/spawner"},
 		{"the root", "hubapi/x.go", head + `import "slipway"`, "imports slipway"},
 		{"unknown dependency", "spawner/x.go", head + `import "github.com/sirupsen/logrus"`, "imports github.com/sirupsen/logrus"},
-		{"a name that only begins alike", "internal/config/x.go", head + `import "github.com/goccy/go-yaml2"`, "go-yaml2"},
+		{"a name that only begins alike", "internal/config/x.go", head + `import "go.yaml.in/yaml/v42"`, "yaml/v42"},
 		{"cgo", "internal/agent/x.go", head + `import "C"`, "imports C"},
 		{"a test may use a test's package", "spawner/x_test.go", "package p\n" + `import "github.com/google/go-cmp/cmp"`, ""},
 		{"only a test may", "spawner/x.go", head + `import "github.com/google/go-cmp/cmp"`, "go-cmp"},

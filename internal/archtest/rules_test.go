@@ -29,7 +29,7 @@ func rules() map[string]rule {
 		"internal/testenv":  {},
 		"internal/archtest": {},
 
-		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"github.com/goccy/go-yaml"}},
+		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
@@ -50,8 +50,8 @@ func rules() map[string]rule {
 		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},
 		"internal/gpu/place": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/simulate": {
-			own:     []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/place"},
-			outside: []string{"github.com/goccy/go-yaml"}, tests: []string{"internal/gpu/simulated"},
+			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/place"},
+			tests: []string{"internal/gpu/simulated"},
 		},
 		"internal/gpu/usage":     {own: []string{"internal/gpu"}},
 		"internal/gpu/publish":   {own: []string{"internal/gpu"}},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -57,10 +58,22 @@ func doctorCommand(env Env) *cobra.Command {
 	return c
 }
 
+// inShort returns the first of the mistakes in a configuration, without the line of the file that its message shows.
+func inShort(err error, path string) error {
+	first, ok := errors.AsType[*errs.Error](err)
+	if !ok {
+		return err
+	}
+	short := *first
+	short.Message, _, _ = strings.Cut(first.Message, "\n")
+	short.Remedy += "; `slipway config check --config " + path + "` tells of all mistakes"
+	return &short
+}
+
 func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
 	cfg, err := config.Load(path)
 	var findings []finding
-	findings = append(findings, examine(ctx, check{"configuration", false, func(context.Context) error { return err }}))
+	findings = append(findings, examine(ctx, check{"configuration", false, func(context.Context) error { return inShort(err, path) }}))
 	if err == nil {
 		scratch, err := os.MkdirTemp("", "slipway-doctor-") // a backend makes its directory; the service's is not the doctor's to make
 		if err != nil {

@@ -84,7 +84,6 @@ class MemoryHandler(APIHandler):
         self.finish(_memory.figures())
 
 
-<<<<<<< HEAD
 def name_own_kernel(manager: Any) -> None:
     """Have a kernel spec manager call the session's own Python so. A name that somebody has chosen stays.
 
@@ -111,8 +110,6 @@ def name_own_kernel(manager: Any) -> None:
     manager.get_kernel_spec, manager.get_all_specs = get_kernel_spec, get_all_specs
 
 
-=======
->>>>>>> 68f37b5 (sessions tell when they are out of memory, and how much they use)
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "slipway._server"}]
 

@@ -54,6 +54,7 @@ type client struct {
 	replaced atomic.Bool        // by one that came later
 	ended    chan struct{}      // closed at its end
 	left     []said             // then, if it was replaced: what it had said that was not taken
+	page     *page              // which keeps that
 
 	warnedOfChannel bool // somebody was told of what it says wrongly
 	toldOfBinary    bool // it was told that it gets none
@@ -111,6 +112,9 @@ func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, cal
 		hello: greeting(r, name), ended: make(chan struct{}),
 	}
 	c.hello.Takes, c.repeats = true, c.hello.Once
+	if !c.repeats {
+		c.outbox.page = g.Journal.page(c.place)
+	}
 	if ws.Subprotocol() == wire.V1Name {
 		c.codec = wire.V1{}
 	} else {
@@ -130,7 +134,7 @@ func (c *client) serve(service context.Context) {
 	c.gone = gone
 	before := c.places.arrive(c)
 	end := c.attend(ctx)
-	c.inherit(before)
+	c.inherit(ctx, before)
 	c.part(service, ctx, c.relay(ctx))
 	gone()
 	end()

@@ -70,6 +70,8 @@ type Config struct {
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	Logger *slog.Logger
 
+	// Journal keeps what clients have sent, if the service is killed before their kernels have taken it. Nil: nothing does.
+	Journal *Journal
 	// Lines serve the websockets. They must run.
 	Lines   *Lines
 	Traffic *Traffic // counts what goes by. Nil: nobody asks

@@ -30,6 +30,7 @@ type outbox struct {
 	sent  int           // how many of them were sent by it
 	taken uint64        // how many messages were taken that came by it
 	moved chan struct{} // closed when one is taken; nil: nobody waits for that
+	page  *page         // keeps them for the next process, if this one is killed; nil: nothing does
 }
 
 // put takes a message once there is room for it.
@@ -39,6 +40,7 @@ func (o *outbox) put(ctx context.Context, s said) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.page.add(s.v1) // before it is sent
 	o.kept = append(o.kept, s)
 	return nil
 }
@@ -67,6 +69,7 @@ func (o *outbox) inherit(left []said) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.kept = append(left, o.kept...)
+	o.page.replace(o.kept)
 }
 
 // route has all go by a way, also what was sent by another and not taken. Nil: by none.
@@ -100,6 +103,7 @@ func (o *outbox) took(way *stream, messages uint64) (room int64, err error) {
 	}
 	o.taken, o.sent = messages, o.sent-int(n)
 	room = o.drop(int(n))
+	o.page.took(int(n), o.kept)
 	if o.moved != nil {
 		close(o.moved)
 		o.moved = nil
@@ -122,13 +126,20 @@ func (o *outbox) empty(ctx context.Context) bool {
 	return o.until(ctx, func() bool { return len(o.kept) == 0 })
 }
 
-// leave gives what is not taken, and forgets it.
-func (o *outbox) leave() []said {
+// leave gives what is not taken, with what keeps it, and forgets both.
+func (o *outbox) leave() ([]said, *page) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	left := o.kept
-	o.kept, o.way, o.sent = nil, nil, 0
-	return left
+	left, kept := o.kept, o.page
+	o.kept, o.page, o.way, o.sent = nil, nil, nil, 0
+	return left, kept
+}
+
+// journaled reports whether the next process has what is not taken.
+func (o *outbox) journaled() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.page != nil && o.page.file != nil
 }
 
 // cell gives the first of them that has the kernel run something.

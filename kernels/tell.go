@@ -26,6 +26,7 @@ const (
 const (
 	worry = "the kernel is not reached just now. What you run is kept, and goes on as soon as it is."
 	well  = "the kernel is reached again."
+	ended = "the kernel has ended before it had run this: restart it, and run the cells again that you need"
 	lost  = "the service is restarting, and it is not known whether the kernel has got this: run it again."
 
 	leftOut = "something that the kernel has said is left out, as it cannot be read: %v."
@@ -55,9 +56,14 @@ func stderr(words string) map[string]string {
 	return map[string]string{"name": "stderr", "text": "Slipway: " + words + "\n"}
 }
 
-// bury tells a client that its kernel has ended, and why.
+// bury tells a client that its kernel has ended, and why: that once, however often it comes again. Its cells that wait for answers get them.
 func (c *client) bury(k spawner.Workload) {
-	c.remark(c.cell.last(), whyOver(k))
+	if c.places.bury(c.place) {
+		c.remark(c.cell.last(), whyOver(k))
+	}
+	for _, a := range c.cell.takeAll() {
+		c.refuse(a.channel, a.header, wire.DeadKernel, ended)
+	}
 	c.tell("status", nil, map[string]string{"execution_state": "dead"})
 }
 
@@ -95,28 +101,30 @@ func (c *client) relieve() {
 	}
 }
 
-// refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for ever. Who sends them once
-// more by itself is not answered.
+// refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for ever. Where they are sent
+// once more, by the client itself or by the service's next process, they are not answered.
 func (c *client) refuseLeft() {
-	if c.repeats {
+	if c.repeats || c.outbox.journaled() {
 		return
 	}
 	late := time.AfterFunc(partTime, c.cut)
 	defer late.Stop()
-	for _, s := range c.outbox.leave() {
+	left, _ := c.outbox.leave()
+	for _, s := range left {
 		c.guest.up.Release(s.size)
 		if m, ok := s.cell(); ok {
-			c.refuse(m)
+			c.refuse(m.Channel, m.Header, "NotTaken", lost)
 		}
 	}
 }
 
-func (c *client) refuse(cell wire.Message) {
-	words := map[string]any{"ename": "NotTaken", "evalue": lost, "traceback": []string{"Slipway: " + lost}}
-	c.tell("error", cell.Header, words)
-	words["status"] = "error"
-	c.say(wire.Shell, "execute_reply", cell.Header, words)
-	c.tell("status", cell.Header, map[string]string{"execution_state": "idle"})
+// refuse answers a cell that no kernel will answer.
+func (c *client) refuse(on wire.Channel, cell json.RawMessage, name, why string) {
+	words := map[string]any{"ename": name, "evalue": why, "traceback": []string{"Slipway: " + why}}
+	c.tell("error", cell, words)
+	words["status"], words["execution_count"] = "error", 0
+	c.say(on, "execute_reply", cell, words)
+	c.tell("status", cell, map[string]string{"execution_state": "idle"})
 }
 
 // show writes a message to the client. One that the old framing's clients cannot take at once is written in pieces.

@@ -94,8 +94,9 @@ type service struct {
 	rules    *identity.Rules
 	realms   realms
 	switches *menu.Switches
-	traffic  gateway.Traffic // of kernels
-	lines    *gateway.Lines  // likewise
+	traffic  gateway.Traffic  // of kernels
+	lines    *gateway.Lines   // likewise
+	journal  *gateway.Journal // likewise; nil: there are no kernels
 	library  *images.Library
 	docker   *docker.Backend
 	local    *local.Backend
@@ -261,6 +262,13 @@ func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logge
 }
 
 func (s *service) makeEngine(ctx context.Context) error {
+	if len(s.cfg.Kernels.Specs) > 0 {
+		journal, err := gateway.NewJournal(s.path("kernels"), s.log)
+		if err != nil {
+			return err
+		}
+		s.journal = journal
+	}
 	s.lines = gateway.NewLines()
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
 	s.freezer.life = ctx

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -332,7 +333,8 @@ func TestKernelThatEnds(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.start()
 	b := s.open(id, "one")
-	b.say(ask("1"))
+	first := ask("1")
+	b.say(first)
 	b.hears("1")
 	cell, err := wire.New(wire.Shell, "execute_input", nil, struct{}{}) // the agent says it again
 	if err != nil {
@@ -347,12 +349,56 @@ func TestKernelThatEnds(t *testing.T) {
 	if m, err := b.next(); err != nil || m.Type() != "stream" || !strings.Contains(string(m.Content), "out of memory") || m.ParentID() != cell.ID() {
 		t.Errorf("%+v, %v", m, err)
 	}
+	b.isRefused(first, "has ended")
 	if m, err := b.next(); err != nil || m.Type() != "status" || !strings.Contains(string(m.Content), "dead") {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if _, err := b.next(); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
 		t.Error(err)
 	}
+	for range 2 { // who comes again is told that it is dead, and not once more why
+		b = s.open(id, "one")
+		if m, err := b.next(); err != nil || m.Type() != "status" || !strings.Contains(string(m.Content), "dead") {
+			t.Errorf("%s %s, %v", m.Type(), m.Content, err)
+		}
+	}
+	if m, err := s.open(id, "other").next(); err != nil || !strings.Contains(string(m.Content), "out of memory") {
+		t.Errorf("another client is told %s, %v", m.Content, err)
+	}
+}
+
+// A client has lost its websocket when its kernel ends: when it comes again its cells are answered.
+func TestKernelEndsWhileItsClientIsAway(t *testing.T) {
+	inBubble(t, func(s *site, a *agent, b *browser) {
+		cell, done := ask("1"), ask("2")
+		b.say(cell)
+		b.untilCode("1")
+		b.say(done)
+		b.untilCode("2")
+		a.mu.Lock()
+		a.journals["one"] = append(a.journals["one"], wire.EncodeV1(replyTo(done)))
+		a.mu.Unlock()
+		b.say(ask("3")) // behind which the agent says that
+		b.untilCode("3")
+		_ = b.CloseNow()
+		synctest.Wait()
+		s.become(func(w *spawner.Workload) { w.Phase, w.Want = spawner.Stopped, spawner.WantStopped })
+		a.is((*agent).leave)
+		again := s.open(s.work[0].Kernel, "one")
+		again.read()
+		if m, err := again.next(); err != nil || m.Type() != "stream" {
+			t.Errorf("%s %s, %v", m.Type(), m.Content, err)
+		}
+		again.isRefused(cell, "has ended")
+	})
+}
+
+func replyTo(cell wire.Message) wire.Message {
+	m, err := wire.New(wire.Shell, "execute_reply", cell.Header, map[string]string{"status": "ok"})
+	if err != nil {
+		panic(err)
+	}
+	return m
 }
 
 func TestLargeOutput(t *testing.T) {

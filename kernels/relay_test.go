@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/kernels/wire"
 	"slipway/spawner"
 )
 
@@ -22,6 +23,20 @@ func inBubble(t *testing.T, do func(s *site, a *agent, b *browser)) {
 		b.read()
 		do(s, s.agent(spawner.ID("s-"+id)), b)
 	})
+}
+
+// isRefused reads that a cell is answered by an error with these words.
+func (b *browser) isRefused(cell wire.Message, words string) {
+	b.Helper()
+	for _, want := range []string{"iopub error", "shell execute_reply", "iopub status"} {
+		m, err := b.next()
+		switch {
+		case err != nil || string(m.Channel)+" "+m.Type() != want || m.ParentID() != cell.ID():
+			b.Errorf("%s: %s %s %s, %v", want, m.Channel, m.Type(), m.Content, err)
+		case want != "iopub status" && !strings.Contains(string(m.Content), words):
+			b.Errorf("%s says %s", want, m.Content)
+		}
+	}
 }
 
 // untilCode reads until the kernel has said something again that it was asked, and gives what came before in words.
@@ -134,7 +149,8 @@ func TestWordsOfASilentWay(t *testing.T) {
 func TestKernelEndsWhileTheWayIsBroken(t *testing.T) {
 	inBubble(t, func(s *site, a *agent, b *browser) {
 		a.is((*agent).leave)
-		b.say(ask("1"))
+		cell := ask("1")
+		b.say(cell)
 		time.Sleep(time.Second)
 		s.become(func(w *spawner.Workload) {
 			w.Phase, w.Want, w.Outcome = spawner.Stopped, spawner.WantStopped, &spawner.Outcome{Failed: true, Reason: "out of memory"}
@@ -142,6 +158,7 @@ func TestKernelEndsWhileTheWayIsBroken(t *testing.T) {
 		if m, err := b.next(); err != nil || !strings.Contains(string(m.Content), "out of memory") {
 			t.Errorf("%+v, %v", m, err)
 		}
+		b.isRefused(cell, "has ended")
 		if m, err := b.next(); err != nil || !strings.Contains(string(m.Content), "dead") {
 			t.Errorf("%+v, %v", m, err)
 		}
@@ -171,11 +188,7 @@ func TestCellsAtTheServicesEnd(t *testing.T) {
 		b.say(cell)
 		synctest.Wait()
 		s.end()
-		for _, want := range []string{"iopub error", "shell execute_reply", "iopub status"} {
-			if m, err := b.next(); err != nil || string(m.Channel)+" "+m.Type() != want || m.ParentID() != cell.ID() {
-				t.Errorf("%s: %+v, %v", want, m, err)
-			}
-		}
+		b.isRefused(cell, "run it again")
 		if _, err := b.next(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Error(err)
 		}

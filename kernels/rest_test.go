@@ -161,6 +161,35 @@ func TestKernelThatWaits(t *testing.T) {
 	}
 }
 
+// A kernel that has ended is started anew by a restart: its client knows it by the same id, and it has its notebooks.
+func TestRestartOfAKernelThatHasEnded(t *testing.T) {
+	s := newSite(t, nil)
+	n := s.session("POST", "/api/sessions", `{"path": "a.ipynb", "type": "notebook", "kernel": {"name": "python"}}`, 201)
+	id := n.Kernel.ID
+	for _, refused := range []bool{true, false} {
+		s.become(func(w *spawner.Workload) {
+			w.Phase, w.Want, w.Outcome = spawner.Stopped, spawner.WantStopped, &spawner.Outcome{Failed: true, Reason: "its container was killed"}
+			if w.Name = "python"; refused {
+				w.Name = "gone"
+			}
+		})
+		a := s.as("alice", "POST", "/api/kernels/"+id+"/restart", "")
+		if refused {
+			if a.status != 404 || !strings.Contains(a.text, "choose one of") || s.as("alice", "GET", "/api/kernels/"+id, "").field("reason") == "" {
+				t.Errorf("%+v", a)
+			}
+		} else if a.status != 200 || a.field("id") != id || a.field("execution_state") != "idle" {
+			t.Errorf("%+v", a)
+		}
+	}
+	if again := s.session("GET", "/api/sessions/"+n.ID, "", 200); again.Kernel.ID != id || len(s.asked) != 2 || s.asked[1].Launch != s.asked[0].Launch {
+		t.Errorf("%+v, %+v", again, s.asked)
+	}
+	b := s.open(id, "one")
+	b.say(ask("1"))
+	b.hears("1")
+}
+
 func TestAgentAway(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.start()

@@ -62,7 +62,9 @@ func (c *client) bury(k spawner.Workload) {
 		c.remark(c.cell.last(), whyOver(k))
 	}
 	for _, a := range c.cell.takeAll() {
-		c.refuse(a.channel, a.header, wire.DeadKernel, ended)
+		if !c.repeats { // our own bridge answers its clients itself
+			c.refuse(a.channel, a.header, wire.DeadKernel, ended)
+		}
 	}
 	c.tell("status", nil, map[string]string{"execution_state": "dead"})
 }

@@ -109,8 +109,14 @@ func TestKernelsFateIsTold(t *testing.T) {
 		if text, under := n.told(); under != cell || !strings.Contains(text, "was ended outside Slipway") {
 			t.Errorf("%q under %s", text, under)
 		}
-		if m, err := n.next(); err != nil || m.Content.State != "dead" {
-			t.Errorf("%+v, %v", m, err)
+		if got := n.until("execute_reply", cell); !strings.Contains(got, "the kernel has ended before") {
+			t.Errorf("its cell is answered: %s", got)
+		}
+		for m := (heard{}); m.Content.State != "dead"; {
+			var err error
+			if m, err = n.next(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := n.next(); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
 			t.Error(err)
@@ -118,6 +124,14 @@ func TestKernelsFateIsTold(t *testing.T) {
 		s.eventually("what it held is free", 60*time.Second, func() bool {
 			return string(s.call("alice", http.MethodGet, "/kernels/api/kernels", nil).body) == "[]\n"
 		})
+		if a := s.call("alice", http.MethodPost, "/kernels/api/kernels/"+id+"/restart", nil); a.status != http.StatusOK || a.object(t)["execution_state"] != "idle" {
+			t.Fatalf("restart: %d %s", a.status, a.body)
+		}
+		n := j.open(id)
+		if got := n.until("stream", n.run("print('runs again')")); !strings.Contains(got, "runs again") {
+			t.Errorf("after its restart: %s", got)
+		}
+		s.asAlice("kernels", "stop", "--all")
 	})
 	t.Run("too much memory", func(t *testing.T) {
 		n := j.open(start())

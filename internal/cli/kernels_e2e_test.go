@@ -206,9 +206,40 @@ func TestKernelOutlivesTheService(t *testing.T) {
 	if got := n.until("execute_result", n.run("2*21")); !strings.Contains(got, `"42"`) {
 		t.Errorf("and then: %s", got)
 	}
+	cellsOfTheLastMoment(t, s, j, n, id)
 	s.call("alice", http.MethodDelete, "/kernels/api/kernels/"+id, nil)
 	for i, delay := range []time.Duration{30 * time.Millisecond, 150 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run("killed "+delay.String()+" after the start", func(t *testing.T) { kernelOfAKilledStart(t, s, fmt.Sprintf("6d7b1d7e-0000-4000-8000-%012d", i), delay) })
+	}
+}
+
+// cellsOfTheLastMoment kills the service as soon as it has heard of a cell. Each runs once, in its turn.
+func cellsOfTheLastMoment(t *testing.T, s *site, j *jupyter, n *openKernel, id string) {
+	const rounds = 6
+	want := ""
+	for i := range rounds {
+		want += fmt.Sprintln(i)
+		n.run(fmt.Sprintf("print(%d, file=open('ran', 'a'))", i))
+		reading := make(chan struct{})
+		go func() {
+			defer close(reading)
+			for {
+				if _, _, err := n.ws.Read(t.Context()); err != nil {
+					return
+				}
+			}
+		}()
+		if err := n.ws.Ping(t.Context()); err != nil { // what came before was read
+			t.Fatal(err)
+		}
+		s.kill()
+		<-reading
+		s.serve()
+		n.ws = j.dial(id)
+	}
+	n.until("execute_result", n.run("6*7"))
+	if got, err := os.ReadFile(filepath.Join(s.dir, "homes/alice/ran")); err != nil || string(got) != want {
+		t.Errorf("of the cells 0 to %d these ran: %q, %v", rounds-1, got, err)
 	}
 }
 

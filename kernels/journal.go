@@ -26,6 +26,8 @@ const (
 	journalTime = 24 * time.Hour
 	journalMore = 1 << 20 // bytes of taken messages that a file may have beside as many as wait in it
 
+	restAfter = time.Second // without a message: the file is removed at the next look at the client
+
 	recordMessage = 'm' // with a message's length, and the message in the framing V1
 	recordTaken   = 't' // with the number of messages, from the oldest on, that were taken
 	recordHead    = 5
@@ -57,7 +59,7 @@ func NewJournal(dir string, log *slog.Logger) (*Journal, error) {
 	}
 	for _, e := range all {
 		path := filepath.Join(dir, e.Name())
-		if i, err := e.Info(); err != nil || time.Since(i.ModTime()) > journalTime {
+		if i, err := e.Info(); err != nil || i.Size() == 0 || time.Since(i.ModTime()) > journalTime {
 			_ = os.Remove(path)
 			continue
 		}
@@ -142,13 +144,15 @@ func unfinished(err error) error {
 	return err
 }
 
-// page is the journal of one outbox. It has a file while a message waits. The outbox's lock is held with all of its methods; nil keeps nothing.
+// page is the journal of one outbox. It has a file while a message waits, and a little longer: to make and remove one for each message would
+// take several times as long. The outbox's lock is held with all of its methods; nil keeps nothing.
 type page struct {
 	journal *Journal
 	client  string
 	file    *os.File // nil: nothing waits
 	size    int64
-	failed  bool // what waits is not kept
+	rests   time.Time // since when nothing waits, if there is a file
+	failed  bool      // what waits is not kept
 }
 
 // page returns the journal of a client that is here.
@@ -188,7 +192,7 @@ func (p *page) took(n int, kept []said) {
 	}
 	switch {
 	case len(kept) == 0:
-		p.drop()
+		p.empty()
 	case p.size > 2*waits+journalMore:
 		p.replace(kept)
 	default:
@@ -217,7 +221,7 @@ func (p *page) open() (err error) {
 	}
 	name := fmt.Sprintf("%s-%016x-%08x", p.client, p.journal.began.UnixNano(), p.journal.files.Add(1))
 	p.size = 0
-	p.file, err = os.OpenFile(filepath.Join(p.journal.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	p.file, err = os.OpenFile(filepath.Join(p.journal.dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	return err
 }
 
@@ -244,20 +248,37 @@ func (p *page) fail(err error) {
 	}
 }
 
-// drop forgets all.
-func (p *page) drop() {
-	if p == nil || p.file == nil {
-		return
+// empty forgets all; more may come soon.
+func (p *page) empty() {
+	if p.rests, p.size = time.Now(), 0; p.file.Truncate(0) != nil {
+		p.drop()
 	}
-	_ = os.Remove(p.file.Name())
-	p.close()
+}
+
+// rest removes the file of a client that says nothing.
+func (p *page) rest() {
+	if p != nil && p.file != nil && p.size == 0 && time.Since(p.rests) > restAfter {
+		p.drop()
+	}
+}
+
+// drop forgets all, and removes the file.
+func (p *page) drop() {
+	if p != nil && p.file != nil {
+		_ = os.Remove(p.file.Name())
+		_ = p.file.Close()
+		p.file = nil
+	}
 }
 
 // close leaves what waits to the next process.
 func (p *page) close() {
-	if p == nil || p.file == nil {
-		return
+	switch {
+	case p == nil || p.file == nil:
+	case p.size == 0:
+		p.drop()
+	default:
+		_ = p.file.Close() // nothing waits in memory to be written
+		p.file = nil
 	}
-	_ = p.file.Close() // nothing waits in memory to be written
-	p.file = nil
 }

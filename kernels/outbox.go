@@ -68,6 +68,9 @@ func (o *outbox) until(ctx context.Context, is func() bool) bool {
 func (o *outbox) inherit(left []said) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(left) == 0 {
+		return
+	}
 	o.kept = append(left, o.kept...)
 	o.page.replace(o.kept)
 }
@@ -133,6 +136,13 @@ func (o *outbox) leave() ([]said, *page) {
 	left, kept := o.kept, o.page
 	o.kept, o.page, o.way, o.sent = nil, nil, nil, 0
 	return left, kept
+}
+
+// rest has nothing kept for those who say nothing.
+func (o *outbox) rest() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.page.rest()
 }
 
 // journaled reports whether the next process has what is not taken.

@@ -21,6 +21,7 @@ func (c *client) look(ctx context.Context) {
 		return
 	}
 	c.looked = time.Now()
+	c.outbox.rest()
 	way := c.way.Load()
 	written := way.last()
 	switch err := c.ask(ctx); {

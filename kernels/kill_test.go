@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,7 @@ type mortal struct {
 	dir     string
 	agent   *agent
 	process *exec.Cmd
+	ways    atomic.Int32 // from it to the agent
 }
 
 func newMortal(t *testing.T) *mortal {
@@ -71,7 +73,7 @@ func newMortal(t *testing.T) *mortal {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	m := &mortal{dir: dir, agent: newAgent()}
-	go m.agent.listen(l)
+	go m.listen(l)
 	var d net.Dialer
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return d.DialContext(ctx, "unix", filepath.Join(dir, "service"))
@@ -82,8 +84,9 @@ func newMortal(t *testing.T) *mortal {
 	return m
 }
 
-// listen serves the ways to an agent, and cuts off those that come while it is away.
-func (a *agent) listen(l net.Listener) {
+// listen serves the ways to the agent, and cuts off those that come while it is away.
+func (m *mortal) listen(l net.Listener) {
+	a := m.agent
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -99,7 +102,8 @@ func (a *agent) listen(l net.Listener) {
 			_ = c.Close()
 			continue
 		}
-		go a.serve(c)
+		m.ways.Add(1)
+		go func() { defer m.ways.Add(-1); a.serve(c) }()
 	}
 }
 
@@ -120,9 +124,11 @@ func (m *mortal) serve() {
 	})
 }
 
+// kill returns when the agent has read all that was sent to it.
 func (m *mortal) kill() {
 	_ = m.process.Process.Kill()
 	_ = m.process.Wait()
+	testenv.Until(m.T, "the agent has read all", long, func() bool { return m.ways.Load() == 0 })
 }
 
 // comes opens the websocket of a client, as one that comes again.

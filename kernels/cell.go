@@ -49,8 +49,27 @@ func (c *cell) says(m wire.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = session
-	if n := len(m.Header); n <= wire.CellLimit && c.bytes+n <= waitingBytes {
-		c.waiting, c.bytes = append(c.waiting, asked{m.Channel, m.ID(), bytes.Clone(m.Header)}), c.bytes+n
+	c.wait(asked{m.Channel, m.ID(), m.Header})
+}
+
+// wait notes that a cell is to be answered. The lock is held.
+func (c *cell) wait(a asked) {
+	n := len(a.header)
+	if n > wire.CellLimit || c.bytes+n > waitingBytes || slices.ContainsFunc(c.waiting, func(o asked) bool { return o.id == a.id }) {
+		return
+	}
+	a.header = bytes.Clone(a.header)
+	c.waiting, c.bytes = append(c.waiting, a), c.bytes+n
+}
+
+// asks takes the word of the kernel's agent, which cells were not answered before the client has come back.
+func (c *cell) asks(list []wire.Asked) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range list {
+		if len(a.Header) > 0 && a.Header[0] == '{' {
+			c.wait(asked{a.Channel, a.ID(), a.Header})
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, cal
 		gateway: g, ws: ws, codec: wire.Legacy{}, id: id, whose: caller, place: place{person{caller.Hub, caller.User}, id, name},
 		hello: greeting(r, name), ended: make(chan struct{}),
 	}
-	c.hello.Takes, c.repeats = true, c.hello.Once
+	c.hello.Takes, c.hello.Asks, c.repeats = true, true, c.hello.Once
 	if !c.repeats {
 		c.outbox.page = g.Journal.page(c.place)
 	}

@@ -304,6 +304,30 @@ func TestCellIsKnownAfterAReconnect(t *testing.T) {
 	}
 }
 
+// The service was restarted while a cell ran, and then its kernel ends: the agent's word tells which cells are to be answered.
+func TestCellsAreAnsweredAfterARestart(t *testing.T) {
+	s := newSite(t, nil)
+	id := s.start()
+	before, cell := ask("before"), ask("1")
+	s.agent("s-" + spawner.ID(id)).is(func(a *agent) { a.asked = []wire.Asked{{Channel: wire.Shell, Header: before.Header}} })
+	b := s.open(id, "one")
+	info, err := wire.New(wire.Shell, "kernel_info_request", nil, struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.say(info) // the agent says it again: its word has come
+	b.hears("")
+	b.say(cell)
+	b.hears("1")
+	s.become(func(w *spawner.Workload) { w.Phase, w.Want = spawner.Stopped, spawner.WantStopped })
+	s.agent("s-" + spawner.ID(id)).is((*agent).leave)
+	if m, err := b.next(); err != nil || m.Type() != "stream" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	b.isRefused(before, "has ended")
+	b.isRefused(cell, "has ended")
+}
+
 // A client that answers no pings is not there.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t, nil)

@@ -165,6 +165,7 @@ type agent struct {
 	journals   map[string][][]byte
 	acked      map[string]uint64
 	cell       json.RawMessage // of each client
+	asked      []wire.Asked    // likewise
 	takes      bool            // it says what it has taken, unless it is silent
 	silent     bool
 	broken     bool            // what is sent to it is lost on the way
@@ -236,6 +237,9 @@ func (a *agent) serve(c net.Conn) {
 	a.mu.Lock()
 	a.seat(h, c)
 	v := wire.Welcome{State: "idle", Acked: a.acked[h.Client], Cell: a.cell, Takes: h.Takes && a.takes, Error: a.refuses}
+	if h.Asks {
+		v.Asked = a.asked
+	}
 	a.mu.Unlock()
 	if wire.WriteWelcome(c, v) != nil || v.Error != "" {
 		return

@@ -145,6 +145,7 @@ func (c *client) greet(way *stream) error {
 	}
 	c.hello.Fresh, c.hello.Once = false, true // from now on it sends once more what may not have come
 	c.cell.recalls(v.Cell)
+	c.cell.asks(v.Asked)
 	way.takes = v.Takes
 	way.written.Store(v.Acked)
 	way.has.Store(v.Acked)

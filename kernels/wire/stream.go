@@ -15,13 +15,17 @@ import (
 // messages it has; down comes each message with its number, and how many of the client's messages were taken. Messages are in the framing V1.
 
 const (
-	lineLimit = 4 << 10
+	lineLimit    = 4 << 10
+	welcomeLimit = 64 << 10
 
 	// ClientLimit is how many bytes a client's name for itself has at most.
 	ClientLimit = 256
 
 	// CellLimit is how many bytes a Welcome's Cell has at most.
 	CellLimit = 2 << 10
+
+	// AskedLimit is how many bytes the headers in a Welcome's Asked have at most, together.
+	AskedLimit = 32 << 10
 
 	upMessage = 'm'
 	upAck     = 'a'
@@ -34,6 +38,7 @@ type Hello struct {
 	Fresh  bool   `json:"fresh,omitempty"` // it begins anew, and wants nothing of what was kept for this name
 	Once   bool   `json:"once,omitempty"`  // it sends once more what may not have come: each message is to be taken once
 	Takes  bool   `json:"takes,omitempty"` // it wants to know what was taken, and sends the rest once more over another stream, with Once
+	Asks   bool   `json:"asks,omitempty"`  // it wants to know which cells are not answered, and reads a longer Welcome
 }
 
 // Welcome is the agent's answer. With an Error the stream ends.
@@ -45,7 +50,18 @@ type Welcome struct {
 
 	// Cell is the header of the cell that the client has had run last: what it is to be told is shown under it.
 	Cell json.RawMessage `json:"cell,omitempty"`
+	// Asked are cells of the client's that the kernel has not answered, as the Hello asked.
+	Asked []Asked `json:"asked,omitempty"`
 }
+
+// Asked is a cell that is not answered.
+type Asked struct {
+	Channel Channel         `json:"channel"`
+	Header  json.RawMessage `json:"header"`
+}
+
+// ID gives the message's id.
+func (a Asked) ID() string { return head(a.Header).ID }
 
 // WriteHello begins the stream.
 func WriteHello(w io.Writer, h Hello) error {
@@ -57,7 +73,7 @@ func WriteHello(w io.Writer, h Hello) error {
 
 // ReadHello reads what WriteHello wrote.
 func ReadHello(r *bufio.Reader) (h Hello, err error) {
-	if err := readLine(r, &h); err != nil {
+	if err := readLine(r, lineLimit, &h); err != nil {
 		return Hello{}, err
 	}
 	if len(h.Client) > ClientLimit {
@@ -71,7 +87,7 @@ func WriteWelcome(w io.Writer, v Welcome) error { return writeLine(w, v) }
 
 // ReadWelcome reads what WriteWelcome wrote.
 func ReadWelcome(r *bufio.Reader) (v Welcome, err error) {
-	err = readLine(r, &v)
+	err = readLine(r, welcomeLimit, &v)
 	return v, err
 }
 
@@ -84,14 +100,14 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-func readLine(r *bufio.Reader, v any) error {
+func readLine(r *bufio.Reader, limit int, v any) error {
 	var line []byte
 	for len(line) == 0 || line[len(line)-1] != '\n' {
 		b, err := r.ReadByte()
 		if err != nil {
 			return err
 		}
-		if line = append(line, b); len(line) > lineLimit {
+		if line = append(line, b); len(line) > limit {
 			return errors.New("the stream's first line is too long")
 		}
 	}

@@ -75,6 +75,20 @@ func (s *seat) waiting(id string) int {
 	return slices.IndexFunc(s.asked, func(c cell) bool { return c.id == id })
 }
 
+// askedOf gives the cells of a client that are not answered, the first of them.
+func (k *Kernel) askedOf(s *seat) (list []wire.Asked) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	size := 0
+	for _, c := range s.asked {
+		if size += len(c.header); size > wire.AskedLimit {
+			break
+		}
+		list = append(list, wire.Asked{Channel: c.channel, Header: c.header})
+	}
+	return list
+}
+
 // falls takes the first cell that a process had to run when it ended for begun, where none was: what ends a process at once keeps it from
 // saying that it runs.
 func (k *Kernel) falls() {

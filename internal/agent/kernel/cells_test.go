@@ -50,6 +50,14 @@ func TestDeathAnswersCells(t *testing.T) {
 	silent := one.send(wire.Shell, "execute_request", map[string]any{"code": "", "silent": true})
 	names := map[string]string{silent: "silent", one.execute("1"): "first", one.execute("2"): "second"}
 	r.asked("one", 3)
+	r.mu.Lock()
+	seat := r.seats["one"]
+	r.mu.Unlock()
+	for i, a := range r.askedOf(seat) {
+		if id := a.ID(); i > 2 || names[id] == "" || a.Channel != wire.Shell {
+			t.Errorf("a Welcome tells of %s", a.Header)
+		}
+	}
 	r.kill()
 	var got []string
 	one.until(func(m wire.Message) bool {

@@ -45,7 +45,11 @@ func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 		return
 	}
 	defer k.leave(v)
-	if wire.WriteWelcome(c, wire.Welcome{State: string(k.Status().State), Acked: v.from, Takes: h.Takes, Cell: k.cellOf(v.seat)}) != nil {
+	welcome := wire.Welcome{State: string(k.Status().State), Acked: v.from, Takes: h.Takes, Cell: k.cellOf(v.seat)}
+	if h.Asks {
+		welcome.Asked = k.askedOf(v.seat)
+	}
+	if wire.WriteWelcome(c, welcome) != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})

@@ -55,7 +55,8 @@ func (c *cell) says(m wire.Message) {
 // wait notes that a cell is to be answered. The lock is held.
 func (c *cell) wait(a asked) {
 	n := len(a.header)
-	if n > wire.CellLimit || c.bytes+n > waitingBytes || slices.ContainsFunc(c.waiting, func(o asked) bool { return o.id == a.id }) {
+	known := slices.ContainsFunc(c.waiting, func(o asked) bool { return o.id == a.id })
+	if n > wire.CellLimit || c.bytes+n > waitingBytes || known {
 		return
 	}
 	a.header = bytes.Clone(a.header)

@@ -304,7 +304,8 @@ func TestCellIsKnownAfterAReconnect(t *testing.T) {
 	}
 }
 
-// The service was restarted while a cell ran, and then its kernel ends: the agent's word tells which cells are to be answered.
+// The service was restarted while a cell ran, and then its kernel ends: the agent's word tells which cells are to be
+// answered.
 func TestCellsAreAnsweredAfterARestart(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.start()

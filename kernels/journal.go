@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// journalTime is for how long untaken messages are kept for a client that stays away. A kernel's agent remembers for as long which messages
-	// it has taken: it takes none of them twice.
+	// journalTime is for how long untaken messages are kept for a client that stays away. A kernel's agent remembers for as
+	// long which messages it has taken: it takes none of them twice.
 	journalTime = 24 * time.Hour
 	journalMore = 1 << 20 // bytes of taken messages that a file may have beside as many as wait in it
 
@@ -34,8 +34,9 @@ const (
 	joined        = 32 << 10 // bytes: what is shorter is written together with its head
 )
 
-// Journal keeps in files what clients have sent and their kernels have not taken, so that a service that is killed sends it after its restart.
-// Nothing is synced to disk: what a process has written outlives its death, and only that of the host loses it.
+// Journal keeps in files what clients have sent and their kernels have not taken, so that a service that is killed sends
+// it after its restart. Nothing is synced to disk: what a process has written outlives its death, and only that of the
+// host loses it.
 type Journal struct {
 	dir   string
 	log   *slog.Logger
@@ -76,7 +77,8 @@ func clientKey(p place) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// claim returns what a client had sent to a process before that was killed, and what forgets it. A client is asked about once.
+// claim returns what a client had sent to a process before that was killed, and what forgets it. A client is asked about
+// once.
 func (j *Journal) claim(p place) (messages [][]byte, forget func()) {
 	if j == nil {
 		return nil, nothing
@@ -95,7 +97,8 @@ func (j *Journal) claim(p place) (messages [][]byte, forget func()) {
 	for _, path := range paths {
 		kept, err := readPage(path)
 		if err != nil {
-			j.log.Warn("what a kernel's client had sent before the service was killed cannot be read", "file", path, "error", err)
+			j.log.Warn("what a kernel's client had sent before the service was killed cannot be read",
+				"file", path, "error", err)
 		}
 		messages = append(messages, kept...)
 	}
@@ -108,7 +111,8 @@ func removeAll(paths []string) {
 	}
 }
 
-// readPage returns the messages of a file that were not taken. One that was being written when the process was killed is left out.
+// readPage returns the messages of a file that were not taken. One that was being written when the process was killed is
+// left out.
 func readPage(path string) (kept [][]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -144,8 +148,9 @@ func unfinished(err error) error {
 	return err
 }
 
-// page is the journal of one outbox. It has a file while a message waits, and a little longer: to make and remove one for each message would
-// take several times as long. The outbox's lock is held with all of its methods; nil keeps nothing.
+// page is the journal of one outbox. It has a file while a message waits, and a little longer: to make and remove one
+// for each message would take several times as long. The outbox's lock is held with all of its methods; nil keeps
+// nothing.
 type page struct {
 	journal *Journal
 	client  string
@@ -244,7 +249,8 @@ func (p *page) fail(err error) {
 	p.drop()
 	p.failed = true
 	if !p.journal.fails.Swap(true) {
-		p.journal.log.Warn("what kernels' clients send cannot be kept for a restart of the service", "directory", p.journal.dir, "error", err)
+		p.journal.log.Warn("what kernels' clients send cannot be kept for a restart of the service",
+			"directory", p.journal.dir, "error", err)
 	}
 }
 

@@ -147,7 +147,8 @@ func TestJournalForgetsWhatIsOld(t *testing.T) {
 	}
 }
 
-// Without room on the disk nothing is kept until all that waits is taken: what is given to the next process has no holes.
+// Without room on the disk nothing is kept until all that waits is taken: what is given to the next process has no
+// holes.
 func TestJournalThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	p := openJournal(t, dir).page(here)

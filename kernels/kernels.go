@@ -1,14 +1,14 @@
 // Package kernels is a gateway to Jupyter kernels: any Jupyter Server that is started with --gateway-url, and any other client of the REST
 // API and the websockets of Jupyter's kernels, has its kernels run as sessions of this service, each with what its kernelspec leases.
 //
-// Promises: each user reaches her own kernels alone, for the engine's methods take the caller; what a client says is bounded and refused
-// with the reason, and comes to the kernel once when the way there breaks, or the client is told; what the service has read of a client is in
-// its journal before it is sent, and is sent by the next process if this one is killed; each cell of a kernel that has ended is answered; a clean
-// end of the service ends every websocket.
-// What it cannot promise: what a client sends in the moment when the service is killed, and the service has not read, is lost with the connection.
-// Only clients that send again by themselves, as package bridge does, lose nothing of that.
-// The package must not keep messages longer than until the kernel's agent has them: all else that a conversation needs lies there, so that a
-// restart of the service loses nothing. It must not know how a session is started.
+// Promises: each user reaches her own kernels alone, for the engine's methods take the caller; what a client says is
+// bounded and refused with the reason, and comes to the kernel once when the way there breaks, or the client is told;
+// what the service has read of a client is in its journal before it is sent, and is sent by the next process if this one
+// is killed; each cell of a kernel that has ended is answered; a clean end of the service ends every websocket.
+// What it cannot promise: what a client sends in the moment when the service is killed, and the service has not read, is
+// lost with the connection. Only clients that send again by themselves, as package bridge does, lose nothing of that.
+// The package must not keep messages longer than until the kernel's agent has them: all else that a conversation needs
+// lies there, so that a restart of the service loses nothing. It must not know how a session is started.
 package kernels
 
 import (

@@ -78,7 +78,8 @@ func newMortal(t *testing.T) *mortal {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return d.DialContext(ctx, "unix", filepath.Join(dir, "service"))
 	}
-	m.site = &site{t, newWorld(), "http://slipway/kernels", &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, nil}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	m.site = &site{t, newWorld(), "http://slipway/kernels", client, nil}
 	t.Cleanup(m.kill)
 	m.serve()
 	return m
@@ -152,7 +153,8 @@ func (m *mortal) kept() (names []string) {
 	return names
 }
 
-// Whatever is the matter with the kernel when the service is killed: what that has heard of a client runs once, in its order.
+// Whatever is the matter with the kernel when the service is killed: what that has heard of a client runs once, in its
+// order.
 func TestCellsOfAKilledService(t *testing.T) {
 	m := newMortal(t)
 	states := []struct {
@@ -197,7 +199,8 @@ func TestCellsOfAKilledService(t *testing.T) {
 	testenv.Until(t, "nothing is left", long, func() bool { return len(m.kept()) == 0 })
 }
 
-// Of what is sent in the very moment when the service is killed it may have heard nothing. Nothing of that runs twice, or in another order.
+// Of what is sent in the very moment when the service is killed it may have heard nothing. Nothing of that runs twice,
+// or in another order.
 func TestServiceIsKilledAtOnce(t *testing.T) {
 	m := newMortal(t)
 	sent, run := 0, 0

@@ -163,7 +163,8 @@ func (c *client) settle(service context.Context) {
 		kept.close()
 	case !c.finished && (len(left) > 0 || c.cell.waits()):
 		_, out := c.guests.enter(c.whose)
-		c.places.keep(c.place, &parcel{said: left, page: kept, cell: &c.cell, free: func(room int64) { c.guest.up.Release(room); out() }})
+		free := func(room int64) { c.guest.up.Release(room); out() }
+		c.places.keep(c.place, &parcel{said: left, page: kept, cell: &c.cell, free: free})
 	default:
 		c.guest.up.Release(room)
 		kept.drop()

@@ -65,7 +65,8 @@ func (g *gateway) interrupt(w http.ResponseWriter, r *http.Request, c spawner.Ca
 	return err
 }
 
-// restart has the kernel begin anew; what it leases stays its own. In the place of one that has ended another is started.
+// restart has the kernel begin anew; what it leases stays its own. In the place of one that has ended another is
+// started.
 func (g *gateway) restart(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
 	k, err := g.find(r, c)
 	if err == nil && over(k) {
@@ -79,7 +80,8 @@ func (g *gateway) restart(w http.ResponseWriter, r *http.Request, c spawner.Call
 	return err
 }
 
-// replace starts a kernel as one was that has ended: by the same id, with the same environment and for the same notebooks.
+// replace starts a kernel as one was that has ended: by the same id, with the same environment and for the same
+// notebooks.
 func (g *gateway) replace(r *http.Request, c spawner.Caller, old spawner.Workload) (spawner.Workload, error) {
 	who, leave := g.guests.enter(c)
 	defer leave()
@@ -93,12 +95,12 @@ func (g *gateway) replace(r *http.Request, c spawner.Caller, old spawner.Workloa
 	return g.settled(r.Context(), c, who, g.noted(r, k))
 }
 
-// startAgain waits until the kernel before is gone. Its kernelspec is looked at first: where it is not offered any more that kernel stays to
-// say why it has ended.
-func (g *gateway) startAgain(ctx context.Context, c spawner.Caller, old spawner.Workload) (k spawner.Workload, err error) {
-	q := request{
-		Name: old.Name, Env: maps.Clone(old.Spec.Env), Tied: old.Spec.Life.Away > 0,
-	}
+// startAgain waits until the kernel before is gone. Its kernelspec is looked at first: where it is not offered any more
+// that kernel stays to say why it has ended.
+func (g *gateway) startAgain(
+	ctx context.Context, c spawner.Caller, old spawner.Workload,
+) (k spawner.Workload, err error) {
+	q := request{Name: old.Name, Env: maps.Clone(old.Spec.Env), Tied: old.Spec.Life.Away > 0}
 	if s, err := g.wanted(c, q); err != nil || s.Refused != nil {
 		return old, errors.Join(err, s.Refused)
 	}

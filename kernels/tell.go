@@ -56,7 +56,8 @@ func stderr(words string) map[string]string {
 	return map[string]string{"name": "stderr", "text": "Slipway: " + words + "\n"}
 }
 
-// bury tells a client that its kernel has ended, and why: that once, however often it comes again. Its cells that wait for answers get them.
+// bury tells a client that its kernel has ended, and why: that once, however often it comes again. Its cells that wait
+// for answers get them.
 func (c *client) bury(k spawner.Workload) {
 	if c.places.bury(c.place) {
 		c.remark(c.cell.last(), whyOver(k))
@@ -103,8 +104,8 @@ func (c *client) relieve() {
 	}
 }
 
-// refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for ever. Where they are sent
-// once more, by the client itself or by the service's next process, they are not answered.
+// refuseLeft answers the cells that the kernel may not have taken, at the service's end: they would be waited for for
+// ever. Where they are sent once more, by the client itself or by the service's next process, they are not answered.
 func (c *client) refuseLeft() {
 	if c.repeats || c.outbox.journaled() {
 		return

@@ -124,7 +124,8 @@ func TestKernelsFateIsTold(t *testing.T) {
 		s.eventually("what it held is free", 60*time.Second, func() bool {
 			return string(s.call("alice", http.MethodGet, "/kernels/api/kernels", nil).body) == "[]\n"
 		})
-		if a := s.call("alice", http.MethodPost, "/kernels/api/kernels/"+id+"/restart", nil); a.status != http.StatusOK || a.object(t)["execution_state"] != "idle" {
+		a := s.call("alice", http.MethodPost, "/kernels/api/kernels/"+id+"/restart", nil)
+		if a.status != http.StatusOK || a.object(t)["execution_state"] != "idle" {
 			t.Fatalf("restart: %d %s", a.status, a.body)
 		}
 		n := j.open(id)

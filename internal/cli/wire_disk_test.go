@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,15 +40,23 @@ func TestJudgeDisk(t *testing.T) {
 func TestDiskWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := spawner.Workload{ID: "s-1", Launch: "one", Spec: spawner.Spec{Resources: spawner.Resources{Disk: 1e9}}}
+		var mu sync.Mutex // of what the test changes while the watch looks
 		size, looks, cost := int64(1e6), 0, time.Duration(0)
 		var told []string
 		w := diskWatch{
-			sessions: func() []spawner.Workload { return []spawner.Workload{session, {ID: "s-free"}} },
+			sessions: func() []spawner.Workload {
+				mu.Lock()
+				defer mu.Unlock()
+				return []spawner.Workload{session, {ID: "s-free"}}
+			},
 			written: func(_ context.Context, id spawner.ID) (int64, error) {
-				if id != session.ID {
+				if id != "s-1" {
 					t.Errorf("%s is looked at", id)
 				}
+				mu.Lock()
 				looks++
+				size, cost := size, cost
+				mu.Unlock()
 				time.Sleep(cost) // of the bubble
 				return size, nil
 			},
@@ -57,8 +66,12 @@ func TestDiskWatch(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = w.run(ctx) }()
-		for _, size = range []int64{1e6, 85e7, 86e7, 97e7, 11e8} {
+		for _, now := range []int64{1e6, 85e7, 86e7, 97e7, 11e8} {
+			mu.Lock()
+			size = now
+			mu.Unlock()
 			time.Sleep(2 * diskRound) // of the bubble
+			synctest.Wait()
 		}
 		want := []string{"nearly full", "nearly full", "ended: It had written 1.1 GB beside the home, of at most 1 GB"}
 		for i, words := range want {
@@ -66,8 +79,11 @@ func TestDiskWatch(t *testing.T) {
 				t.Fatalf("told %q, want %q", told, want)
 			}
 		}
+		mu.Lock()
 		size, cost, looks, session.Launch = 1e6, 10*time.Second, 0, "two"
+		mu.Unlock()
 		time.Sleep(time.Hour) // of the bubble
+		synctest.Wait()
 		if looks > 20 {
 			t.Errorf("%d looks of 10 s in an hour", looks)
 		}

@@ -97,7 +97,12 @@ func (l *Library) expire(used map[string]bool) error {
 		default:
 			r.Labels = nil
 		}
-		failed = errors.Join(failed, l.saveRecord(r))
+		err := l.saveRecord(r)
+		if len(r.Labels) == 0 && err == nil {
+			l.log.Info("removed an environment without a name that nobody has used for long", "audit", "done", "action", "environments.expire",
+				"owner", r.Owner, "environment", r.Digest, "used", r.Used)
+		}
+		failed = errors.Join(failed, err)
 	})
 	return errors.Join(err, failed)
 }

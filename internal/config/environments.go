@@ -16,7 +16,7 @@ type Environments struct {
 	Quota     Bound               `yaml:"quota"`     // of each user
 	Quotas    Quotas              `yaml:"quotas"`    // of some
 	MaxFiles  int64               `yaml:"max_files"` // that one freeze may find changed
-	Keep      Duration            `yaml:"keep"`      // environments without a name, after their last use; 0: for ever
+	Keep      Duration            `yaml:"keep"`      // environments without a name, after their last use, unless they are shared; 0: for ever
 	Groups    map[string][]string `yaml:"groups"`    // users who may share environments with their group
 	HubGroups HubGroups           `yaml:"hub_groups"`
 	Registry  string              `yaml:"registry"` // where other hosts find the service's registry: http(s)://host; empty: at listen
@@ -39,7 +39,7 @@ type HubGroups struct {
 }
 
 func defaultEnvironments() Environments {
-	return Environments{MaxFiles: 5_000_000, HubGroups: HubGroups{Use: true, Every: Duration(time.Minute), Fresh: Duration(10 * time.Minute)}}
+	return Environments{MaxFiles: 5_000_000, Keep: Duration(30 * 24 * time.Hour), HubGroups: HubGroups{Use: true, Every: Duration(time.Minute), Fresh: Duration(10 * time.Minute)}}
 }
 
 // checkEnvironments keeps the names of groups apart: a colon is in those of Hubs' groups and in no other.
@@ -47,6 +47,9 @@ func (c Config) checkEnvironments(p *problems) {
 	e := c.Environments
 	if e.MaxFiles < 1 {
 		p.add("environments.max_files", e.MaxFiles, "1 or more, such as 5000000")
+	}
+	if e.Keep < 0 || e.Keep > 0 && e.Keep < Duration(leastKeep) {
+		p.add("environments.keep", time.Duration(e.Keep), fmt.Sprintf("0 for ever, or %s or more, such as 720h", leastKeep))
 	}
 	if g := e.HubGroups; g.Use && (g.Every < Duration(10*time.Second) || g.Fresh < 2*g.Every) {
 		p.add("environments.hub_groups", fmt.Sprintf("every %s, fresh %s", time.Duration(g.Every), time.Duration(g.Fresh)),

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestEnvironmentsGroups(t *testing.T) {
@@ -27,6 +28,10 @@ func TestEnvironmentsGroups(t *testing.T) {
 		{main, "hub_groups: {every: 1m, fresh: 90s}", "environments.hub_groups"},
 		{main, "quotas: {groups: {nobody: 1G}}", "environments.quotas.groups"},
 		{main, "max_files: 0", "environments.max_files"},
+		{main, "keep: 0s", ""},
+		{main, "keep: 720h", ""},
+		{main, "keep: 5m", "environments.keep"},
+		{main, "keep: -1h", "environments.keep"},
 	} {
 		c, err := Parse([]byte(tc.hubs + "environments: {" + tc.text + "}\n"))
 		if err != nil {
@@ -45,4 +50,12 @@ func texts(list []error) (out []string) {
 		out = append(out, err.Error())
 	}
 	return out
+}
+
+// TestUnnamedEnvironmentsGoByDefault: each freeze of a cell leaves one, and nobody would ever clear them away.
+func TestUnnamedEnvironmentsGoByDefault(t *testing.T) {
+	c, err := Parse([]byte("environments: {}\n"))
+	if err != nil || time.Duration(c.Environments.Keep) != 30*24*time.Hour {
+		t.Errorf("environments.keep is %s, %v", time.Duration(c.Environments.Keep), err)
+	}
 }

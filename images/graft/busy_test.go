@@ -220,12 +220,11 @@ func TestResumedOnceWhateverFails(t *testing.T) {
 		"pause": {func(f *fixture, c *Config) { c.Pause = func(context.Context) error { return broken } }, broken, 1},
 		"disk": {func(f *fixture, c *Config) {
 			must(f.t, write(filepath.Join(f.upper, "opt/more-than-is-read-ahead"), random(64<<20)))
-			c.Out = &full{left: 1 << 10}
+			c.Pack = &full{left: 1 << 10}
 		}, unix.ENOSPC, 0},
 		"tables": {func(f *fixture, c *Config) { c.Out = &full{left: 3<<20 + 64} }, unix.ENOSPC, 1},
 		"disk in the pause": {func(f *fixture, c *Config) {
-			out := &full{left: 4 << 20}
-			c.Out = out
+			c.Pack = &full{left: 4 << 20}
 			c.Pause = func(context.Context) error { return write(filepath.Join(f.merged, "opt/more"), random(4<<20)) }
 		}, unix.ENOSPC, 1},
 		"not self-contained any more": {func(f *fixture, c *Config) {
@@ -262,6 +261,9 @@ func random(n int) string {
 
 // full is a disk with little room.
 type full struct{ left int }
+
+// ReadAt reads nothing: no more was written than is told.
+func (f *full) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 func (f *full) Write(b []byte) (int, error) {
 	if len(b) > f.left {
@@ -325,27 +327,36 @@ func TestFilesThatChangeAreNamed(t *testing.T) {
 	f.change(func(root string) error {
 		return errors.Join(write(filepath.Join(root, "opt/a"), random(40<<20)), write(filepath.Join(root, "opt/b"), "b"))
 	})
-	cfg := f.config(nil)
+	cfg := f.config(io.Discard)
 	path := filepath.Join(f.upper, "opt/a")
 	cfg.Level = squashfs.Store
 	var once sync.Once
-	cfg.Out = hook{func() { once.Do(func() { must(t, os.WriteFile(path, nil, 0o644)) }) }}
+	cfg.Pack = &hook{fn: func() { once.Do(func() { must(t, os.WriteFile(path, nil, 0o644)) }) }}
 	_, err := Graft(t.Context(), cfg)
 	if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "/opt/a: it changed while it was read") {
 		t.Errorf("err = %v", err)
 	}
 	cfg.Pause, once = func(context.Context) error { return nil }, sync.Once{}
+	cfg.Pack = &hook{fn: func() { once.Do(func() { must(t, os.WriteFile(path, nil, 0o644)) }) }}
 	must(t, os.WriteFile(path, []byte(random(40<<20)), 0o644))
 	if r, err := Graft(t.Context(), cfg); err != nil || r.Redone != 0 || lookup(r.Root, "opt/a").Data != nil {
 		t.Errorf("redone %d, err = %v", r.Redone, err)
 	}
 }
 
-type hook struct{ fn func() }
+type hook struct {
+	bytes.Buffer
+	fn func()
+}
 
-func (h hook) Write(b []byte) (int, error) {
+// ReadAt reads what was written.
+func (h *hook) ReadAt(b []byte, at int64) (int, error) {
+	return bytes.NewReader(h.Bytes()).ReadAt(b, at)
+}
+
+func (h *hook) Write(b []byte) (int, error) {
 	h.fn()
-	return len(b), nil
+	return h.Buffer.Write(b)
 }
 
 // TestSwappedLinksNeverLeadOutside exchanges a directory and a file with links to the host's while they are read.

@@ -45,10 +45,25 @@ type Config struct {
 	// must not keep the content.
 	Look func(path string, content []byte)
 
-	Out      io.Writer                             // receives the tail
+	// Out receives the tail, when the source runs again and it is known where everything lies in it; of a whole tree at once.
+	Out      io.Writer
 	Progress func(stage Stage, files, bytes int64) // of this stage so far; nil: nobody is told. Quick, and called by one goroutine at a time
-	Workers  int                                   // goroutines that compress; 0: one for each core
-	Level    squashfs.Level
+	// Nothing from here on is of a whole tree, but for Workers and Level. Pack receives what is stored, in the order in which it is found, and then the tables; what is written can be read. Nil: a temporary
+	// file. PackName is its name in the result.
+	Pack interface {
+		io.Writer
+		io.ReaderAt
+	}
+	PackName string
+
+	// Known is what an earlier graft of the same upper directory has left, nil: nothing. What it knows is not read again, nor looked at.
+	// OpenPack opens the packs that it names; an error means that they have gone. An error that is ErrMemory says to do without.
+	Known    *Memory
+	OpenPack func(name string) (r io.ReaderAt, size int64, err error)
+	About    string // what else must be equal for an earlier graft's memory to hold
+
+	Workers int // goroutines that compress; 0: one for each core
+	Level   squashfs.Level
 }
 
 // File is a file that the graft makes.
@@ -63,6 +78,11 @@ type Result struct {
 	Super    squashfs.Superblock // of base and tail together
 	Root     *squashfs.Node
 	TailSize int64
+	Tail     []Extent // the tail, by where it lies in packs; nil of a whole tree
+
+	// Not of a whole tree.
+	Unread   map[*squashfs.Node]bool       // files of more than 1 MiB whose content an earlier graft has read
+	Remember func(except []string) *Memory // makes what this graft leaves to the next one, but for some paths
 
 	Files, Bytes int64    // of the upper directory, as Scan counts them
 	Changed      []string // what the upper directory put into the tree, in the order of the walk; not of a whole tree
@@ -83,7 +103,10 @@ type grafter struct {
 	cfg    Config
 	root   *os.File // the upper directory
 	dev    uint64
-	out    *counter
+	out    *counter // to own
+	own    *pack
+	packs  []*pack // earlier ones
+	temp   *os.File
 	writer *squashfs.Writer
 	notes  *notes
 	result Result
@@ -95,8 +118,10 @@ func Graft(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer g.root.Close()
-	defer g.writer.Close()
+	defer g.close()
+	if err := g.recall(); err != nil {
+		return Result{}, err
+	}
 	if err := g.run(ctx); err != nil {
 		return Result{}, err
 	}
@@ -111,39 +136,118 @@ func begin(cfg Config) (*grafter, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := tree.StatFile(root)
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	g := &grafter{cfg: cfg, root: root, dev: st.Dev, out: &counter{to: cfg.Out}, notes: newNotes()}
-	g.writer, err = squashfs.NewWriter(squashfs.WriterConfig{
-		Base: cfg.Base, Out: g.out, Workers: cfg.Workers, Level: cfg.Level, ModTime: generatedAt,
-	})
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
+	g := &grafter{cfg: cfg, root: root, notes: newNotes()}
+	if err := g.prepare(); err != nil {
+		g.close()
+		return nil, err
 	}
 	return g, nil
 }
 
-func (g *grafter) run(ctx context.Context) error {
-	if err := g.precopy(ctx); err != nil {
-		return err
-	}
-	root, err := g.settle(ctx)
+func (g *grafter) prepare() error {
+	st, err := tree.StatFile(g.root)
 	if err != nil {
 		return err
 	}
-	g.cfg.Progress(Tables, 0, 0)
-	if root, g.result.Added = addSkeleton(root, g.baseRoot()); g.whole() {
-		if root, err = g.addRuntime(ctx, root); err != nil {
-			return fmt.Errorf("write /%s: %w", runtimeDir, err)
+	g.dev = st.Dev
+	if g.cfg.Pack == nil && !g.whole() {
+		if g.temp, err = os.CreateTemp("", "graft-"); err != nil {
+			return err
 		}
+		if err := os.Remove(g.temp.Name()); err != nil {
+			return err
+		}
+		g.cfg.Pack = g.temp
+	}
+	if g.out = (&counter{to: g.cfg.Out}); !g.whole() {
+		g.out.to = g.cfg.Pack
+		g.own = &pack{name: g.cfg.PackName, r: g.cfg.Pack, origin: g.cfg.Base.Super.InodeTable, own: true}
+	}
+	g.writer, err = squashfs.NewWriter(squashfs.WriterConfig{
+		Base: g.cfg.Base, Out: g.out, Workers: g.cfg.Workers, Level: g.cfg.Level, ModTime: generatedAt,
+	})
+	return err
+}
+
+// close lets go of everything; what was only read, or is not wanted, has nothing to lose.
+func (g *grafter) close() {
+	if g.writer != nil {
+		g.writer.Close()
+	}
+	if g.temp != nil {
+		_ = g.temp.Close()
+	}
+	_ = g.root.Close()
+}
+
+func (g *grafter) run(ctx context.Context) error {
+	top, err := g.precopy(ctx)
+	if err != nil {
+		return err
+	}
+	if top, err = g.settle(ctx, top); err != nil {
+		return err
+	}
+	g.cfg.Progress(Tables, 0, 0)
+	p := g.newPass(ctx)
+	root, err := p.tree(top)
+	if err != nil {
+		return err
+	}
+	g.result.Files, g.result.Bytes, g.result.State = p.print.sums()
+	root, g.result.Added = addSkeleton(root, g.baseRoot())
+	if g.whole() {
+		return g.finishWhole(ctx, root)
+	}
+	return g.finish(ctx, root, p.files)
+}
+
+// finishWhole writes the rest of an image without a base.
+func (g *grafter) finishWhole(ctx context.Context, root *squashfs.Node) (err error) {
+	if root, err = g.addRuntime(ctx, root); err != nil {
+		return fmt.Errorf("write /%s: %w", runtimeDir, err)
 	}
 	if g.result.Super, err = g.writer.Finish(ctx, root); err != nil {
 		return fmt.Errorf("write tables: %w", err)
 	}
 	g.result.Root, g.result.TailSize = root, g.out.n
 	return nil
+}
+
+// finish writes the tail of a tree.
+func (g *grafter) finish(ctx context.Context, root *squashfs.Node, files []placed) error {
+	l, err := g.lay(ctx, files)
+	if err != nil {
+		return err
+	}
+	if g.result.Tail, err = l.write(ctx); err != nil {
+		return err
+	}
+	begin := g.out.n
+	if g.result.Super, err = g.writer.FinishAt(ctx, root, l.fragments(), l.at, io.MultiWriter(sink(g.emit), g.out)); err != nil {
+		return err
+	}
+	g.result.Tail = extend(g.result.Tail, Extent{g.own.name, begin, g.out.n - begin})
+	g.result.Root = root
+	g.result.Unread = map[*squashfs.Node]bool{}
+	for _, f := range files {
+		if f.note.earlier != 0 && f.note.size > smallMax {
+			g.result.Unread[f.node] = true
+		}
+	}
+	about, err := g.about()
+	g.result.Remember = func(except []string) *Memory { return remember(about, files, except) }
+	return err
+}
+
+// sink is a function that takes all that it is given.
+type sink func([]byte) error
+
+func (w sink) Write(b []byte) (int, error) {
+	if err := w(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // whole says that there is no base, so that the tree is all of the result.
@@ -169,20 +273,20 @@ func worthAnother(passes int, took time.Duration, stored int64) bool {
 	return passes < maxPasses && took >= longPass && stored >= muchStored
 }
 
-// precopy stores contents while the source runs, so that little is left to do in the pause.
-func (g *grafter) precopy(ctx context.Context) error {
-	if g.cfg.Pause == nil || inMemory(g.root) {
-		return nil
+// precopy stores contents while the source runs, so that little is left to do in the pause. It gives what it found; nil: it did not look.
+func (g *grafter) precopy(ctx context.Context) (*folder, error) {
+	if g.cfg.Pause == nil || g.whole() || inMemory(g.root) {
+		return nil, nil
 	}
 	for {
 		start := time.Now()
-		p := g.newPass(ctx, Reading)
-		if err := p.walk(); err != nil {
-			return err
+		top, in, err := g.survey(ctx, Reading)
+		if err != nil {
+			return nil, err
 		}
 		g.result.Passes++
-		if !worthAnother(g.result.Passes, time.Since(start), p.in.bytes) {
-			return nil
+		if !worthAnother(g.result.Passes, time.Since(start), in.bytes) {
+			return top, nil
 		}
 	}
 }
@@ -194,28 +298,63 @@ func inMemory(dir *os.File) bool {
 	return err == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
 }
 
-// settle decides the tree while the source is paused.
-func (g *grafter) settle(ctx context.Context) (root *squashfs.Node, err error) {
+// settle finds out what the tree is while the source is paused, and stores what is not stored yet.
+func (g *grafter) settle(ctx context.Context, top *folder) (_ *folder, err error) {
+	var again *revisit
+	if top != nil {
+		again = g.newRevisit(ctx, top)
+	}
 	if g.cfg.Pause != nil {
 		start := time.Now()
 		defer func() {
 			err = errors.Join(err, g.resume(ctx))
 			g.result.Paused = time.Since(start)
+			if err == nil && again != nil {
+				settleFolders(top)
+			}
 		}()
 		if err := g.cfg.Pause(ctx); err != nil {
 			return nil, fmt.Errorf("pause: %w", err)
 		}
 	}
-	p := g.newPass(ctx, Paused)
-	if err := p.walk(); err != nil {
+	if again == nil {
+		return g.standing(ctx)
+	}
+	if g.result.Redone, err = again.run(); err != nil {
 		return nil, err
 	}
-	g.result.Files, g.result.Bytes, g.result.State = p.print.sums()
-	g.result.Redone = p.in.files
-	if g.cfg.Pause == nil {
-		return p.root, nil
+	return top, ripen(ctx, again.newest)
+}
+
+// standing surveys a source that has not been looked at before.
+func (g *grafter) standing(ctx context.Context) (*folder, error) {
+	top, in, err := g.survey(ctx, Paused)
+	if err != nil {
+		return nil, err
 	}
-	return p.root, p.print.ripen(ctx)
+	g.result.Redone = in.files
+	if g.cfg.Pause == nil {
+		return top, nil
+	}
+	return top, ripen(ctx, newestOf(top))
+}
+
+// newestOf gives the newest ctime.
+func newestOf(f *folder) time.Time {
+	newest := time.Unix(f.stat.Ctim.Sec, f.stat.Ctim.Nsec)
+	for _, p := range f.parts {
+		if p.print.newest.After(newest) {
+			newest = p.print.newest
+		}
+		for i := range p.entries {
+			if below := p.entries[i].folder; below != nil {
+				if at := newestOf(below); at.After(newest) {
+					newest = at
+				}
+			}
+		}
+	}
+	return newest
 }
 
 // resume lets the source go on, also when nobody waits for the graft any more.

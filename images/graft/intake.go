@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -21,16 +22,18 @@ const (
 
 // job is one file to store.
 type job struct {
-	file  raw
-	path  string
-	stat  unix.Stat_t
-	node  *squashfs.Node
-	plain bool              // the node's xattrs are to be noted
-	small []byte            // the content of a small file
-	sum   [sha256.Size]byte // of small, for a whole tree
-	lent  *[]byte           // the buffer that small lies in
-	err   error             // why the content is not what stat says
-	ready chan struct{}
+	known  *note // it is stored: only its place in the order counts
+	file   raw
+	path   string
+	stat   unix.Stat_t
+	plain  bool // its xattrs are to be noted
+	xattrs *squashfs.Xattrs
+	entry  *entry            // of a whole tree, which keeps the note
+	small  []byte            // the content of a small file
+	sum    [sha256.Size]byte // of small, for a whole tree
+	lent   *[]byte           // the buffer that small lies in
+	err    error             // why the content is not what stat says
+	ready  chan struct{}
 }
 
 // intake stores the files of one pass in the order in which they were added, while several are read at once.
@@ -42,6 +45,7 @@ type intake struct {
 	order   chan *job // to the one that stores
 	queue   chan *job // to those that read ahead
 	done    sync.WaitGroup
+	groups  *grouper
 	buffers [2]sync.Pool                         // of tinyMax and of smallMax bytes
 	stored  map[[sha256.Size]byte]*squashfs.Data // of a whole tree: an image has many a file twice
 	files   int                                  // stored
@@ -49,7 +53,10 @@ type intake struct {
 }
 
 func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
-	in := &intake{g: g, stage: stage, stored: map[[sha256.Size]byte]*squashfs.Data{}, order: make(chan *job, ahead), queue: make(chan *job, ahead+1)}
+	in := &intake{
+		g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1),
+		groups: newGrouper(g.writer, g.own), stored: map[[sha256.Size]byte]*squashfs.Data{},
+	}
 	in.ctx, in.cancel = context.WithCancelCause(ctx)
 	g.cfg.Progress(stage, 0, 0)
 	in.buffers[0].New = func() any { return buffer(tinyMax) }
@@ -65,11 +72,30 @@ func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
 func (in *intake) add(j *job) error {
 	select {
 	case in.order <- j:
+		if j.known != nil {
+			return nil
+		}
 		in.queue <- j // has room for whatever order holds, and for the one that is waited for
 		return nil
 	case <-in.ctx.Done():
 		return errors.Join(context.Cause(in.ctx), j.file.close())
 	}
+}
+
+// take opens a file that is to be stored, and hands it over. plain says that its xattrs are known for as long as its times stay.
+func (in *intake) take(dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bool) error {
+	f, err := openRaw(dir, e.name, e.path)
+	if err != nil {
+		return err
+	}
+	now, err := f.stat()
+	if err == nil && (!unchanged(&now, &e.stat) || now.Dev != e.stat.Dev) {
+		err = errMoved
+	}
+	if err != nil {
+		return errors.Join(err, f.close())
+	}
+	return in.add(&job{file: f, path: e.path, stat: now, entry: e, xattrs: xattrs, plain: plain, ready: make(chan struct{})})
 }
 
 // close waits until every job is done, and gives the first error: of the walk, which is err, or of the intake.
@@ -153,6 +179,12 @@ func (j *job) verify() error {
 
 func (in *intake) store() {
 	for j := range in.order {
+		if j.known != nil {
+			if in.ctx.Err() == nil {
+				in.stop(in.group(j.path, j.known, nil))
+			}
+			continue
+		}
 		<-j.ready
 		err := in.ctx.Err()
 		if err == nil {
@@ -164,15 +196,31 @@ func (in *intake) store() {
 		if j.lent != nil {
 			in.pool(j).Put(j.lent)
 		}
-		if err != nil {
-			in.cancel(err)
-		}
+		in.stop(err)
 	}
+	if in.ctx.Err() == nil {
+		in.stop(in.groups.end(in.ctx))
+	}
+}
+
+func (in *intake) stop(err error) {
+	if err != nil {
+		in.cancel(err)
+	}
+}
+
+// group gives a file its place in the order.
+func (in *intake) group(path string, n *note, rest []byte) error {
+	if err := in.groups.before(in.ctx, n); err != nil {
+		return err
+	}
+	return in.groups.add(in.ctx, path, n, rest)
 }
 
 // one stores a file. That it cannot be read as it was is an error only when nothing should have changed it.
 func (in *intake) one(j *job) error {
-	data, err := in.put(j)
+	known := &note{size: j.stat.Size}
+	rest, err := in.put(j, known)
 	if err != nil {
 		return err
 	}
@@ -182,13 +230,10 @@ func (in *intake) one(j *job) error {
 		}
 		return named(j.path, j.err)
 	}
-	j.node.Data = data
-	if !in.g.whole() { // which is walked once, and may be of several devices
-		known := note{data: data}
-		if j.plain {
-			known.xattrs, known.plain = j.node.Xattrs, true
-		}
-		in.g.notes.add(&j.stat, known)
+	if in.g.whole() { // which is walked once, and may be of several devices
+		j.entry.note = known
+	} else if err := in.keep(j, known, rest); err != nil {
+		return err
 	}
 	in.files++
 	in.bytes += j.stat.Size
@@ -196,33 +241,73 @@ func (in *intake) one(j *job) error {
 	return nil
 }
 
-func (in *intake) putSmall(j *job) (data *squashfs.Data, err error) {
-	if in.g.whole() {
-		if known := in.stored[j.sum]; known != nil {
-			return known, nil
-		}
-		defer func() { in.stored[j.sum] = data }()
+// keep notes a file of an upper directory, and gives it its place in the order.
+func (in *intake) keep(j *job, known *note, rest []byte) error {
+	if j.plain {
+		known.xattrs, known.plain = j.xattrs, true
 	}
-	return in.g.writer.Put(in.ctx, memory(j.small), j.stat.Size, nil)
+	if err := in.group(j.path, known, rest); err != nil {
+		return err
+	}
+	in.g.notes.add(&j.stat, known)
+	return nil
 }
 
-// put gives the content to the writer. An error of the file goes to the job, one of the writer is returned.
-func (in *intake) put(j *job) (*squashfs.Data, error) {
+// put gives the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file goes to the job, one of
+// the writer is returned.
+func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 	if j.err != nil {
 		return nil, nil
 	}
-	if j.small != nil {
-		return in.putSmall(j)
+	whole := j.stat.Size
+	if !in.g.whole() {
+		whole -= whole % int64(in.g.writer.BlockSize())
 	}
-	parts, err := extents(j.file, j.stat.Size)
+	if j.small != nil {
+		if in.g.whole() {
+			return nil, in.putOnce(j, known)
+		}
+		err := in.body(memory(j.small), whole, nil, known)
+		return j.small[whole:], err
+	}
+	parts, err := extents(j.file, whole)
 	if err != nil {
 		j.err = err
 		return nil, nil
 	}
 	src := &patient{from: j.file}
-	data, err := in.g.writer.Put(in.ctx, src, j.stat.Size, parts)
+	if err := in.body(src, whole, parts, known); err != nil {
+		return nil, err
+	}
+	rest = make([]byte, j.stat.Size-whole)
+	if len(rest) > 0 {
+		_, _ = src.ReadAt(rest, whole) // it keeps its errors
+	}
 	if j.err = src.err; j.err == nil {
 		j.err = j.verify()
 	}
-	return data, err
+	return rest, nil
+}
+
+// putOnce stores a small file of a whole tree, unless another one has the same content.
+func (in *intake) putOnce(j *job, known *note) error {
+	if known.data = in.stored[j.sum]; known.data != nil {
+		return nil
+	}
+	err := in.body(memory(j.small), j.stat.Size, nil, known)
+	in.stored[j.sum] = known.data
+	return err
+}
+
+func (in *intake) body(src io.ReaderAt, whole int64, parts []squashfs.Extent, known *note) error {
+	if whole == 0 {
+		return nil
+	}
+	data, err := in.g.writer.Put(in.ctx, src, whole, parts)
+	if in.g.whole() {
+		known.data = data
+	} else {
+		known.body = &body{stored: stored{pack: in.g.own}, data: data}
+	}
+	return err
 }

@@ -42,6 +42,20 @@ func (p *pass) renamed(redirect string, parent lower) lower {
 	}
 }
 
+// beneath returns what the marks of a directory leave of what lies under it, or put there.
+func (p *pass) beneath(path string, said marks, below, parent lower) (lower, error) {
+	switch {
+	case path == "": // overlayfs always merges the root
+		return below, nil
+	case said.opaque:
+		return lower{}, nil
+	case said.redirect != "":
+		return p.renamedDir(path, said.redirect, parent)
+	default:
+		return below, nil
+	}
+}
+
 // renamedDir returns what lies under a directory that was renamed. A base has not all that its image has in a directory where strip rules
 // match, and more than it where it was completed.
 func (p *pass) renamedDir(path, redirect string, parent lower) (lower, error) {

@@ -172,9 +172,9 @@ func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 func TestNotesKnowWhatHasChanged(t *testing.T) {
 	n := newNotes()
 	st := unix.Stat_t{Ino: 5, Size: 3, Mtim: unix.Timespec{Sec: 7, Nsec: 8}, Ctim: unix.Timespec{Sec: 9, Nsec: 1}}
-	data := &squashfs.Data{Size: 3}
-	n.add(&st, note{data: data})
-	if n.find(&st).data != data {
+	known := &note{}
+	n.add(&st, known)
+	if n.find(&st, "a") != known {
 		t.Error("an unchanged file is not known")
 	}
 	for name, change := range map[string]func(*unix.Stat_t){
@@ -182,9 +182,13 @@ func TestNotesKnowWhatHasChanged(t *testing.T) {
 		"ctime": func(s *unix.Stat_t) { s.Ctim.Sec++ },
 	} {
 		other := st
-		if change(&other); n.find(&other).data != nil {
+		if change(&other); n.find(&other, "a") != nil {
 			t.Errorf("another %s is not seen", name)
 		}
+	}
+	known.earlier = hashOf("a")
+	if n.find(&st, "a") != known || n.find(&st, "b") != nil {
+		t.Error("what an earlier graft has read counts for its path alone")
 	}
 }
 

@@ -70,6 +70,7 @@ func scan(s *scout, f *folder, all *print) error {
 		}
 	}
 	s.leave(f)
+	f.parts = nil // nobody asks for them again
 	return nil
 }
 
@@ -147,8 +148,8 @@ func (p *print) sums() (files, bytes int64, state string) {
 }
 
 // ripen waits until a change of the newest entry would show in its times.
-func (p *print) ripen(ctx context.Context) error {
-	age := time.Since(p.newest)
+func ripen(ctx context.Context, newest time.Time) error {
+	age := time.Since(newest)
 	if age < 0 || age >= tick {
 		return nil
 	}
@@ -164,4 +165,19 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// printOf makes the fingerprint of a part anew.
+func printOf(p *part) *print {
+	made := newPrint()
+	for i := range p.entries {
+		switch e := &p.entries[i]; {
+		case e.err != nil:
+		case e.folder != nil && e.folder.rules.All():
+			made.noteEmptied(e.path, &e.stat, e.folder.xattrs)
+		default:
+			made.note(e.path, &e.stat)
+		}
+	}
+	return made
 }

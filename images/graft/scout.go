@@ -59,6 +59,7 @@ type folder struct {
 	xattrs []tree.Xattr
 	rules  tree.Live
 	parts  []*part // its names in byte order, without those that are stripped
+	ripe   bool    // a change of its names or xattrs since will show in its times
 	err    error
 }
 
@@ -68,6 +69,7 @@ type part struct {
 	dir     *folder
 	entries []entry
 	print   *print // of them
+	stale   bool   // print is not of what they are now
 }
 
 // entry is what stands under a name.
@@ -77,8 +79,8 @@ type entry struct {
 	stat   unix.Stat_t
 	xattrs []tree.Xattr // of what is no directory
 	target string       // of a link
-	note   note         // of a file that is known
-	ripe   bool         // a change of xattrs since will show in the file's times
+	note   *note        // of a file that is known
+	ripe   bool         // a change of it since will show in its times
 	folder *folder      // of a directory
 	err    error
 }
@@ -165,6 +167,7 @@ func (s *scout) await(t *task) {
 	s.mu.Unlock()
 	if mine {
 		t.do()
+		close(t.waiting)
 		return
 	}
 	<-t.waiting
@@ -190,7 +193,6 @@ func (s *scout) visit(f *folder) error {
 
 // leave closes a directory of which all was asked for. After a failure others may still be looking at it: it is closed at the end.
 func (s *scout) leave(f *folder) {
-	f.parts = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.open[f] {
@@ -223,6 +225,7 @@ func (s *scout) enter(f *folder, open func() (*os.File, error)) (err error) {
 	if f.stat, err = tree.StatFile(f.file); err != nil {
 		return err
 	}
+	f.ripe = age(&f.stat) >= tick
 	if s.xattrs {
 		if f.xattrs, err = tree.ReadXattrs(tree.FDPath(int(f.file.Fd()))); err != nil {
 			return err
@@ -310,8 +313,13 @@ func (s *scout) entry(p *part, e *entry) (err error) {
 	if e.stat, err = look(p.dir.file, e.name, e.path, dev); err != nil || !s.xattrs || !s.closely(e) {
 		return err
 	}
-	if e.xattrs, err = tree.EntryXattrs(p.dir.file, e.name); err == nil && e.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
-		e.target, err = readlink(p.dir.file, e.name)
+	return e.attributes(p.dir.file)
+}
+
+// attributes reads what is not in the numbers of an entry.
+func (e *entry) attributes(dir *os.File) (err error) {
+	if e.xattrs, err = tree.EntryXattrs(dir, e.name); err == nil && e.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
+		e.target, err = readlink(dir, e.name)
 	}
 	return err
 }
@@ -319,14 +327,15 @@ func (s *scout) entry(p *part, e *entry) (err error) {
 // closely says whether more than the numbers of an entry is to be read: of directories when they are opened, of what does not travel never,
 // and not again of what has not changed.
 func (s *scout) closely(e *entry) bool {
+	e.ripe = age(&e.stat) >= tick
 	switch e.stat.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return false
 	case unix.S_IFSOCK, unix.S_IFCHR, unix.S_IFBLK:
 		return s.whole
 	case unix.S_IFREG:
-		e.note, e.ripe = s.notes.find(&e.stat), age(&e.stat) >= tick
-		return !e.note.plain
+		e.note = s.notes.find(&e.stat, e.path)
+		return e.note == nil || !e.note.plain
 	default:
 		return true
 	}

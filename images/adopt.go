@@ -236,7 +236,7 @@ func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, wo
 			return Manifest{}, 0, err
 		}
 	}
-	size, _, err := l.admit(ctx, draftFile{file, path, true}, d, a.Document, name)
+	size, _, err := l.admit(ctx, draftFile{file, path, nil, true}, d, a.Document, name)
 	return m, size, err
 }
 

@@ -77,10 +77,10 @@ func (l *Library) isSpoilt(digest string) bool {
 }
 
 // compareBytes reads an image for what checkImage looks at, and remembers when it is damaged.
-func (l *Library) compareBytes(ctx context.Context, f *os.File, d Document, digest string, also io.Writer) (*sif.Image, error) {
-	image, err := checkImage(ctx, f, d, also)
+func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, digest string, also io.Writer) (*sif.Image, error) {
+	image, err := checkImage(ctx, w, d, also)
 	if errs.Is(err, errs.Conflict) {
-		l.spoil(digest, f)
+		l.spoil(digest, w.File)
 		if d.Base != nil { // it may be the base that went wrong
 			l.soundBases.forget(d.Base.Digest)
 		}
@@ -92,6 +92,7 @@ func (l *Library) compareBytes(ctx context.Context, f *os.File, d Document, dige
 // digest, by this process, and the file has not been touched since. One that is damaged or gone comes back from another store first,
 // where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
+	l.keepFor(digest, grace) // it is not made thin meanwhile
 	path, err = l.compared(ctx, digest)
 	if l.cfg.Fetch == nil || !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
 		return path, err
@@ -124,7 +125,7 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 		return "", err
 	}
 	_, err = l.comparisons.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
-		return struct{}{}, l.compareImage(ctx, digest, d)
+		return struct{}{}, l.compareImage(ctx, digest, d, true)
 	})
 	if err != nil {
 		return "", fmt.Errorf("environment %s: %w", digest, err)
@@ -132,24 +133,44 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 	return f.Name(), nil
 }
 
-// compareImage compares the image of a digest with its document, unless this process has done so and nothing has touched it since.
-func (l *Library) compareImage(ctx context.Context, digest string, d Document) error {
+// compareImage compares the image of a digest with its document, unless this process has done so and nothing has touched it since. fill says
+// that a thin one is filled before.
+func (l *Library) compareImage(ctx context.Context, digest string, d Document, fill bool) error {
+	l.signing.RLock()
+	defer l.signing.RUnlock()
+	for {
+		err := l.compareOnce(ctx, digest, d, fill)
+		if !errors.Is(err, errReplaced) {
+			return err
+		}
+	}
+}
+
+func (l *Library) compareOnce(ctx context.Context, digest string, d Document, fill bool) error {
+	if fill && l.isThin(digest) {
+		if err := l.fillImage(ctx, digest, d); err != nil {
+			return err
+		}
+	}
 	f, err := os.Open(l.blob(digest))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	l.signing.RLock()
-	defer l.signing.RUnlock()
 	st, err := stampOf(f)
 	if err != nil || l.trusted.is(digest, st) {
 		return err
 	}
-	image, err := l.compareBytes(ctx, f, d, digest, io.Discard)
+	whole, err := l.whole(ctx, f, digest, d)
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	image, err := l.compareBytes(ctx, whole, d, digest, io.Discard)
 	if err == nil {
 		err = l.compareSignatures(ctx, f, image, digest)
 	}
-	if err == nil {
+	if err == nil && !whole.thin() {
 		l.trusted.set(digest, st)
 	}
 	return err
@@ -208,8 +229,14 @@ func damaged(format string, args ...any) error {
 		With("freeze it again, pull it again, or restore the file from a copy")
 }
 
+// imageFile is the file of an image, or what reads a thin one as if it were whole.
+type imageFile interface {
+	io.ReaderAt
+	Stat() (os.FileInfo, error)
+}
+
 // checkImage reads a SIF once, compares its parts with the document's digests and copies all of it to also.
-func checkImage(ctx context.Context, f *os.File, d Document, also io.Writer) (*sif.Image, error) {
+func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*sif.Image, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err

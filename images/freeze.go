@@ -130,7 +130,7 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 	if err != nil {
 		return frozen{}, err
 	}
-	if err := l.enoughDisk(base.Part.Cut, bytes); err != nil {
+	if err := l.enoughDisk(req, bytes); err != nil {
 		return frozen{}, err
 	}
 	work, err := os.MkdirTemp(l.path("work"), "freeze-")
@@ -152,6 +152,7 @@ type draft struct {
 	manifest Manifest
 	state    string // fingerprint of the source when it stood still
 	found    secrets.Report
+	thin     *thinTail // nil: the file is whole
 	paused   time.Duration
 	carried  bool // nobody else is to have it
 }
@@ -163,10 +164,12 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 		return frozen{}, err
 	}
 	defer file.Close()
-	d, err := l.graftOnto(ctx, req, base, file, m)
+	d, err := l.graftOver(ctx, req, base, work, file, m)
 	if errors.Is(err, graft.ErrNotSelfContained) && len(req.Source.Layers) > 0 {
 		l.log.Info("the changes cannot be grafted, the whole tree is packed", "session", req.Key, "why", err)
-		d, err = l.repack(ctx, req, work, file, m)
+		if d, err = nil, os.RemoveAll(filepath.Join(work, "tail")); err == nil {
+			d, err = l.repack(ctx, req, work, file, m)
+		}
 	}
 	if err != nil {
 		return frozen{}, err
@@ -178,8 +181,26 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 	return l.finish(ctx, req, d, path)
 }
 
-// graftOnto writes the base and the changes over it into file.
-func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, file *os.File, m *meter) (*draft, error) {
+// graftOver grafts with what the source's last freeze has left, or without it where that is damaged.
+func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, work string, file *os.File, m *meter) (*draft, error) {
+	dir := filepath.Join(work, "tail")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	known := l.recall(req, dir)
+	d, err := l.graftOnto(ctx, req, base, dir, known, file, m)
+	if known == nil || !errors.Is(err, graft.ErrMemory) {
+		return d, err
+	}
+	l.log.Warn("what an earlier freeze has stored is damaged, all is read again", "session", req.Key, "error", err)
+	if err := errors.Join(os.Remove(l.memoryPath(req)), os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		return nil, err
+	}
+	return l.graftOnto(ctx, req, base, dir, nil, file, m)
+}
+
+// graftOnto writes a thin image of the base and the changes over it into file, and what it stores into dir.
+func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *meter) (*draft, error) {
 	b, err := l.openBase(base.Part.Digest)
 	if err != nil {
 		return nil, err
@@ -191,17 +212,17 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	copied := make(chan error, 1)
-	go func() {
-		_, err := sif.CopyBase(ctx, file, sif.PartitionOffset, b.file, base.Part.Cut, nil)
-		if err != nil {
-			cancel(err)
-		}
-		copied <- err
-	}()
-	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+base.Part.Cut)))
+	pack, err := l.newPack(ctx, req, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer pack.Close()
+	open, close := opener(dir)
+	defer close()
+	tail := newHasher(l.within(ctx, req, io.Discard))
 	made, err := graft.Graft(ctx, graft.Config{
 		Base: b.image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
+		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + digestOf([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
 		Progress: func(s graft.Stage, files, bytes int64) {
 			m.at(stageOf(s), files, bytes, 0)
 			if l.tooMany(files) {
@@ -210,18 +231,16 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		},
 	})
 	if err != nil {
-		cancel(err)
-		<-copied
 		return nil, err
 	}
-	looked := lookAtLarge(ctx, scanner, req.Source.Upper, b.image.Root, made.Root)
-	if err := <-copied; err != nil {
-		return nil, fmt.Errorf("copy the base: %w", err)
+	if err := lookAtLarge(ctx, scanner, req.Source.Upper, b.image.Root, made.Root, made.Unread); err != nil {
+		return nil, err
 	}
-	if looked != nil {
-		return nil, looked
+	if err := errors.Join(pack.Sync(), file.Truncate(sif.PartitionOffset+base.Part.Cut+tail.size)); err != nil {
+		return nil, err
 	}
 	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req)}
+	d.thin = &thinTail{dir: dir, extents: made.Tail, remember: made.Remember}
 	d.document.Base = &base.Part
 	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), base.Losses.plus(made.Losses)
 	own := texts(made.Changed)
@@ -229,7 +248,12 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, f
 		_, changed := slices.BinarySearch(own, path)
 		return changed && !slices.Contains(made.Added, path)
 	})
-	return d, d.seal(ctx, made.Super, tail, scanner)
+	whole, err := partsOf(file, b.file, base.Part.Cut, dir, made.Tail)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Close()
+	return d, d.seal(ctx, made.Super, tail, scanner, whole)
 }
 
 func stageOf(s graft.Stage) Stage {
@@ -244,7 +268,7 @@ func stageOf(s graft.Stage) Stage {
 }
 
 // seal writes the superblock, which makes the file's partition a squashfs, and looks at what it holds.
-func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secrets.Scanner) error {
+func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secrets.Scanner, whole io.ReaderAt) error {
 	block := super.Bytes()
 	if _, err := d.file.WriteAt(block[:], sif.PartitionOffset); err != nil {
 		return fmt.Errorf("write the superblock: %w", err)
@@ -252,15 +276,15 @@ func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hashe
 	tail.sum.Write(block[:])
 	d.document.Tail = Part{Digest: sumOf(tail.sum), Size: tail.size + superblockSize}
 	d.manifest.Files = int64(super.Inodes)
-	return d.inspect(ctx, scanner)
+	return d.inspect(ctx, scanner, whole)
 }
 
 // inspect stops a freeze that would publish a secret.
-func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner) error {
+func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner, whole io.ReaderAt) error {
 	if d.carried {
 		return nil
 	}
-	report, err := scanner.Report(ctx, &lazyTree{file: d.file, size: d.document.partition()})
+	report, err := scanner.Report(ctx, &lazyTree{file: whole, size: d.document.partition()})
 	if err != nil {
 		return err
 	}
@@ -291,7 +315,7 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 	if _, err := l.room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
 		return frozen{}, err
 	}
-	size, fresh, err := l.admit(ctx, draftFile{d.file, path, false}, d.document, document, name)
+	size, fresh, err := l.admit(ctx, draftFile{d.file, path, d.thin, false}, d.document, document, name)
 	if err != nil {
 		return frozen{}, err
 	}
@@ -307,6 +331,7 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 		l.abandon(f)
 		return frozen{}, err
 	}
+	l.remember(req, name, d)
 	return f, nil
 }
 
@@ -314,7 +339,8 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 type draftFile struct {
 	*os.File
 	path     string
-	compared bool // this process has read its bytes back, and compared them with the document
+	thin     *thinTail // nil: the file is whole
+	compared bool      // this process has read its bytes back, and compared them with the document
 }
 
 // admit gives an image its place: the file first, then the document that makes it known. One that is there already stays when it has
@@ -329,20 +355,33 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 		return 0, false, fmt.Errorf("flush: %w", err)
 	}
 	l.keepFor(name, grace) // until a record leads to it
-	_, there := os.Lstat(l.blob(name))
 	l.comes(name)
-	stays, err := l.stands(ctx, name, d)
-	if err == nil && !stays {
-		err = l.place(file, name)
-	}
+	fresh, err = l.putInPlace(ctx, file, d, name)
 	if err != nil {
 		return 0, false, err
 	}
 	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
-		l.abandon(frozen{Digest: name, fresh: there != nil})
+		l.abandon(frozen{Digest: name, fresh: fresh})
 		return 0, false, err
 	}
-	return st.Size(), there != nil, nil
+	return st.Size(), fresh, nil
+}
+
+// putInPlace gives an image its place, unless one with the right bytes stands there. fresh says that nothing stood there.
+func (l *Library) putInPlace(ctx context.Context, file draftFile, d Document, name string) (fresh bool, err error) {
+	for {
+		before, err := os.Stat(l.blob(name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, err
+		}
+		stays, err := l.stands(ctx, name, d)
+		if err == nil && !stays {
+			err = l.place(file, name, before)
+		}
+		if !errors.Is(err, errReplaced) {
+			return before == nil, err
+		}
+	}
 }
 
 // comes notes that an environment's image is about to be here.
@@ -369,7 +408,7 @@ func (l *Library) abandon(f frozen) {
 
 // stands says whether the image of a digest is there with the right bytes.
 func (l *Library) stands(ctx context.Context, name string, d Document) (bool, error) {
-	err := l.compareImage(ctx, name, d)
+	err := l.compareImage(ctx, name, d, false)
 	switch {
 	case err == nil:
 		return true, nil
@@ -383,19 +422,49 @@ func (l *Library) stands(ctx context.Context, name string, d Document) (bool, er
 	}
 }
 
-// place puts an image where its digest leads to. Nothing that was found out of another file holds for it.
-func (l *Library) place(file draftFile, name string) error {
+// place puts an image, behind its tail, where its digest leads to, unless what was there before is no longer. Nothing that was found out of
+// another file holds for it.
+func (l *Library) place(file draftFile, name string, before os.FileInfo) error {
+	l.placing.Lock()
+	defer l.placing.Unlock()
+	if err := l.still(name, before); err != nil {
+		return err
+	}
 	if err := os.Remove(l.path("facts", hexOrNone(name)+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := publish(file.path, l.blob(name)); err != nil || !file.compared {
+	if err := l.placeTail(file.thin, name); err != nil {
 		return err
+	}
+	if err := publish(file.path, l.blob(name)); err != nil {
+		if before == nil { // no image is left of it
+			err = errors.Join(err, os.RemoveAll(l.tailDir(name)))
+		}
+		return err
+	}
+	if !file.compared {
+		return nil
 	}
 	st, err := stampOf(file.File) // renaming has changed it
 	if err == nil {
 		l.trusted.set(name, st)
 	}
 	return err
+}
+
+// still says by errReplaced that another file is at an image's place than before, which may be none.
+func (l *Library) still(name string, before os.FileInfo) error {
+	now, err := os.Stat(l.blob(name))
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	case err != nil && before == nil:
+		return nil
+	case err != nil || before == nil || !os.SameFile(now, before):
+		return errReplaced
+	default:
+		return nil
+	}
 }
 
 // publish gives a file its place, durably, over what is there.
@@ -478,22 +547,22 @@ func vanished(src Source, err error) error {
 	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
 }
 
-// enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: the base's part of the image, which file systems
-// that share blocks have already, and a quarter of the changes, as few compress better.
-func (l *Library) enoughDisk(base, changes int64) error {
+// enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: what the changes compress to at best, unless they may
+// be stored already, by the source's last freeze.
+func (l *Library) enoughDisk(req Request, changes int64) error {
+	if _, err := os.Lstat(l.memoryPath(req)); err == nil {
+		return nil
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(l.dir, &st); err != nil {
 		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
 	}
-	if st.Type == unix.XFS_SUPER_MAGIC || st.Type == unix.BTRFS_SUPER_MAGIC {
-		base = 0
-	}
-	need, free := base+changes/4, int64(st.Bavail)*st.Bsize
+	need, free := changes/4, int64(st.Bavail)*st.Bsize
 	if need <= free {
 		return nil
 	}
-	return errs.New(errs.NoSpace, "no space for the environment: it takes at least %d MB (%d MB of its base, and what %d MB of changes compress to), and %d MB are free on the file system of %s",
-		need>>20+1, base>>20, changes>>20, free>>20, l.dir).
+	return errs.New(errs.NoSpace, "no space for the environment: it takes at least %d MB (what %d MB of changes compress to), and %d MB are free on the file system of %s",
+		need>>20+1, changes>>20, free>>20, l.dir).
 		With(fmt.Sprintf("free %d MB there, or freeze less, and freeze again", (need-free)>>20+1))
 }
 

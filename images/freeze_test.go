@@ -370,7 +370,7 @@ func TestDiskFull(t *testing.T) {
 			}
 		})
 	}
-	if failed < 6 {
+	if failed < 5 { // what is there of the base is not written again
 		t.Errorf("only %d freezes ran out of space", failed)
 	}
 	must(t, os.Remove(filepath.Join(disk, "ballast")))

@@ -82,7 +82,7 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 	must(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
 	var failed int
-	for extra := int64(-4 << 10); extra < 20<<10; extra += 1 << 10 {
+	for extra := int64(-8 << 10); extra < 88<<10; extra += 4 << 10 {
 		f.change(func(root string) error { return write(filepath.Join(root, "opt/round"), fmt.Sprint(extra)) })
 		brim(t, disk, st.Size()+extra)
 		before := blobsIn(t, l)

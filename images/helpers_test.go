@@ -92,6 +92,22 @@ func freeze(t testing.TB, l *Library, f *fixture, change func(*Request)) Environ
 	e, err := l.Freeze(context.Background(), req)
 	must(t, err)
 	noLeftovers(t, l)
+	if _, err := l.Ready(context.Background(), e.Digest); err == nil { // its file is whole then
+		noLeftovers(t, l)
+	}
+	return e
+}
+
+// frozenThin is freeze, and leaves the image as the freeze left it: thin.
+func frozenThin(t testing.TB, l *Library, f *fixture, change func(*Request)) Environment {
+	t.Helper()
+	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
+	if change != nil {
+		change(&req)
+	}
+	e, err := l.Freeze(t.Context(), req)
+	must(t, err)
+	noLeftovers(t, l)
 	return e
 }
 

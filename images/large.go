@@ -13,14 +13,14 @@ import (
 )
 
 // lookAtLarge shows the scanner the files of the change that are too large for the graft to show: those of now that before does not
-// share. They are read again, from the page cache, when the session runs on; one that has gone since is not looked at.
-func lookAtLarge(ctx context.Context, scanner *secrets.Scanner, upper string, before, now *squashfs.Node) error {
+// share. Those that are known were looked at by an earlier freeze. They are read again, from the page cache, when the session runs on; one that has gone since is not looked at.
+func lookAtLarge(ctx context.Context, scanner *secrets.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool) error {
 	root, err := tree.OpenDir(upper)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return eachLarge("", before, now, func(path string) error {
+	return eachLarge("", before, now, known, func(path string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -29,7 +29,7 @@ func lookAtLarge(ctx context.Context, scanner *secrets.Scanner, upper string, be
 }
 
 // eachLarge calls fn for the large files below now that are not before's. What both share is passed over at once.
-func eachLarge(at string, before, now *squashfs.Node, fn func(path string) error) error {
+func eachLarge(at string, before, now *squashfs.Node, known map[*squashfs.Node]bool, fn func(path string) error) error {
 	for _, e := range now.Children {
 		var old *squashfs.Node
 		if before != nil && before.Kind == squashfs.Dir {
@@ -41,8 +41,8 @@ func eachLarge(at string, before, now *squashfs.Node, fn func(path string) error
 		var err error
 		switch path := tree.Join(at, e.Name); {
 		case e.Node.Kind == squashfs.Dir:
-			err = eachLarge(path, old, e.Node, fn)
-		case e.Node.Kind == squashfs.File && e.Node.Data != nil && e.Node.Data.Size > maxLook:
+			err = eachLarge(path, old, e.Node, known, fn)
+		case e.Node.Kind == squashfs.File && e.Node.Data != nil && e.Node.Data.Size > maxLook && !known[e.Node]:
 			err = fn(path)
 		}
 		if err != nil {

@@ -52,7 +52,8 @@ type Config struct {
 //	statements/<hex>/           signed statements on where it comes from
 //	bases/<hex>.sqfs            converted images, by their own digest; bases/<key>.json says of what
 //	records/<owner>/<hex>.json  whose the environments are and what they are called
-//	sources/<owner>/<key>.json  what the last freeze of a source found
+//	sources/<owner>/<key>.json  what the last freeze of a source found; <key>.memory what it has stored where
+//	tails/<hex>/                what an image has beside its base, in packs that environments of one session share; see thin.go
 //	work/                       freezes and conversions in progress
 //	lock                        held by the one process that has the library open
 //
@@ -82,6 +83,7 @@ type Library struct {
 	glances     glances
 	soundBases  stamps        // bases whose bytes were compared
 	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
+	placing     sync.Mutex    // over the last look at a place and the taking of it, by an image and its tail.
 	layingOut   chan struct{} // has one place, for who lays an image out
 	sweeps      sweeps
 	pending     chan string // digests of images that are to be settled
@@ -119,7 +121,8 @@ func Open(cfg Config) (*Library, error) {
 // places are the library's directories and their modes.
 func places() map[string]os.FileMode {
 	return map[string]os.FileMode{
-		"": 0o711, "blobs": 0o711, "documents": 0o700, "facts": 0o700, "statements": 0o700, "bases": 0o700, "records": 0o700, "sources": 0o700, "work": 0o700,
+		"": 0o711, "blobs": 0o711, "documents": 0o700, "facts": 0o700, "statements": 0o700, "bases": 0o700, "records": 0o700, "sources": 0o700, "tails": 0o700,
+		"work": 0o700,
 	}
 }
 
@@ -135,7 +138,7 @@ func (l *Library) prepare() error {
 	if err := l.acquire(); err != nil {
 		return err
 	}
-	if err := errors.Join(l.reap(), l.repair()); err != nil {
+	if err := errors.Join(l.reap(), l.dropTails(), l.repair()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil

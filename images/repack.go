@@ -38,10 +38,10 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 	d.paused = time.Since(start)
 	d.manifest.Sockets, d.manifest.Devices = skipped(made.Sockets), skipped(made.Devices)
 	d.manifest.Added, d.manifest.Losses = texts(made.Added), Losses{}.plus(made.Losses)
-	if err := lookAtLarge(ctx, scanner, req.Source.Upper, nil, made.Root); err != nil {
+	if err := lookAtLarge(ctx, scanner, req.Source.Upper, nil, made.Root, nil); err != nil {
 		return nil, err
 	}
-	return d, d.seal(ctx, made.Super, tail, scanner)
+	return d, d.seal(ctx, made.Super, tail, scanner, d.file)
 }
 
 // resumeTimeout bounds the resuming of a source, whatever became of the packing.

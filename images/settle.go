@@ -115,10 +115,17 @@ func (l *Library) repairOne(digest string, f *os.File) error {
 // settle signs an image, compares all its bytes with its digest, and finds out what is in it; once for all who wait for it.
 func (l *Library) settle(ctx context.Context, digest string) error {
 	_, err := l.settles.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
-		return struct{}{}, l.explain(l.settleImage(ctx, digest), 0)
+		err := l.settleImage(ctx, digest)
+		for errors.Is(err, errReplaced) {
+			err = l.settleImage(ctx, digest)
+		}
+		return struct{}{}, l.explain(err, 0)
 	})
 	return err
 }
+
+// errReplaced says that another file has taken the place of the one that is open.
+var errReplaced = errors.New("the image was replaced meanwhile")
 
 func (l *Library) settleImage(ctx context.Context, digest string) error {
 	d, err := l.document(digest)
@@ -130,7 +137,12 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 		return err
 	}
 	defer f.Close()
-	if err := l.sign(ctx, f, digest); err != nil {
+	whole, err := l.whole(ctx, f, digest, d)
+	if err != nil {
+		return fmt.Errorf("environment %s: %w", digest, err)
+	}
+	defer whole.Close()
+	if err := l.sign(ctx, whole, digest); err != nil {
 		return err
 	}
 	compared, err := stampOf(f)
@@ -138,7 +150,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 		return err
 	}
 	sum := sha256.New()
-	image, err := l.compareBytes(ctx, f, d, digest, sum)
+	image, err := l.compareBytes(ctx, whole, d, digest, sum)
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", digest, err)
 	}
@@ -155,7 +167,9 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 			return err
 		}
 	}
-	l.trusted.set(digest, compared)
+	if !whole.thin() {
+		l.trusted.set(digest, compared)
+	}
 	if err := writeJSON(l.path("facts"), hexOrNone(digest)+".json", out); err != nil {
 		return err
 	}
@@ -166,7 +180,8 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 // sign appends the site's signature, once. What an interrupted signing left is taken away first.
 //
 // What nobody is believed to have vouched for stays without: Apptainer's users take a site's signature for its word.
-func (l *Library) sign(ctx context.Context, f *os.File, digest string) error {
+func (l *Library) sign(ctx context.Context, whole *wholeImage, digest string) error {
+	f := whole.File
 	if l.cfg.Keys == nil || !l.attested(digest) {
 		return nil
 	}
@@ -176,13 +191,16 @@ func (l *Library) sign(ctx context.Context, f *os.File, digest string) error {
 	if err != nil {
 		return err
 	}
+	if err := l.still(digest, st); err != nil {
+		return err // it was filled, or made thin, since it was opened
+	}
 	if image, err := sif.Open(f, st.Size()); err == nil && len(image.Signatures) > 0 {
 		return nil
 	}
 	if err := sif.Repair(f); err != nil {
 		return err
 	}
-	if err := sif.Sign(ctx, f, l.cfg.Keys.Sign, nil); err != nil {
+	if err := sif.SignAs(ctx, f, whole, l.cfg.Keys.Sign, nil); err != nil {
 		return errors.Join(err, sif.Repair(f)) // half a signature would look like damage
 	}
 	return f.Sync()

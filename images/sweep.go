@@ -59,7 +59,10 @@ func (l *Library) tidy(ctx context.Context) error {
 		l.log.Info("swept the environments", "removed", len(s.Environments), "bases", len(s.Bases), "bytes", s.Bytes,
 			"unreferenced", s.Waiting.Environments, "unreferenced_bytes", s.Waiting.Bytes)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.fold(ctx, used)
 }
 
 // inUse gives the digests of environments that jobs and sessions need.
@@ -219,6 +222,7 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 func (l *Library) removeEnvironment(hexPart string) error {
 	for _, path := range []string{
 		l.path("documents", hexPart+".json"), l.path("facts", hexPart+".json"), l.path("statements", hexPart), l.path("blobs", hexPart+".sif"),
+		l.path("tails", hexPart),
 	} {
 		if err := os.RemoveAll(path); err != nil {
 			return err

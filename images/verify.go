@@ -39,7 +39,12 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	l.signing.RLock()
 	defer l.signing.RUnlock()
 	sum := newHasher(io.Discard)
-	image, err := l.compareBytes(ctx, f, d, digest, sum)
+	whole, err := l.whole(ctx, f, digest, d)
+	if err != nil {
+		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
+	}
+	defer whole.Close()
+	image, err := l.compareBytes(ctx, whole, d, digest, sum)
 	if err == nil {
 		err = l.compareSignatures(ctx, f, image, digest)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
-	"os"
 	"sync"
 
 	"slipway/images/sif"
@@ -17,7 +16,7 @@ func sectionOf(r io.ReaderAt, from, size int64) *io.SectionReader {
 
 // lazyTree reads the tree of an image in the making; it is parsed when somebody asks, which is rare.
 type lazyTree struct {
-	file *os.File
+	file io.ReaderAt
 	size int64 // of the partition
 
 	once  sync.Once

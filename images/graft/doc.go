@@ -11,8 +11,8 @@
 // the host's: nothing of either's name is in the tree, not even what the base had there. The devices that a base has of its image are
 // carried like all else of it: no runtime mounts an image so that they open. Whoever is paused is resumed once, on every way out. The
 // base's tree is shared and never changed: only the directories on the way to a change are copied. Equal bases and equal upper
-// directories give equal tails, unless somebody wrote meanwhile: contents that were stored and then changed stay in the
-// tail as dead bytes. The upper directory may belong to an attacker who changes it all the time.
+// directories give equal tails: where contents lie in one follows from the tree alone, and not from when they were stored, by this graft
+// or by an earlier one whose [Memory] it was given. The upper directory may belong to an attacker who changes it all the time.
 //
 // What it must not do: guess. Directories and files for which the upper directory only points into the base (redirect_dir, metacopy) are
 // taken from there. An upper directory that does not tell the whole tree even so is refused by [ErrNotSelfContained].
@@ -30,13 +30,21 @@
 //
 // # Walking
 //
-// Several goroutines list directories and look at what lies in them, ahead of the one that decides; neither the tree nor the
-// fingerprint depends on how many they are. In the pause, the xattrs of a file whose times are those of a running pass are taken to be
-// what that pass read, by the same rule as its content.
+// Several goroutines list directories and look at what lies in them, ahead of the one that goes through them; neither the tree nor the
+// fingerprint depends on how many they are. In the pause, a directory whose times are those of the running pass is taken to have the names
+// that it had, and of a file whose times are those only the numbers are looked at, by the same rule as its content. The tree is decided
+// when the source runs on.
+//
+// # Layout
+//
+// Units follow each other in the order of the walk: the whole blocks of a file, and fragments, which hold the rests of files that are next
+// to each other. A fragment ends by the hash of a path, so that a change moves no border but those near it. Units are stored in packs as
+// they are found, and the tail is made of them: a later graft takes what it knows from the packs of earlier ones, and compares it with the
+// hash that was noted then.
 //
 // # Memory
 //
-// For each file of the change there are about 200 bytes of notes while the graft runs, and in the result 260 bytes of node,
+// For each file of the change there are about 700 bytes of entry and note while the graft runs, and in the result 260 bytes of node,
 // name and path (measured with 100,000 small files). What the walk is ahead takes 6 MB, what is read ahead 33 MiB and what waits for a
 // compressor 48 MiB, at most.
 package graft

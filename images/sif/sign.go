@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"slipway/internal/errs"
@@ -24,11 +25,16 @@ type Unseal func(payloadType string, envelope []byte) (payload []byte, keyID str
 // Sign appends a signature to the SIF in f, which it reads whole; progress gets the bytes read since its last call and may be nil.
 // Readers of the file meanwhile see it without the signature or with it. A crash may leave a half: Repair takes it away.
 func Sign(ctx context.Context, f *os.File, seal Seal, progress func(int64)) error {
+	return SignAs(ctx, f, f, seal, progress)
+}
+
+// SignAs is Sign for a file that has holes where r, which otherwise reads the file, has what belongs there.
+func SignAs(ctx context.Context, f *os.File, r io.ReaderAt, seal Seal, progress func(int64)) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	i, err := Open(f, info.Size())
+	i, err := Open(r, info.Size())
 	if err != nil {
 		return err
 	}

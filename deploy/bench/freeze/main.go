@@ -20,6 +20,7 @@ type options struct {
 	container, dir string
 	rounds         int
 	baseline       bool
+	again          bool
 	apptainer      string
 }
 
@@ -29,6 +30,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "an empty directory on the file system to measure")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often")
 	flag.BoolVar(&o.baseline, "baseline", false, "run `apptainer build` from the engine once, which takes minutes")
+	flag.BoolVar(&o.again, "again", false, "only freeze again what was frozen before")
 	flag.StringVar(&o.apptainer, "apptainer", "apptainer", "program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -48,7 +50,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.library.Close()
-	steps := []func(context.Context) error{b.prepare, b.freezes, b.unchanged, b.settles, b.copies, b.starts, b.pushes}
+	steps := []func(context.Context) error{b.prepare, b.freezes, b.again, b.unchanged, b.settles, b.copies, b.starts, b.pushes}
+	if o.again {
+		steps = steps[:1]
+		steps = append(steps, b.again)
+	}
 	if o.baseline {
 		steps = append(steps, b.build)
 	}
@@ -66,6 +72,7 @@ type bench struct {
 	*table
 	box      container
 	library  *images.Library
+	key      string             // names the session
 	shares   bool               // the file system shares blocks between files
 	idle     int64              // resident bytes between freezes
 	last     images.Environment // what the last round made

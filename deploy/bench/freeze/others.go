@@ -77,7 +77,10 @@ func (b *bench) copyBase(ctx context.Context, base *os.File, cut int64) (shared 
 
 // starts compares the first start of a container from the frozen image with that from one whose squashfs was made in one piece.
 func (b *bench) starts(ctx context.Context) error {
-	grafted := b.path("environments", "blobs", strings.TrimPrefix(b.last.Digest, "sha256:")+".sif")
+	grafted, err := b.library.Ready(ctx, b.last.Digest)
+	if err != nil {
+		return err
+	}
 	ordinary := b.path("ordinary.sif")
 	note("packing an ordinary SIF")
 	if err := b.ordinary(ctx, grafted, ordinary); err != nil {

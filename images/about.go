@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -157,7 +158,7 @@ func (l *Library) SBOM(ctx context.Context, e Environment) ([]byte, error) {
 
 // openedView is the parsed tree of an environment.
 type openedView struct {
-	file  *os.File
+	file  io.Closer
 	image *squashfs.Image
 }
 
@@ -170,7 +171,7 @@ func (l *Library) view(digest string) (*openedView, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := l.openBlob(digest)
+	f, err := l.openWhole(context.Background(), digest, d)
 	if err != nil {
 		return nil, err
 	}

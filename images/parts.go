@@ -65,7 +65,7 @@ func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	case digest == d.Manifest.Digest:
 		out, err = blob.Part(file, sif.PartitionOffset+d.partition(), d.Manifest.Size)
 	case digest == d.Tail.Digest:
-		out, err = tailOf(file, d)
+		out, err = p.library.openTail(ctx, p.Digest, d)
 	case d.Base != nil && digest == d.Base.Digest:
 		out, err = p.library.openSoundBase(ctx, d.Base.Part)
 	default:
@@ -85,17 +85,14 @@ func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, erro
 	return blob.Open(l.basePath(base.Digest))
 }
 
-// tailOf puts a tail together: it ends with the superblock, which stands at the partition's beginning.
-func tailOf(file string, d Document) (blob.Blob, error) {
-	own, err := blob.Part(file, sif.PartitionOffset+d.cut(), d.Tail.Size-superblockSize)
+// openTail puts a tail together: it ends with the superblock, which stands at the partition's beginning.
+func (l *Library) openTail(ctx context.Context, digest string, d Document) (blob.Blob, error) {
+	w, err := l.openWhole(ctx, digest, d)
 	if err != nil {
 		return nil, err
 	}
-	super, err := blob.Part(file, sif.PartitionOffset, superblockSize)
-	if err != nil {
-		return nil, errors.Join(err, own.Close())
-	}
-	return blob.Join(own, super), nil
+	own := blob.Of(w, sif.PartitionOffset+d.cut(), d.Tail.Size-superblockSize, w)
+	return blob.Join(own, blob.Of(w, sif.PartitionOffset, superblockSize, nil)), nil
 }
 
 // OpenSIF opens what SIF names.
@@ -104,7 +101,17 @@ func (p *Parts) OpenSIF() (blob.Blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := blob.Open(p.library.blob(p.Digest))
+	open := blob.Open
+	if p.library.isThin(p.Digest) {
+		open = func(string) (blob.Blob, error) {
+			w, err := p.library.openWhole(context.Background(), p.Digest, p.Document)
+			if err != nil {
+				return nil, err
+			}
+			return blob.Of(w, 0, w.size, w), nil
+		}
+	}
+	b, err := open(p.library.blob(p.Digest))
 	if err != nil {
 		return nil, fmt.Errorf("open the SIF of %s: %w", p.Digest, err)
 	}

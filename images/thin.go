@@ -153,6 +153,32 @@ func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d Do
 	return w, nil
 }
 
+// ownWhole is a wholeImage that closes the image's file too.
+type ownWhole struct {
+	*wholeImage
+	size int64 // of the file
+}
+
+// Close closes all.
+func (o ownWhole) Close() error { return errors.Join(o.wholeImage.Close(), o.File.Close()) }
+
+// openWhole opens an image as it is when it is filled.
+func (l *Library) openWhole(ctx context.Context, digest string, d Document) (ownWhole, error) {
+	f, err := l.openBlob(digest)
+	if err != nil {
+		return ownWhole{}, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return ownWhole{}, errors.Join(err, f.Close())
+	}
+	w, err := l.whole(ctx, f, digest, d)
+	if err != nil {
+		return ownWhole{}, errors.Join(err, f.Close())
+	}
+	return ownWhole{w, st.Size()}, nil
+}
+
 // fillImage makes a thin image whole, in a new file that takes its place. No signature may come meanwhile.
 func (l *Library) fillImage(ctx context.Context, digest string, d Document) error {
 	old, err := os.Open(l.blob(digest))

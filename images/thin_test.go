@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/blob"
 	"slipway/images/sif"
+	"slipway/internal/errs"
 )
 
 // onDisk adds up what a directory takes, each file once however many names it has.
@@ -90,8 +93,29 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	if v, err := l.Verify(t.Context(), second.Digest); err != nil || len(v.Signers) != 1 {
 		t.Errorf("a thin image: %+v, %v", v.Signers, err)
 	}
+	parts, err := l.Parts(second.Digest)
+	must(t, err)
+	for _, digest := range []string{parts.Document.Tail.Digest, parts.Document.Base.Digest, parts.Document.Manifest.Digest} {
+		b, err := parts.Blob(t.Context(), digest)
+		must(t, err)
+		sum := newHasher(io.Discard)
+		_, err = io.Copy(sum, blob.Reader(b))
+		if must(t, err, b.Close()); sumOf(sum.sum) != digest {
+			t.Errorf("the part %s of a thin image has the digest %s", digest, sumOf(sum.sum))
+		}
+	}
+	opened, err := parts.OpenSIF()
+	must(t, err)
+	shipped, err := io.ReadAll(blob.Reader(opened))
+	must(t, err, opened.Close())
+	if _, err := l.Thaw(t.Context(), second.Digest); err != nil && !errs.Is(err, errs.Forbidden) {
+		t.Error(err)
+	}
 	path, err := l.Ready(t.Context(), second.Digest)
 	must(t, err)
+	if !sameFile(t, path, shipped) {
+		t.Error("what is shipped of a thin image is not the image")
+	}
 	signed, err := os.ReadFile(path)
 	must(t, err)
 	equalTrees(t, l, f, second)

@@ -64,6 +64,11 @@ func Part(path string, offset, length int64) (Blob, error) {
 	return part{io.NewSectionReader(b, offset, length), b}, nil
 }
 
+// Of gives length bytes of r from offset on, with what is to be closed in the end.
+func Of(r io.ReaderAt, offset, length int64, closer io.Closer) Blob {
+	return part{io.NewSectionReader(r, offset, length), closer}
+}
+
 // Join gives blobs behind each other. Closing it closes them all.
 func Join(blobs ...Blob) Blob {
 	j := joined{blobs: blobs, ends: make([]int64, len(blobs))}

@@ -35,10 +35,10 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(files), "µs/file")
 }
 
-// BenchmarkPause tells how long a source with 50,000 files stands still when nothing has changed since the running pass.
+// BenchmarkPause tells how long a source with 200,000 files stands still when nothing has changed since the running pass.
 func BenchmarkPause(b *testing.B) {
 	testenv.Need(b, testenv.Root, testenv.Mksquashfs)
-	const files = 50_000
+	const files = 200_000
 	dir := b.TempDir()
 	upper := filepath.Join(dir, "upper")
 	for i := range files {

@@ -322,6 +322,9 @@ func TestATamperedImageIsNotServed(t *testing.T) {
 	d := newDepot(t)
 	e := d.freeze("alice", "ana", "v1", "x")
 	d.settle(e)
+	if status, _ := d.ask("alice-token", "/sif/"+e.Digest); status != 200 {
+		t.Errorf("untouched: status %d", status)
+	}
 	file := filepath.Join(d.dir, "library", "blobs", digitsOf(e.Digest)+".sif")
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	d.must(err)

@@ -164,19 +164,23 @@ func (o ownWhole) Close() error { return errors.Join(o.wholeImage.Close(), o.Fil
 
 // openWhole opens an image as it is when it is filled.
 func (l *Library) openWhole(ctx context.Context, digest string, d Document) (ownWhole, error) {
-	f, err := l.openBlob(digest)
-	if err != nil {
-		return ownWhole{}, err
+	for {
+		f, err := l.openBlob(digest)
+		if err != nil {
+			return ownWhole{}, err
+		}
+		st, err := f.Stat()
+		if err != nil {
+			return ownWhole{}, errors.Join(err, f.Close())
+		}
+		w, err := l.whole(ctx, f, digest, d)
+		if err == nil {
+			return ownWhole{w, st.Size()}, nil
+		}
+		if err = errors.Join(err, f.Close()); !errors.Is(err, errReplaced) {
+			return ownWhole{}, err
+		}
 	}
-	st, err := f.Stat()
-	if err != nil {
-		return ownWhole{}, errors.Join(err, f.Close())
-	}
-	w, err := l.whole(ctx, f, digest, d)
-	if err != nil {
-		return ownWhole{}, errors.Join(err, f.Close())
-	}
-	return ownWhole{w, st.Size()}, nil
 }
 
 // fillImage makes a thin image whole, in a new file that takes its place. No signature may come meanwhile.

@@ -27,11 +27,6 @@ type Statement struct {
 
 // Verify reads all bytes of an environment again, compares them with its digest, and checks what was signed.
 func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
-	f, err := l.openBlob(digest)
-	if err != nil {
-		return Verified{}, fmt.Errorf("verify: %w", err)
-	}
-	defer f.Close()
 	d, err := l.document(digest)
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify: %w", err)
@@ -39,14 +34,14 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	l.signing.RLock()
 	defer l.signing.RUnlock()
 	sum := newHasher(io.Discard)
-	whole, err := l.whole(ctx, f, digest, d)
+	whole, err := l.openWhole(ctx, digest, d)
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}
 	defer whole.Close()
-	image, err := l.compareBytes(ctx, whole, d, digest, sum)
+	image, err := l.compareBytes(ctx, whole.wholeImage, d, digest, sum)
 	if err == nil {
-		err = l.compareSignatures(ctx, f, image, digest)
+		err = l.compareSignatures(ctx, whole.File, image, digest)
 	}
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)

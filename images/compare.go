@@ -7,8 +7,6 @@ import (
 
 	"slipway/images/compare"
 	"slipway/images/graft"
-	"slipway/images/sif"
-	"slipway/images/squashfs"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -30,20 +28,12 @@ func (l *Library) Compare(ctx context.Context, e Environment, src Source, progre
 		return Compared{}, errs.New(errs.Missing, "the image that the session stands on is not in the engine any more, so its tree cannot be put together").
 			With("the administrator puts the image " + src.Base.Reference + " back")
 	}
-	f, err := l.openBlob(e.Digest)
+	v, err := l.view(e.Digest)
 	if err != nil {
 		return Compared{}, err
 	}
-	defer f.Close()
-	d, err := l.document(e.Digest)
-	if err != nil {
-		return Compared{}, err
-	}
-	image, err := squashfs.Parse(sectionOf(f, sif.PartitionOffset, d.partition()), d.partition())
-	if err != nil {
-		return Compared{}, damaged("%v", err)
-	}
-	cfg := compare.Config{Image: image, Progress: progress, Added: append([]string{"/.singularity.d"}, e.Manifest.Added...)}
+	defer v.Close()
+	cfg := compare.Config{Image: v.image, Progress: progress, Added: append([]string{"/.singularity.d"}, e.Manifest.Added...)}
 	if cfg.Strip, err = tree.ExactStrip(e.Manifest.Strip); err != nil {
 		return Compared{}, err
 	}

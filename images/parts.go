@@ -101,20 +101,11 @@ func (p *Parts) OpenSIF() (blob.Blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := blob.Open
-	if p.library.isThin(p.Digest) {
-		open = func(string) (blob.Blob, error) {
-			w, err := p.library.openWhole(context.Background(), p.Digest, p.Document)
-			if err != nil {
-				return nil, err
-			}
-			return blob.Of(w, 0, w.size, w), nil
-		}
-	}
-	b, err := open(p.library.blob(p.Digest))
+	w, err := p.library.openWhole(context.Background(), p.Digest, p.Document)
 	if err != nil {
 		return nil, fmt.Errorf("open the SIF of %s: %w", p.Digest, err)
 	}
+	b := blob.Of(w, 0, w.size, w)
 	if b.Size() != want.Size {
 		return nil, errors.Join(damaged("its file has %d bytes and had %d", b.Size(), want.Size), b.Close())
 	}

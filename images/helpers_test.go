@@ -118,6 +118,13 @@ func noLeftovers(t testing.TB, l *Library) {
 	if len(left) > 0 {
 		t.Errorf("left in work: %q", left)
 	}
+	tails, err := filepath.Glob(l.path("tails", "*"))
+	must(t, err)
+	for _, dir := range tails {
+		if _, err := os.Stat(l.blob(digestPrefix + filepath.Base(dir))); err != nil {
+			t.Errorf("packs without an image: %v", err)
+		}
+	}
 }
 
 // mountSIF mounts the image's partition through the kernel.

@@ -196,7 +196,7 @@ func (l *Library) reap() error {
 	if err != nil {
 		return err
 	}
-	for _, pattern := range []string{"records/*", "sources/*", "statements/*", "documents", "facts", "bases"} {
+	for _, pattern := range []string{"records/*", "sources/*", "statements/*", "tails/*", "documents", "facts", "bases"} {
 		files, err := filepath.Glob(l.path(pattern, temporary+"*"))
 		if err != nil {
 			return err

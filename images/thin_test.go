@@ -132,6 +132,18 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	if l.isThin(second.Digest) {
 		t.Error("one that is in use is thin")
 	}
+	packs, err := filepath.Glob(l.path("tails", hexOrNone(second.Digest), "*.pack"))
+	must(t, err)
+	flip := func() {
+		for _, pack := range packs {
+			flipBit(t, pack, 100)
+		}
+	}
+	flip()
+	if err := l.fold(t.Context(), nil); err == nil || l.isThin(second.Digest) {
+		t.Errorf("made thin over a damaged pack: %v", err)
+	}
+	flip()
 	must(t, l.fold(t.Context(), nil))
 	if !l.isThin(second.Digest) {
 		t.Error("it was not made thin")

@@ -34,7 +34,7 @@ type Config struct {
 	Strip *tree.Strip     // what never travels
 
 	// Of a whole tree alone.
-	Omit    map[string]bool // paths of what does not travel either: sockets and devices of a session's
+	Omit    map[string]bool // paths of what does not travel either: sockets and devices of a session's; nil: it is an image's
 	Runtime []File          // what the runtime directory holds
 
 	// Pause stops all that writes to Upper; nil: nothing does. Resume follows in every case, also when Pause fails.
@@ -252,6 +252,9 @@ func (w sink) Write(b []byte) (int, error) {
 
 // whole says that there is no base, so that the tree is all of the result.
 func (g *grafter) whole() bool { return g.cfg.Base == nil }
+
+// image says that the tree is an image's, which nobody writes to: the times of directories that travel empty are its own.
+func (g *grafter) image() bool { return g.whole() && g.cfg.Omit == nil }
 
 func (g *grafter) baseRoot() *squashfs.Node {
 	if g.whole() {

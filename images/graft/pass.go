@@ -49,7 +49,7 @@ func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	}
 	base := below.node
 	st := f.stat
-	if f.rules.All() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
+	if f.rules.All() && !p.g.image() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
 		st.Mtim = unix.Timespec{Sec: emptiedAt}
 		if base != nil && base.MTime != generatedAt {
 			st.Mtim.Sec = int64(base.MTime)

@@ -92,7 +92,7 @@ func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, d
 // digest, by this process, and the file has not been touched since. One that is damaged or gone comes back from another store first,
 // where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
-	l.keepFor(digest, grace) // it is not made thin meanwhile
+	l.wanted.keep(digest, l.cfg.Now().Add(grace)) // before it is looked at
 	path, err = l.compared(ctx, digest)
 	if l.cfg.Fetch == nil || !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
 		return path, err

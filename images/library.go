@@ -83,6 +83,7 @@ type Library struct {
 	glances     glances
 	soundBases  stamps        // bases whose bytes were compared
 	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
+	wanted      grips         // keep images whole that were asked for a moment ago
 	placing     sync.Mutex    // over the last look at a place and the taking of it, by an image and its tail.
 	layingOut   chan struct{} // has one place, for who lays an image out
 	sweeps      sweeps

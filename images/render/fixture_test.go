@@ -39,6 +39,9 @@ func newFixture(t testing.TB, fill func(root string) error) *fixture {
 		must(t, os.Mkdir(f.at(d), 0o755))
 	}
 	must(t, fill(f.at("lower")))
+	for _, d := range []string{"home", "run", "tmp", "var/tmp"} { // as every base has them: the time of one that it lacks tells who made it
+		must(t, os.MkdirAll(filepath.Join(f.at("lower"), d), 0o755))
+	}
 	f.base = pack(t, f.at("lower"), f.at("base"))
 	f.overlay(f.merged, f.at("upper"), f.at("work"))
 	return f

@@ -94,7 +94,10 @@ type Limits struct {
 
 // Config is what a Manager needs. All fields without a stated default are required.
 type Config struct {
-	Store    Store
+	Store Store
+	// Full says that the store's disk is full: then nothing new is taken, and what little room is left is for the records of what there is
+	// already. Nil: it never is.
+	Full     func() error
 	Backends []Backend
 	Agents   Agents
 	Sealer   Sealer

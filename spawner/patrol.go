@@ -106,15 +106,19 @@ func (m *Manager) straysLocked(list map[ID]Existence) int {
 	return n
 }
 
-// remembers refuses new work while the service has lost its records.
+// remembers refuses new work while the service has lost its records, and where it could not keep those of more.
 func (m *Manager) remembers() error {
 	m.mu.RLock()
 	lost := m.lost
 	m.mu.RUnlock()
-	if lost == 0 {
+	switch {
+	case lost != 0:
+		return m.Ready()
+	case m.cfg.Full != nil:
+		return m.cfg.Full()
+	default:
 		return nil
 	}
-	return m.Ready()
 }
 
 // mostReaped is how many workloads without a record one patrol ends.

@@ -67,7 +67,8 @@ func TestWhatIsInIt(t *testing.T) {
 	if out, _ := s.outside("alice", "envs", "sbom", "ana"); !strings.Contains(out, `"referenceLocator": "sft.cern.ch"`) {
 		t.Errorf("sbom: %.1000s", out)
 	}
-	said := s.in("alice", `python3 -c 'import numpy, time; open("/tmp/up", "w"); time.sleep(600)' & while ! [ -e /tmp/up ]; do sleep 0.1; done; slipway freeze --name seen 2>&1; kill %1 $!; true`)
+	// Something has changed, or it would be the same environment, and what the first freeze has seen.
+	said := s.in("alice", `touch /opt/env/etc/more; python3 -c 'import numpy, time; open("/tmp/up", "w"); time.sleep(600)' & while ! [ -e /tmp/up ]; do sleep 0.1; done; slipway freeze --name seen 2>&1; kill %1 $!; true`)
 	if !strings.Contains(said, "sha256:") {
 		t.Fatal(said)
 	}

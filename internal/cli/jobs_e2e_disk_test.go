@@ -34,13 +34,18 @@ func TestFullDiskOfTheService(t *testing.T) {
 	if all := s.list("alice", "jobs"); len(all) != 1 {
 		t.Errorf("%d jobs are listed", len(all))
 	}
+	logged := func(words string) func() bool {
+		return func() bool {
+			log, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
+			return strings.Contains(string(log), words)
+		}
+	}
+	s.eventually("the reserve is given back", time.Minute, logged("its reserve was given back"))
+	s.fill()
 	if err := os.WriteFile(filepath.Join(s.dir, "homes/alice/go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("what it has left cannot be fetched", time.Minute, func() bool {
-		log, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-		return strings.Contains(string(log), "the output of a job cannot be kept now")
-	})
+	s.eventually("what it has left cannot be fetched", time.Minute, logged("the output of a job cannot be kept now"))
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +84,11 @@ func (s *site) onSmallDisk() {
 	})
 }
 
-// fill writes a file until the service's disk is full, and gives its path.
+// fill lets a file grow until the service's disk is full, and gives its path.
 func (s *site) fill() string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "data", "filler")
-	file, err := os.Create(path)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -273,6 +273,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
 	s.freezer.life = ctx
 	c := spawner.Config{
+		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, Herald: s.herald,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),

@@ -53,7 +53,7 @@ func sharesBlocks(dir string) error {
 	err = unix.IoctlFileClone(int(to.Fd()), int(from.Fd()))
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EINVAL):
-		return errs.New(errs.Missing, "the file system cannot: each environment has a copy of its base image").With("put data_dir on XFS or btrfs to save the space and a second or two a freeze")
+		return errs.New(errs.Missing, "the file system cannot: an environment that jobs or sessions use has a copy of its base image, for an hour after its last use").With("put data_dir on XFS or btrfs to save the space, and seconds before the first run of an environment")
 	case err != nil:
 		return fmt.Errorf("share a block below %s: %w", dir, err)
 	}

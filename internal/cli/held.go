@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -87,11 +88,27 @@ func (h *held) listen(address string) (net.Listener, error) {
 			return l, nil
 		}
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := listenTCP(address)
 	if err == nil {
 		h.hold(address, l)
 	}
 	return l, err
+}
+
+// portFree is how long a port may stay taken by what a killed service has left: a child of it that it had not started yet has all that the
+// service had open.
+const portFree = 5 * time.Second
+
+// listenTCP opens a listener.
+func listenTCP(address string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), portFree)
+	defer cancel()
+	for {
+		l, err := net.Listen("tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || !clock.Sleep(ctx, 50*time.Millisecond) {
+			return l, err
+		}
+	}
 }
 
 // hold gives systemd a copy of a listener. It keeps one copy of each.
@@ -155,7 +172,7 @@ type holder struct {
 func newHolder(argv, addresses []string, log *slog.Logger) (*holder, error) {
 	h := &holder{argv: argv, log: log}
 	for _, address := range addresses {
-		l, err := net.Listen("tcp", address)
+		l, err := listenTCP(address)
 		if err != nil {
 			return h, errs.New(errs.Unavailable, "listen at %s: %w", address, err).
 				With("another service may be there; see `listen` and `ssh.listen` in the configuration")

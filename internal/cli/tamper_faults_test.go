@@ -165,16 +165,20 @@ func TestDamageLeavesByNoDoor(t *testing.T) {
 		at      func(size int64) int64
 		closed  []string // doors
 	}{
-		"image: head":       {"blobs/*.sif", at(100), image},
-		"image: base":       {"blobs/*.sif", at(partition + 5000), image},
+		"image: head": {"blobs/*.sif", at(100), image},
+		"image: base": {"blobs/*.sif", at(partition + 5000), nil}, // a hole, which is filled from the base
+
 		"image: superblock": {"blobs/*.sif", at(partition + 10), image},
-		"image: tail":       {"blobs/*.sif", at(partition + doc.Base.Cut + 50), image},
-		"image: manifest":   {"blobs/*.sif", at(partition + doc.Base.Cut + doc.Tail.Size - 96 + 20), image},
-		"base: contents":    {"bases/*.sqfs", at(5000), []string{"OCI", "push", "registry: base", "session"}},
-		"base: head":        {"bases/*.sqfs", at(8), []string{"OCI", "push", "registry: base", "session"}}, // it can be read as well
-		"base: tables":      {"bases/*.sqfs", func(size int64) int64 { return doc.Base.Cut + 30 }, []string{"OCI", "push", "registry: base", "session"}},
-		"document":          {"documents/*.json", at(40), slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "provenance" })},
-		"statement":         {"statements/*/*.json", at(60), []string{"provenance"}},
+		"image: tail":       {"blobs/*.sif", at(partition + doc.Base.Cut + 50), nil}, // another, which is filled from the packs
+
+		"image: manifest": {"blobs/*.sif", at(partition + doc.Base.Cut + doc.Tail.Size - 96 + 20), image},
+		"base: contents":  {"bases/*.sqfs", at(5000), image},
+		"base: head":      {"bases/*.sqfs", at(8), image},
+		"base: tables":    {"bases/*.sqfs", func(size int64) int64 { return doc.Base.Cut + 30 }, image},
+		"tail: pack":      {"tails/*/*.pack", at(50), image},
+		"tail: map":       {"tails/*/map.json", at(20), image},
+		"document":        {"documents/*.json", at(40), slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "provenance" })},
+		"statement":       {"statements/*/*.json", at(60), []string{"provenance"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, way := range all {

@@ -344,18 +344,25 @@ func TestFilesThatChangeAreNamed(t *testing.T) {
 	}
 }
 
+// hook is a file in memory; fn is called before each Write.
 type hook struct {
-	bytes.Buffer
 	fn func()
+
+	mu sync.Mutex
+	bytes.Buffer
 }
 
 // ReadAt reads what was written.
 func (h *hook) ReadAt(b []byte, at int64) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return bytes.NewReader(h.Bytes()).ReadAt(b, at)
 }
 
 func (h *hook) Write(b []byte) (int, error) {
 	h.fn()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.Buffer.Write(b)
 }
 

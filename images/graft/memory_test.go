@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -144,14 +145,14 @@ func TestOnlyWhatIsNewIsReadAndStored(t *testing.T) {
 	first, _ := f.graft(func(c *Config) { store.add(c, nil) })
 	known := kept(t, first)
 	f.change(func(root string) error { return write(filepath.Join(root, "opt/many/5/new"), noise(random, 100_000)) })
-	var looked []string
+	var looked sightings
 	var made *hook
 	f.graft(func(c *Config) {
 		made = store.add(c, known)
-		c.Look = func(path string, _ []byte) { looked = append(looked, path) }
+		c.Look = looked.add
 	})
-	if fmt.Sprint(looked) != "[/opt/many/5/new]" {
-		t.Errorf("looked at %q", looked)
+	if looked.String() != "/opt/many/5/new" {
+		t.Errorf("looked at %s", &looked)
 	}
 	if was := store.by["pack0"].Len(); made.Len() > was/4 {
 		t.Errorf("%d bytes were stored, after %d", made.Len(), was)
@@ -171,15 +172,15 @@ func TestWhatMustNotBeRememberedIsReadAgain(t *testing.T) {
 		return os.Rename(filepath.Join(root, "opt/dir"), filepath.Join(root, "opt/moved"))
 	})
 	again := func(change func(*Config)) string {
-		var looked []string
+		var looked sightings
 		f.graft(func(c *Config) {
 			store.add(c, known)
 			c.Workers = 1
-			c.Look = func(path string, _ []byte) { looked = append(looked, path) }
+			c.Look = looked.add
 			c.Pause = nil
 			change(c)
 		})
-		return strings.Join(looked, " ")
+		return looked.String()
 	}
 	if got := again(func(*Config) {}); !strings.Contains(got, "/opt/moved/a") || !strings.Contains(got, "/opt/secret") || strings.Contains(got, "/opt/b") {
 		t.Errorf("looked at %s", got)
@@ -261,4 +262,22 @@ func FuzzParseMemory(f *testing.F) {
 			r.note()
 		}
 	})
+}
+
+// sightings are the paths at which Look was called, by several goroutines.
+type sightings struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+func (s *sightings) add(path string, _ []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paths = append(s.paths, path)
+}
+
+func (s *sightings) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.paths, " ")
 }

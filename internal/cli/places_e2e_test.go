@@ -31,8 +31,11 @@ func TestEnvironmentsElsewhere(t *testing.T) {
 	})
 	s.says("alice", []string{"envs", "share", "ana:v1", "--with", "public"})
 	link := filepath.Join(s.dir, "export", "alice", "ana", "v1.sif")
-	s.eventually("it is published", 60*time.Second, func() bool { _, err := os.Stat(link); return err == nil })
-	s.says("alice", []string{"envs", "show", "ana:v1"}, "cvmfs: alice/ana:v1")
+	s.eventually("it is published, and said to be", 60*time.Second, func() bool {
+		out, _ := s.outside("alice", "envs", "show", "ana:v1")
+		_, err := os.Stat(link)
+		return err == nil && strings.Contains(out, "cvmfs: alice/ana:v1")
+	})
 	s.readElsewhere(digest)
 	s.says("alice", []string{"envs", "share", "ana:v1", "--with", "private"})
 	s.eventually("it is withdrawn", 60*time.Second, func() bool { _, err := os.Lstat(link); return err != nil })

@@ -98,7 +98,7 @@ def conversation():
     check("debugger's end", ask("debug_request", {"seq": 2, "type": "request", "command": "disconnect", "arguments": {"restart": False, "terminateDebuggee": False}})["success"], True)
     subshell = ask("create_subshell_request", {})["subshell_id"]
     client.execute(f"import threading; go = threading.Event()\nif not go.wait({PATIENCE}): raise TimeoutError")
-    message = client.session.msg("execute_request", {"code": "go.set()", "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})
+    message = client.session.msg("execute_request", {"code": "import time\nwhile 'go' not in globals(): time.sleep(0.01)\ngo.set()", "silent": True, "store_history": False, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})
     message["header"]["subshell_id"] = subshell
     client.session.send(client.shell_channel.socket, message)
     check("a cell that a subshell frees", [client.get_shell_msg(timeout=2 * PATIENCE)["content"]["status"] for _ in range(2)], ["ok", "ok"])

@@ -163,7 +163,7 @@ func (s *hubSite) outpostRaw() {
 		{http.MethodDelete, path, "not-the-password", http.StatusUnauthorized, "Incorrect username or password"},
 		{http.MethodGet, path, hubtest.OutpostPassword, http.StatusOK, `"status":null`},
 		{http.MethodDelete, path, hubtest.OutpostPassword, http.StatusOK, "{"},
-		{http.MethodDelete, path, hubtest.OutpostPassword, http.StatusOK, "{"}, // again: stopping what is gone is success
+		{http.MethodDelete, path, hubtest.OutpostPassword, http.StatusOK, "{"},                 // again: stopping what is gone is success
 		{http.MethodGet, path, hubtest.OutpostPassword, http.StatusNotFound, "Item not found"}, // as upstream answers
 		{http.MethodGet, "/services//nobody-has-started-this", hubtest.OutpostPassword, http.StatusNotFound, "Item not found"},
 		{http.MethodDelete, "/services//nobody-has-started-this", hubtest.OutpostPassword, http.StatusNotFound, "Item not found"},

@@ -126,6 +126,17 @@ func (s *stream) about(r wire.Message) uint64 {
 	}
 }
 
+// wholly reads until a kernel has answered a request on both channels, or has echoed it.
+func (s *stream) wholly(r wire.Message) {
+	s.Helper()
+	seen := map[string]bool{}
+	for !seen["execute_request"] && !(seen["execute_reply"] && seen["status"]) {
+		if _, m := s.next(); m.ParentID() == r.ID() {
+			seen[m.Type()] = true
+		}
+	}
+}
+
 // counted reads until so many messages were taken.
 func (s *stream) counted(n uint64) {
 	s.Helper()
@@ -209,10 +220,11 @@ func takenOnce(k *talk) {
 }
 
 func fresh(k *talk) {
-	first, last := k.request(), k.request()
+	first, second, last := k.request(), k.request(), k.request()
 	s := k.open(wire.Hello{})
 	s.say(first)
-	s.about(first)
+	s.say(second)
+	s.wholly(second) // so all about the first has come
 	s = k.open(wire.Hello{Fresh: true})
 	s.say(last)
 	for end := false; !end; {

@@ -312,6 +312,8 @@ class Chaos:
     async def judge(self) -> None:
         """Compare what was acknowledged with what there is."""
         users = {user.name: user for user in self.users}
+        for user in self.users:  # at once: a session that nobody opens is stopped after a while
+            await self.judge_session(user)
         for sent in self.sent:
             await self.judge_job(users[sent.user], sent)
         for user in self.users:
@@ -323,7 +325,6 @@ class Chaos:
                 answer = await user.call("POST", f"/environments/{frozen.digest}/verify", json={}, timeout=120)
                 if not answer.is_success:
                     self.record.wrong.append(f"{frozen.digest}: {answer.text[:300]}")
-            await self.judge_session(user)
 
     async def judge_job(self, user: User, sent: Sent) -> None:
         """See that a job ran once and printed what it had to, or has a reason why it did not end well."""

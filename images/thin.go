@@ -185,6 +185,15 @@ func (l *Library) openWhole(ctx context.Context, digest string, d Document) (own
 
 // fillImage makes a thin image whole, in a new file that takes its place. No signature may come meanwhile.
 func (l *Library) fillImage(ctx context.Context, digest string, d Document) error {
+	return l.withParts(ctx, digest, d, func(old *os.File, w *wholeImage) error {
+		return l.remakeImage(ctx, old, d, func(file *os.File) error { return w.fill(ctx, file, d) }, func(file *os.File, before os.FileInfo) error {
+			return l.exchange(file.Name(), digest, before, false)
+		})
+	})
+}
+
+// withParts calls do with an image's file, and with the image as its parts have it.
+func (l *Library) withParts(ctx context.Context, digest string, d Document, do func(old *os.File, w *wholeImage) error) error {
 	old, err := os.Open(l.blob(digest))
 	if err != nil {
 		return err
@@ -195,9 +204,7 @@ func (l *Library) fillImage(ctx context.Context, digest string, d Document) erro
 		return err
 	}
 	defer w.Close()
-	return l.remakeImage(ctx, old, d, func(file *os.File) error { return w.fill(ctx, file, d) }, func(file *os.File, before os.FileInfo) error {
-		return l.exchange(file.Name(), digest, before, false)
-	})
+	return do(old, w)
 }
 
 // fill writes the parts that a thin image has elsewhere.
@@ -301,25 +308,17 @@ func (l *Library) foldImage(ctx context.Context, digest string, asked time.Time)
 	if err != nil || d.Base == nil || l.isSpoilt(digest) {
 		return err
 	}
-	old, err := os.Open(l.blob(digest))
-	if err != nil {
-		return err
-	}
-	defer old.Close()
-	w, err := l.fromParts(ctx, old, digest, d)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	if _, err := checkImage(ctx, w, d, io.Discard); err != nil {
-		return err
-	}
-	return l.remakeImage(ctx, old, d, func(*os.File) error { return nil }, func(file *os.File, before os.FileInfo) error {
-		_, err := l.wanted.unless(digest, asked, func() error {
-			_, err := l.grips.unless(digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) })
+	return l.withParts(ctx, digest, d, func(old *os.File, w *wholeImage) error {
+		if _, err := checkImage(ctx, w, d, io.Discard); err != nil {
+			return err
+		}
+		return l.remakeImage(ctx, old, d, func(*os.File) error { return nil }, func(file *os.File, before os.FileInfo) error {
+			_, err := l.wanted.unless(digest, asked, func() error {
+				_, err := l.grips.unless(digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) })
+				return err
+			})
 			return err
 		})
-		return err
 	})
 }
 

@@ -5,20 +5,12 @@
 //
 // One kernel "GPU" runs at a time, and a kernel "Brief" for half a minute. Once "take the GPU" is printed, the GPU is to be lost.
 import { minutes, open, require, say, shoot, watched } from "./browser.mjs";
-import { begin, launch, make, output, shows, visit } from "./lab.mjs";
+import { begin, launch, launcher, make, output, shows, visit } from "./lab.mjs";
 import { asked, debugged, died, interrupted, restarted, rich, twoWindows, widgets } from "./notebook.mjs";
 
 const [lab, session] = process.argv.slice(2);
 const here = "http://127.0.0.1:";
 const { browser, context, outside } = await open(here);
-
-// Opens the launcher, in a workspace of its own.
-async function launcher(base, workspace) {
-  const page = await context.newPage();
-  await page.goto(`${base}/lab/workspaces/${workspace}?reset`);
-  await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
-  return page;
-}
 
 // The kernels on slices stand beside the session's own, each with its logo.
 async function cards(page) {
@@ -65,10 +57,10 @@ async function gateway() {
 }
 
 async function inSession() {
-  const page = await launcher(session, "first");
+  const page = await launcher(context, session, "first");
   await cards(page);
   say("cards");
-  const brief = await launcher(session, "brief");
+  const brief = await launcher(context, session, "brief");
   await launch(brief, "Brief");
   const last = await begin(brief, "print('not for long')");
   await launch(page, "GPU");
@@ -78,7 +70,7 @@ async function inSession() {
   }
   await ended(last);
   say("ended");
-  const second = await launcher(session, "second");
+  const second = await launcher(context, session, "second");
   await launch(second, "GPU");
   await waits(page, second);
   say("waits");

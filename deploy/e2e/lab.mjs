@@ -12,6 +12,14 @@ export async function launch(page, kernel = "") {
   await page.waitForSelector(".jp-Notebook .cm-content");
 }
 
+// Opens the launcher, in a workspace of its own.
+export async function launcher(context, base, workspace) {
+  const page = await context.newPage();
+  await page.goto(`${base}/lab/workspaces/${workspace}?reset`);
+  await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
+  return page;
+}
+
 // Makes a notebook with a name, on a kernel: JupyterLab asks for one when it saves a notebook without.
 export async function make(context, base, name, kernel) {
   const cell = { cell_type: "code", id: "first", metadata: {}, source: "", outputs: [], execution_count: null };

@@ -3,17 +3,10 @@
 //
 //   node ownkernel.mjs SESSION-URL
 import { minutes, open, require, say, shoot } from "./browser.mjs";
-import { begin, idle, launch, output, run, shows } from "./lab.mjs";
+import { begin, idle, launch, launcher, output, run, shows } from "./lab.mjs";
 
 const [session] = process.argv.slice(2);
 const { browser, context, outside } = await open("http://127.0.0.1:");
-
-async function launcher(workspace) {
-  const page = await context.newPage();
-  await page.goto(`${session}/lab/workspaces/${workspace}?reset`);
-  await page.waitForSelector(".jp-Launcher-body", { timeout: 2 * minutes });
-  return page;
-}
 
 async function newNotebook(page) {
   const all = page.locator('.jp-LauncherCard[data-category="Notebook"]');
@@ -53,8 +46,8 @@ async function fromSession(page) {
 }
 
 try {
-  await newNotebook(await launcher("own"));
-  await fromSession(await launcher("slice"));
+  await newNotebook(await launcher(context, session, "own"));
+  await fromSession(await launcher(context, session, "slice"));
   require(outside.length === 0, `asked of others: ${outside}`);
 } catch (error) {
   for (const page of browser.contexts().flatMap((c) => c.pages())) await shoot(page, "failure").catch(() => {});

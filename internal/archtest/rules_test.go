@@ -31,7 +31,7 @@ func rules() map[string]rule {
 
 		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
-		"internal/quota":              {outside: []string{"golang.org/x/sys"}},
+		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/memsize"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
@@ -137,7 +137,7 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},

@@ -199,10 +199,8 @@ func (h *holder) run(ctx context.Context) error {
 			return err
 		}
 		h.log.Error("the service has ended and is started again; its ports are held", "err", err)
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, restartPause) {
 			return nil
-		case <-time.After(restartPause):
 		}
 	}
 }

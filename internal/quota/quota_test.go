@@ -176,6 +176,31 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestMeasuredOnce: what has several names counts once, and neither holes nor what lies behind a link do.
+func TestMeasuredOnce(t *testing.T) {
+	dir := t.TempDir()
+	big := filepath.Join(dir, "a", "big")
+	if err := os.Mkdir(filepath.Dir(big), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(big, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hole, err := os.Create(filepath.Join(dir, "hole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	for _, err := range []error{hole.Truncate(1 << 40), os.Link(big, filepath.Join(dir, "again")), os.Symlink("/", filepath.Join(dir, "out"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := Measure(t.Context(), dir); err != nil || got < 4<<20 || got > 5<<20 {
+		t.Errorf("%d bytes, %v: want 4 MiB, once, without the hole and what lies behind a link", got, err)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "file"), bytes.Repeat([]byte{1}, 1<<20), 0o600))

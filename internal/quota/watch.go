@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 // Pauses of Watch: the shortest, and how many times as long as a measurement took, so that measuring takes 2 % of a
@@ -35,10 +37,8 @@ func Watch(ctx context.Context, limit int64, over func(used int64), dirs ...stri
 		case used > limit:
 			over(used)
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, max(leastPause, perMeasure*time.Since(begun))) {
 			return nil
-		case <-time.After(max(leastPause, perMeasure*time.Since(begun))):
 		}
 	}
 }

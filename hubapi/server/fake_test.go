@@ -24,6 +24,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/secret"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -388,7 +389,7 @@ type harness struct {
 	*Server
 	engine *fakeEngine
 	front  *httptest.Server
-	logged *lockedWriter
+	logged *testenv.Buffer
 }
 
 func lab(id spawner.ID, owner spawner.User, prefix string) spawner.Workload {
@@ -402,7 +403,7 @@ func job(id spawner.ID, owner spawner.User) spawner.Workload {
 
 func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	t.Helper()
-	logged := &lockedWriter{}
+	logged := &testenv.Buffer{}
 	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
 	cfg := Config{
 		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
@@ -433,24 +434,6 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	t.Cleanup(h.front.Close)
 	t.Cleanup(h.close)
 	return h
-}
-
-type lockedWriter struct {
-	mu sync.Mutex
-	w  bytes.Buffer
-}
-
-func (l *lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
-
-// String gives what was written so far.
-func (l *lockedWriter) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.String()
 }
 
 // client is the real client as a caller.

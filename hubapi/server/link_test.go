@@ -47,10 +47,7 @@ func newFarSession(t *testing.T, app http.HandlerFunc) *farSession {
 		cfg.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 			wait, cancel := context.WithTimeout(ctx, 30*time.Second)
 			defer cancel()
-			if err := f.links.Wait(wait, string(id)); err != nil {
-				return nil, err
-			}
-			return f.links.Dial(ctx, string(id), tunnel.DoorApp)
+			return f.links.DialWhenUp(wait, string(id), tunnel.DoorApp)
 		}
 	})
 	front := httptest.NewServer(app)
@@ -132,6 +129,9 @@ func TestSessionOnAnotherHost(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		res = f.get(t, "/user/alice/endless")
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("an answer that goes on for ever: %d", res.StatusCode)
+		}
 		<-begun
 		if _, err := io.CopyN(io.Discard, res.Body, 4<<20); err != nil {
 			t.Fatal(err)

@@ -82,12 +82,7 @@ func (s *service) runGate(ctx context.Context, l net.Listener, start func(func()
 
 // dialSSH opens a stream to the ssh door of a session's agent.
 func (a agents) dialSSH(ctx context.Context, id spawner.ID) (net.Conn, error) {
-	wait, cancel := context.WithTimeout(ctx, redial)
-	defer cancel()
-	if err := a.links.Wait(wait, string(id)); err != nil {
-		return nil, err
-	}
-	return a.links.Dial(ctx, string(id), tunnel.DoorSSH)
+	return a.dial(ctx, id, tunnel.DoorSSH)
 }
 
 // gatekeeper lets the gateway ask the authority.

@@ -53,8 +53,5 @@ func (a agents) dialCode(ctx context.Context, id spawner.ID) (net.Conn, error) {
 func (a agents) dial(ctx context.Context, id spawner.ID, door tunnel.Door) (net.Conn, error) {
 	wait, cancel := context.WithTimeout(ctx, redial)
 	defer cancel()
-	if err := a.links.Wait(wait, string(id)); err != nil {
-		return nil, err
-	}
-	return a.links.Dial(ctx, string(id), door)
+	return a.links.DialWhenUp(wait, string(id), door)
 }

@@ -1,11 +1,11 @@
 package hubsync
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -204,28 +205,9 @@ func (e *fakeEngine) acts(user, name string, at time.Time) {
 }
 
 // notes is a log that can be read while it is written.
-type notes struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
+type notes struct{ testenv.Buffer }
 
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.b.Write(p)
-}
-
-func (n *notes) count(word string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return bytes.Count(n.b.Bytes(), []byte(word))
-}
-
-func (n *notes) text() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.b.String()
-}
+func (n *notes) count(word string) int { return strings.Count(n.String(), word) }
 
 func (n *notes) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(n, &slog.HandlerOptions{Level: slog.LevelInfo}))

@@ -53,7 +53,7 @@ func TestGroups(t *testing.T) {
 		h.set(nil)
 		time.Sleep(2 * time.Minute)
 		if b := of(m, "bob"); len(b) != 1 || log.count("WARN") != 1 || log.count("works again") != 1 {
-			t.Errorf("of a Hub that is back: bob is in %q\n%s", b, log.text())
+			t.Errorf("of a Hub that is back: bob is in %q\n%s", b, log.String())
 		}
 	})
 }

@@ -43,7 +43,7 @@ func tellOf(t *testing.T) *telling {
 		cancel()
 		<-tl.done
 		if tl.engine.open != 0 || tl.log.count(sessionToken) != 0 {
-			t.Errorf("%d readers are left; log:\n%s", tl.engine.open, tl.log.text())
+			t.Errorf("%d readers are left; log:\n%s", tl.engine.open, tl.log.String())
 		}
 	})
 	return tl
@@ -211,7 +211,7 @@ func TestAHubThatStaysDownIsGivenUp(t *testing.T) {
 			t.Error("given up early")
 		}
 		if time.Sleep(time.Minute); !tl.returned() || tl.log.count("WARN") != 1 {
-			t.Errorf("not given up, or not said once:\n%s", tl.log.text())
+			t.Errorf("not given up, or not said once:\n%s", tl.log.String())
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestADoorThatRefuses(t *testing.T) {
 			tl.hub.set(func(posted) error { return errs.New(kind, "no") })
 			tl.happens(1, "one")
 			if !tl.returned() || tl.hub.tried() != 1 || tl.log.count("WARN") != 1 {
-				t.Errorf("%v: %d tries\n%s", kind, tl.hub.tried(), tl.log.text())
+				t.Errorf("%v: %d tries\n%s", kind, tl.hub.tried(), tl.log.String())
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func TestAnEventThatIsFilteredIsSkipped(t *testing.T) {
 		}
 		tl.ends(false, "ready", spawner.Running, nil)
 		if n := len(tl.events()); n != 6 || tl.log.count("does not take") != 1 || tl.log.count("WARN") != 0 {
-			t.Errorf("%d told\n%s", n, tl.log.text())
+			t.Errorf("%d told\n%s", n, tl.log.String())
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestNothingToTell(t *testing.T) {
 		h.Tell(t.Context(), w, nil)
 	}
 	if log.count("WARN") != 3 {
-		t.Error(log.text())
+		t.Error(log.String())
 	}
 	if tok := tokenOf(spawner.Workload{Spec: spawner.Spec{Env: map[string]string{tokenName: "x"}}}, nil); !tok.Equal("x") {
 		t.Error("a token among the public variables is not found")

@@ -98,7 +98,7 @@ func TestAHubThatIsDownForAnHour(t *testing.T) {
 		}
 		// The round that was under way when the Hub came back may have told it of older stamps first.
 		if len(h.all()) > 400 || log.count("again") != 1 {
-			t.Errorf("%d stamps told, log:\n%s", len(h.all()), log.text())
+			t.Errorf("%d stamps told, log:\n%s", len(h.all()), log.String())
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestAServerThatTheHubDoesNotKnow(t *testing.T) {
 		log := running(t, Config{Hub: h, Engine: e, Activity: true})
 		time.Sleep(5 * activityEvery)
 		if all := h.all(); len(all) != 1 || all[0].Name != "" || h.tried() != 3 || log.count("WARN") != 0 {
-			t.Errorf("%+v after %d tries\n%s", all, h.tried(), log.text())
+			t.Errorf("%+v after %d tries\n%s", all, h.tried(), log.String())
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestMuster(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n := len(e.rosters); n == 0 || log.count("does not know") != n && log.count("do not know") == 0 {
-			t.Fatalf("%d musters\n%s", n, log.text())
+			t.Fatalf("%d musters\n%s", n, log.String())
 		}
 		r := e.rosters[0]
 		slices.SortFunc(r.Servers, func(a, b spawner.Server) int { return cmpNames(a, b) })
@@ -205,7 +205,7 @@ func TestNoListNoMuster(t *testing.T) {
 		log := running(t, Config{Hub: h, Engine: e, Every: 5 * time.Minute, Stop: true})
 		time.Sleep(time.Hour)
 		if e.musters() != 0 || h.tried() < 10 || h.tried() > 14 || log.count("WARN") != 1 {
-			t.Errorf("%d musters, %d tries\n%s", e.musters(), h.tried(), log.text())
+			t.Errorf("%d musters, %d tries\n%s", e.musters(), h.tried(), log.String())
 		}
 	})
 }

@@ -1,18 +1,19 @@
 package loglimit
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // TestFloodIsCounted: however much strangers have logged, it is so many lines a message and interval, and one that says how many were left out.
 func TestFloodIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out testenv.Buffer
 		log := slog.New(New(slog.NewTextHandler(&out, nil), 3, time.Minute))
 		other := log.With("a", 1)
 		for range 5 {

@@ -13,6 +13,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -44,7 +45,7 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out, stderr lockedBuffer
+	var out, stderr testenv.Buffer
 	s.Stdin, s.Stdout, s.Stderr = strings.NewReader("hello"), &out, &stderr
 	for i := range 40 { // more than x/crypto holds for itself
 		if _, err := s.SendRequest("env", false, ssh.Marshal(struct{ N, V string }{"LC_X", string(rune('a' + i%26))})); err != nil {
@@ -179,11 +180,11 @@ func TestLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var stderr lockedBuffer
+			var stderr testenv.Buffer
 			terminal.Stderr = &stderr
 			_ = terminal.RequestPty("xterm", 24, 80, nil)
 			plain, _ := c.NewSession()
-			var quiet lockedBuffer
+			var quiet testenv.Buffer
 			plain.Stderr = &quiet
 			for _, s := range []*ssh.Session{terminal, plain} {
 				if err := s.Start("hang"); err != nil {

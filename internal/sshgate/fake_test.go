@@ -25,6 +25,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshlink"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -36,7 +37,7 @@ type hall struct {
 	keeper  *fakeKeeper
 	engine  *fakeEngine
 	agent   *fakeAgent
-	log     *journal
+	log     *testenv.Buffer
 	stop    func() // ends the service
 	linkCut func()
 }
@@ -53,7 +54,7 @@ var offers = spawner.Catalogue{Profiles: []spawner.Profile{{Name: "small", Defau
 // open starts a gate with alice's session s-1 running.
 func open(t *testing.T, change func(*Config, *hall)) *hall {
 	t.Helper()
-	h := &hall{t: t, keeper: newFakeKeeper(t), engine: newFakeEngine(), log: &journal{}}
+	h := &hall{t: t, keeper: newFakeKeeper(t), engine: newFakeEngine(), log: &testenv.Buffer{}}
 	h.agent = newFakeAgent()
 	dial, cut := h.agent.listen(t)
 	h.linkCut = cut
@@ -118,24 +119,6 @@ func (h *hall) alice(login string) *ssh.Client {
 	}
 	h.t.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// journal is a log that can be read while it is written.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
 
 // fakeKeeper knows one key of alice's and one of bob's.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
+	"slipway/internal/testenv"
 )
 
 // keepStarts changes how long starts are kept.
@@ -129,7 +130,7 @@ func TestInterrupt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var stderr lockedBuffer
+			var stderr testenv.Buffer
 			s.Stderr = &stderr
 			in, _ := s.StdinPipe()
 			go func() { _ = s.RequestPty("xterm", 24, 80, nil); _ = s.Shell() }()

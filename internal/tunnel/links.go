@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -172,11 +173,32 @@ func (l *Links) Dial(ctx context.Context, id string, door Door) (net.Conn, error
 	if m == nil {
 		return nil, errs.New(errs.Unavailable, "the agent of %s is not connected", id)
 	}
-	c, err := m.open(ctx, door)
-	if err != nil {
-		return nil, err
+	return m.open(ctx, door)
+}
+
+// DialWhenUp opens a stream to the agent of id as soon as it is connected. A link that is lost before the stream is open is waited for anew,
+// until ctx ends.
+func (l *Links) DialWhenUp(ctx context.Context, id string, door Door) (net.Conn, error) {
+	for {
+		if err := l.Wait(ctx, id); err != nil {
+			return nil, err
+		}
+		k := l.find(id)
+		if k == nil {
+			continue
+		}
+		m := k.current()
+		if m == nil {
+			continue
+		}
+		c, err := m.open(ctx, door)
+		if err == nil {
+			return c, nil
+		}
+		if !m.session.IsClosed() || !clock.Sleep(ctx, firstPause) {
+			return nil, err
+		}
 	}
-	return c, nil
 }
 
 // Streams listens for the streams that agents open at door. A second call for the same door takes over from the first.

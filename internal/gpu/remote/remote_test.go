@@ -23,6 +23,7 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/gputest"
 	"slipway/internal/gpu/simulated"
+	"slipway/internal/testenv"
 )
 
 // TestMain is also the helper of the tests that need one with a process of its own.
@@ -410,7 +411,7 @@ func TestNoDriver(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
-	var logs lockedBuffer
+	var logs testenv.Buffer
 	c := self(t, &logs)
 	if s, err := c.System(t.Context()); err != nil || !s.Simulated {
 		t.Fatal(s, err)
@@ -460,24 +461,6 @@ func TestServiceIsKilled(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	t.Error("the helper is left")
-}
-
-// lockedBuffer is a log that a test may read.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestLogWriter(t *testing.T) {

@@ -46,7 +46,12 @@ func (d *deaf) heard() bool { return !d.cut.Load() }
 // A link whose network was cut is another one soon after it has healed, though neither side's connection has ended. Until then the old one
 // stays.
 func TestSilentLink(t *testing.T) {
-	a := newAfar(t, nil)
+	came := make(chan struct{}, 16)
+	a := newAfar(t, func(_ string, up bool) {
+		if up {
+			came <- struct{}{}
+		}
+	})
 	d, tried := NewDialer(), make(chan struct{}, 1024)
 	var down, cut atomic.Bool
 	u := NewUplink(UplinkConfig{
@@ -69,7 +74,9 @@ func TestSilentLink(t *testing.T) {
 	})
 	u.tick = 10 * time.Millisecond
 	run(t, u.Run)
+	<-came
 	first := a.stream(t)
+	ping(t, first)
 	down.Store(true)
 	cut.Store(true)
 	for range 3 {
@@ -83,6 +90,7 @@ func TestSilentLink(t *testing.T) {
 	default:
 	}
 	down.Store(false)
+	<-came
 	if err := <-ended; err == nil {
 		t.Error("a stream of the old link ended as if all had been read")
 	}

@@ -219,6 +219,13 @@ func TestOpenAndClose(t *testing.T) {
 
 func roundTrip(t *testing.T, c net.Conn) {
 	t.Helper()
+	ping(t, c)
+	_ = c.Close()
+}
+
+// ping has the other side echo a word.
+func ping(t *testing.T, c net.Conn) {
+	t.Helper()
 	if _, err := io.WriteString(c, "ping"); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +233,6 @@ func roundTrip(t *testing.T, c net.Conn) {
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "ping" {
 		t.Fatalf("got %q, %v", b, err)
 	}
-	_ = c.Close()
 }
 
 type endless struct{}

@@ -164,10 +164,10 @@ func (u *Uplink) serve(ctx context.Context, w *way) (next *way) {
 		w.given.accept = u.admit
 	}
 	var watching sync.WaitGroup
-	watch, stop := context.WithCancel(ctx)
+	live, stop := context.WithCancel(ctx)
 	defer stop()
 	if far, ok := w.Conn.(hearing); ok {
-		watching.Go(func() { next = u.relief(watch, far, m.close) })
+		watching.Go(func() { next = u.relief(ctx, live, far, m.close) })
 	}
 	u.set(m)
 	u.cfg.Changed(true)

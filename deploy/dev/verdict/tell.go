@@ -20,15 +20,26 @@ func (r *record) tell(out io.Writer) (failed bool) {
 		}
 	}
 	for _, s := range again {
-		fmt.Fprintf(out, "passed at the second try: %s\n%s", s, s.firstFailure().shown())
+		fmt.Fprintf(out, "passed at the second try: %s\n%s%s", s, s.firstFailure().shown(), s.alone())
 	}
 	for _, s := range never {
-		fmt.Fprintf(out, "failed: %s\n%s", s, s.firstFailure().shown())
+		fmt.Fprintf(out, "failed: %s\n%s%s", s, s.firstFailure().shown(), s.alone())
 	}
 	return len(never) > 0
 }
 
 func (s *subject) String() string { return strings.TrimSpace(s.pkg + " " + s.name) }
+
+// alone is the command that runs a subject by itself, a subtest with all of its test.
+func (s *subject) alone() string {
+	_, dir, _ := strings.Cut(s.pkg, "/")
+	run := ""
+	if s.name != "" {
+		test, _, _ := strings.Cut(s.name, "/")
+		run = " -run '^" + test + "$'"
+	}
+	return fmt.Sprintf("    alone: go test -race%s ./%s\n", run, dir)
+}
 
 // firstFailure gives the first try that failed; of a package only one for which no test is to blame, or of which it has more to say.
 func (s *subject) firstFailure() *attempt {

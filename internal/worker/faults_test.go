@@ -141,8 +141,8 @@ func TestTroubles(t *testing.T) {
 		"FATAL:   While checking container encryption: could not open image /x.sif: permission denied":                                             "cannot be opened",
 		"FATAL:   the image's architecture (arm64) could not run on the host's (amd64)":                                                            "another kind of processor",
 		"FATAL:   container creation failed: write /x: no space left on device":                                                                    fullDisk,
-		"FATAL:   something new":                        "its container could not be made: something new",
-		"level=ERR msg=\"the overlay is not readable\"": "without a word",
+		"\x1b[31mFATAL:  \x1b[0m something new":                                                                                                    "its container could not be made: something new",
+		"level=ERR msg=\"the overlay is not readable\"":                                                                                            "without a word",
 		"": "without a word",
 	} {
 		if reason, remedy := noContainer("INFO:    squashfuse overlay\n" + said + "\n"); !strings.Contains(reason, want) || remedy == "" {

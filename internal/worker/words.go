@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -94,10 +95,13 @@ func noContainer(said string) (reason, remedy string) {
 	return "its agent ended without a word on how it went", administrator
 }
 
+// colors are what Apptainer's starter puts around its words, also where nobody sees them as colors.
+var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 // complaints are the lines by which Apptainer, or the program that gives it its root, says what went wrong.
 func complaints(said string) string {
 	var b strings.Builder
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(colors.ReplaceAllString(said, "")) {
 		if strings.Contains(line, "FATAL") || strings.Contains(line, "ERROR") || strings.HasPrefix(line, "unshare:") {
 			b.WriteString(line)
 		}

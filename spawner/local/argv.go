@@ -21,8 +21,8 @@ const (
 	stageHome    = stage + "/home"
 	stageScratch = stage + "/scratch"
 	stageSecrets = stage + "/credentials" // in memory: what users sign in with elsewhere comes on no disk
-	stagePasswd  = stage + "/passwd"
-	stageGroup   = stage + "/group"
+	stageEtc     = stage + "/etc"         // what the job has in place of the host's
+	stageHostEtc = stage + "/host-etc"    // the host's
 )
 
 // stageMount is where the mount of this number lies on the stage.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -219,7 +220,8 @@ func (b binding) point(fd int) error {
 	return os.WriteFile(b.to, nil, 0o444)
 }
 
-// introduce makes the account known in the namespace.
+// introduce makes the account known in the namespace. Nothing is mounted on the host's own tables: programs such as useradd replace them by
+// new files, and what is mounted on a file that is replaced is gone, in every namespace. So /etc is the host's below a layer with ours.
 func (p plan) introduce() error {
 	users, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -229,15 +231,59 @@ func (p plan) introduce() error {
 	if err != nil {
 		return err
 	}
-	for file, table := range map[string][]byte{stagePasswd: passwd(users, p.Account), stageGroup: groups(all, p.Account)} {
-		if err := os.WriteFile(file, table, 0o444); err != nil {
-			return err
-		}
-		if err := unix.Mount(file, filepath.Join("/etc", filepath.Base(file)), "", unix.MS_BIND, ""); err != nil {
+	for _, dir := range []string{stageEtc, stageHostEtc} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
 	}
+	for name, table := range map[string][]byte{"passwd": passwd(users, p.Account), "group": groups(all, p.Account)} {
+		if err := os.WriteFile(filepath.Join(stageEtc, name), table, 0o444); err != nil {
+			return err
+		}
+	}
+	return coverEtc()
+}
+
+// coverEtc lays stageEtc over /etc. What is mounted below that, as in a container, is not in the layers and is bound again.
+func coverEtc() error {
+	beneath, err := mountsBelow("/etc")
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("/etc", stageHostEtc, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	layers := "lowerdir=" + stageEtc + ":" + stageHostEtc
+	if err := unix.Mount("slipway", "/etc", "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, layers); err != nil {
+		return fmt.Errorf("an overlay on /etc: %w", err)
+	}
+	for _, name := range beneath {
+		if err := unix.Mount(filepath.Join(stageHostEtc, name), filepath.Join("/etc", name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("bind /etc/%s: %w", name, err)
+		}
+	}
 	return nil
+}
+
+// mountsBelow returns what is mounted below a directory, relative to it; what is mounted below one of those comes with it.
+func mountsBelow(dir string) (names []string, err error) {
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(table)) {
+		name, below := strings.CutPrefix(unescape(strings.Fields(line)[4]), dir+"/")
+		isPart := func(of string) bool { return name == of || strings.HasPrefix(name, of+"/") }
+		if below && !slices.ContainsFunc(names, isPart) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// unescape reads a path as mountinfo has it: with blanks and their like in octal.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 // drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those that are kept, or the means

@@ -142,7 +142,7 @@ func TestObservation(t *testing.T) {
 }
 
 func TestFatal(t *testing.T) {
-	const out = "WARNING: a\nFATAL:   could not open image\nmore\n"
+	const out = "WARNING: a\n\x1b[31mFATAL:  \x1b[0m could not open image\nmore\n"
 	if got := fatal([]byte(out)); got != "could not open image" {
 		t.Errorf("fatal = %q", got)
 	}

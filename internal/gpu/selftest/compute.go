@@ -71,6 +71,9 @@ func compute(d cuda.Device, n int) (target string, err error) {
 // floor is the bandwidth below which something is broken: no working link or memory is so slow, a shared one included.
 const floor = 250e6 // bytes/s
 
+// slowTime is how long a copy below the floor is tried again.
+const slowTime = time.Second
+
 // copies checks that what goes to the device, within it and back stays the same, and how fast. Where others share the GPU, slowness
 // is no fault.
 func (b *bench) copies() outcome {
@@ -96,7 +99,8 @@ func (b *bench) copies() outcome {
 	return said
 }
 
-// transfer copies n bytes to the device, within it and back, each three times, and gives the best speeds.
+// transfer copies n bytes to the device, within it and back, each three times, and returns the best speeds. A slow one is tried for longer:
+// the processors of a busy node take turns.
 func transfer(d cuda.Device, n int) (speed [3]float64, err error) {
 	c, err := d.Open()
 	if err != nil {
@@ -120,7 +124,8 @@ func transfer(d cuda.Device, n int) (speed [3]float64, err error) {
 		func() error { return c.Copy(other, there, int64(n)) },
 		func() error { return cuda.FromDevice(c, back, other) },
 	} {
-		for range 3 {
+		begun := time.Now()
+		for try := 0; try < 3 || speed[i] < floor && time.Since(begun) < slowTime; try++ {
 			start := time.Now()
 			if err := step(); err != nil {
 				return speed, err

@@ -72,6 +72,8 @@ type Config struct {
 // BriefTime is about how long a brief test takes.
 const BriefTime = 2 * time.Second
 
+var briefTime = BriefTime // a variable for tests, which a loaded machine must not make incomplete
+
 // when says when a check is done.
 type when int
 
@@ -198,7 +200,7 @@ func (b *bench) examine(c check) Check {
 	switch {
 	case b.cfg.Brief && c.when == thoroughly:
 		o = skipped(briefReason)
-	case b.cfg.Brief && c.when == ifTime && time.Since(b.began) > BriefTime:
+	case b.cfg.Brief && c.when == ifTime && time.Since(b.began) > briefTime:
 		o = skipped("the brief test had taken %.1f s already", time.Since(b.began).Seconds())
 	default:
 		o = c.look(b)

@@ -149,7 +149,8 @@ func rules() map[string]rule {
 		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
 		"deploy/dev/pool":             {own: []string{"spawner/htcondor/condortest"}},
-		"deploy/dev/verdict":          {}, // what failed, for the end of deploy/test
+		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
+		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
 			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/quota", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},

@@ -40,7 +40,8 @@ func rules() map[string]rule {
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
 		"internal/gridproxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
 		"internal/issuer":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
-		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}}, // for tests
+		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
+		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
 		"internal/wallet": {
 			own: []string{"internal/errs", "internal/identity", "internal/issuer", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
@@ -285,10 +286,17 @@ func rules() map[string]rule {
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
-				"internal/testenv/oidcissuer", "internal/xrd/xrdtest", "images/registry/registrytest", "spawner/htcondor/condortest", "spawner/spawnertest", "internal/cli", "internal/hubtest", "internal/testenv/autofs", "github.com/coder/websocket",
+				"internal/testenv/program", "images/registry/registrytest", "spawner/spawnertest", "internal/cli",
 				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
 			},
 		},
+
+		// The built program with real parts: tests alone.
+		"internal/e2e": {tests: []string{
+			"hubapi", "images/registry/registrytest", "internal/hubtest", "internal/store", "internal/testenv/autofs", "internal/testenv/oidcissuer",
+			"internal/testenv/program", "internal/xrd/xrdtest", "spawner/htcondor/condortest",
+			"github.com/coder/websocket", "github.com/rogpeppe/go-internal", "golang.org/x/crypto/ssh", "golang.org/x/sys",
+		}},
 	}
 }
 

@@ -1,4 +1,4 @@
-"""Examples run in a real kernel, against the fake service, and read well afterwards; internal/cli has real sessions."""
+"""Examples run in a real kernel, against the fake service, and read well afterwards; internal/e2e has real sessions."""
 
 from __future__ import annotations
 

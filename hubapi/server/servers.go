@@ -233,8 +233,25 @@ func (s *Server) startAndFollow(ctx context.Context, servers Servers, c spawner.
 	}
 }
 
-// followStart tells what the Hub tells, until the server is up.
+// takenBack is how long a Hub may take to take back a start that failed. Meanwhile it says that nothing starts, and then why.
+const takenBack = 30 * time.Second
+
+// followStart tells what the Hub tells of a start that it has agreed to, until the server is up.
 func followStart(ctx context.Context, servers Servers, user, name string, tell func(hubapi.Progress)) error {
+	for deadline := time.Now().Add(takenBack); ; {
+		err := followOnce(ctx, servers, user, name, tell)
+		if !errs.Is(err, errs.Conflict) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(beginEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func followOnce(ctx context.Context, servers Servers, user, name string, tell func(hubapi.Progress)) error {
 	for p, err := range servers.Progress(ctx, user, name) {
 		switch {
 		case err != nil:

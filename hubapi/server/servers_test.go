@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,7 @@ type fakeServers struct {
 	refuses error
 	says    []hub.Progress
 	lost    error        // how the progress ends
+	unready int          // so often it says first that nothing starts
 	before  []hub.Server // what it says of the server first, once each
 	after   hub.Server   // once it was started
 	starts  func()
@@ -53,6 +55,10 @@ func (f *fakeServers) StartServer(_ context.Context, user, server string, option
 
 func (f *fakeServers) Progress(context.Context, string, string) iter.Seq2[hub.Progress, error] {
 	return func(yield func(hub.Progress, error) bool) {
+		if f.unready--; f.unready >= 0 {
+			yield(hub.Progress{}, errs.New(errs.Conflict, "it is not starting"))
+			return
+		}
 		for _, p := range f.says {
 			if !yield(p, nil) {
 				return
@@ -78,7 +84,8 @@ func TestStartServer(t *testing.T) {
 		"runs already":      {&fakeServers{now: hub.Server{Ready: true}}, "alice-token", errs.New(errs.Conflict, ""), `your server "two" runs already`, false},
 		"the Hub refuses":   {&fakeServers{refuses: errs.New(errs.OverQuota, "too many")}, "alice-token", errs.New(errs.OverQuota, ""), "too many", true},
 		"fails":             {&fakeServers{says: []hub.Progress{{Failed: true, Message: "no such profile"}}}, "alice-token", errs.New(errs.Unavailable, ""), "no such profile", true},
-		"breaks off":        {&fakeServers{lost: errs.New(errs.Conflict, "it is not being started")}, "alice-token", errs.New(errs.Conflict, ""), "not being", true},
+		"breaks off":        {&fakeServers{lost: errs.New(errs.Unavailable, "the Hub is lost")}, "alice-token", errs.New(errs.Unavailable, ""), "is lost", true},
+		"taken back":        {&fakeServers{unready: 2, says: []hub.Progress{{Failed: true, Message: "no such profile"}}}, "alice-token", errs.New(errs.Unavailable, ""), "no such profile", true},
 		"is no session":     {&fakeServers{says: steps}, "carol-token", errs.New(errs.NotFound, ""), "not here", true},
 		"no token there":    {nil, "alice-token", errs.New(errs.Missing, ""), "no token", false},
 		"asked by a hub":    {&fakeServers{}, spawnerToken, errs.New(errs.Forbidden, ""), "only a user", false},
@@ -114,6 +121,17 @@ func TestStartServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingStarts: a Hub that does not say why nothing starts is not asked for ever.
+func TestNothingStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		err := followStart(t.Context(), &fakeServers{unready: 1e6}, "alice", "", func(hubapi.Progress) { t.Error("something is told") })
+		if took := time.Since(began); !errs.Is(err, errs.Conflict) || took < takenBack || took > takenBack+beginEvery {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }
 
 // TestStartAfterStop: a start waits for the stop before it, at the Hub or here, and is not refused for what the Hub has not seen yet.

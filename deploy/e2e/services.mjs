@@ -54,7 +54,8 @@ async function run(kernel, code, options = {}) {
   return { content: reply.content, said };
 }
 
-const printed = (said) => said.filter((m) => m.header.msg_type === "stream").map((m) => m.content.text).join("");
+// printed is what a cell has printed; what Slipway and the kernel remark on stderr is left out.
+const printed = (said) => said.filter((m) => m.header.msg_type === "stream" && m.content.name === "stdout").map((m) => m.content.text).join("");
 
 async function cells(kernel, _, sockets) {
   const { content, said } = await run(kernel, "import sys\nprint('out')\nsys.stdout.flush()\nprint('err', file=sys.stderr)\nsys.stderr.flush()\n6*7");

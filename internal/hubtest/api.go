@@ -82,7 +82,7 @@ func Ask(t testing.TB, token, method, address string, body any) Reply {
 // Send sends a request and follows no redirect. Who does not answer gives status 0.
 func Send(t testing.TB, req *http.Request) Reply {
 	t.Helper()
-	client := http.Client{Timeout: 60 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		return Reply{Body: []byte(err.Error())}
@@ -172,7 +172,7 @@ func (h *Hub) Server(user, name string) (Server, bool) {
 func (h *Hub) WaitReady(user, name string) Server {
 	h.t.Helper()
 	var s Server
-	h.eventually(fmt.Sprintf("server %q of %s is ready", name, user), 90*time.Second, func() bool {
+	h.eventually(fmt.Sprintf("server %q of %s is ready", name, user), func() bool {
 		known := false
 		if s, known = h.Server(user, name); !known && h.hub.runs() {
 			h.t.Fatalf("server %q of %s is gone", name, user)
@@ -185,7 +185,7 @@ func (h *Hub) WaitReady(user, name string) Server {
 // WaitStopped waits until the Hub has forgotten a server.
 func (h *Hub) WaitStopped(user, name string) {
 	h.t.Helper()
-	h.eventually(fmt.Sprintf("server %q of %s is stopped", name, user), 60*time.Second, func() bool {
+	h.eventually(fmt.Sprintf("server %q of %s is stopped", name, user), func() bool {
 		_, known := h.Server(user, name)
 		return !known
 	})
@@ -238,7 +238,7 @@ func (h *Hub) told(req *http.Request) ([]Event, error) {
 
 // stream reads events up to the one that says how it ended.
 func stream(req *http.Request) (events []Event, err error) {
-	resp, err := (&http.Client{Timeout: 120 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: patience}).Do(req)
 	if err != nil {
 		return nil, err
 	}

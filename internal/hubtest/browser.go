@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // Browser is a person's: it keeps cookies and follows redirects.
@@ -24,7 +23,7 @@ func (h *Hub) Browse(user string) *Browser {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	b := &Browser{hub: h, client: &http.Client{Jar: jar, Timeout: 60 * time.Second}}
+	b := &Browser{hub: h, client: &http.Client{Jar: jar, Timeout: patience}}
 	b.Get("/hub/login")
 	r := b.Post("/hub/login", url.Values{"username": {user}, "password": {Password}})
 	if r.Status != http.StatusOK {

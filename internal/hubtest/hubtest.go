@@ -132,7 +132,7 @@ func (h *Hub) Restart() {
 	if !h.hub.runs() {
 		h.hub = h.startHub()
 	}
-	h.eventually("the Hub answers through its proxy", 60*time.Second, func() bool {
+	h.eventually("the Hub answers through its proxy", func() bool {
 		if !h.hub.runs() || !h.proxy.runs() {
 			h.t.Fatal("the Hub or its proxy has ended: see its log")
 		}
@@ -191,8 +191,11 @@ func FreePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// eventually waits for something that a program does on its own.
-func (h *Hub) eventually(what string, limit time.Duration, ok func() bool) {
+// patience is how long is waited for what a program does on its own: so long that only a hang reaches it, also where much else runs.
+const patience = 4 * time.Minute
+
+// eventually waits until something is so.
+func (h *Hub) eventually(what string, ok func() bool) {
 	h.t.Helper()
-	testenv.Until(h.t, what, limit, ok)
+	testenv.Until(h.t, what, patience, ok)
 }

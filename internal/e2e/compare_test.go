@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/hubapi"
 )
@@ -53,7 +52,7 @@ func TestEnvironmentCompared(t *testing.T) {
 		t.Errorf("another user: %+v", tree)
 	}
 	s.call("alice", http.MethodDelete, "/api/v1/sessions/"+id, nil)
-	s.eventually("the session is gone", time.Minute, func() bool {
+	s.eventually("the session is gone", func() bool {
 		tree = s.verified("alice", digest)
 		return strings.Contains(tree.Why, "gone")
 	})

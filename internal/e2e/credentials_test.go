@@ -98,7 +98,7 @@ func TestTokensInSessionsAndJobs(t *testing.T) {
 	}
 
 	i.Withdraw("alice@example") // at the issuer: what she has holds, and she is told
-	s.eventually("she is told", 60*time.Second, func() bool {
+	s.eventually("she is told", func() bool {
 		return strings.Contains(string(s.call("alice", http.MethodGet, "/api/v1/credentials", nil).body), "log in again")
 	})
 	events := string(s.call("alice", http.MethodGet, "/api/v1/credentials", nil).body)
@@ -109,7 +109,7 @@ func TestTokensInSessionsAndJobs(t *testing.T) {
 	if r := s.call("alice", http.MethodDelete, "/api/v1/credentials/wlcg", nil); r.status/100 != 2 {
 		t.Errorf("remove: %d %s", r.status, r.body)
 	}
-	s.eventually("the files are gone", 30*time.Second, func() bool { return s.in("alice", "ls /run/slipway/credentials") == "" })
+	s.eventually("the files are gone", func() bool { return s.in("alice", "ls /run/slipway/credentials") == "" })
 	if !i.Ended("alice@example") {
 		t.Error("the issuer was not told")
 	}
@@ -123,7 +123,7 @@ func TestTokensInSessionsAndJobs(t *testing.T) {
 // token gives a file of a user's session once it is there.
 func (s *site) token(user, name string) (text string) {
 	s.t.Helper()
-	s.eventually("there is "+name, 30*time.Second, func() bool {
+	s.eventually("there is "+name, func() bool {
 		text = s.look(user, "/run/slipway/credentials/"+name)
 		return text != ""
 	})
@@ -132,7 +132,7 @@ func (s *site) token(user, name string) (text string) {
 
 func (s *site) renewed(user, old string) {
 	s.t.Helper()
-	s.eventually("the token is renewed", 60*time.Second, func() bool {
+	s.eventually("the token is renewed", func() bool {
 		text := s.look(user, `"$BEARER_TOKEN_FILE"`)
 		return text != "" && text != old
 	})

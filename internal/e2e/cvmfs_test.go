@@ -16,6 +16,7 @@ import (
 // TestCVMFS: a site whose repositories autofs mounts on demand, one of which is dead. Sessions and jobs see what lives, are told of the
 // other, and wait for nothing; nothing of /cvmfs is in an environment; autofs is started anew under them.
 func TestCVMFS(t *testing.T) {
+	t.Parallel()
 	a := autofs.Start(t)
 	s := newSite(t, fmt.Sprintf(`data:
   cvmfs: {path: %q, repositories: [%s, %s], probe: 2s}
@@ -59,7 +60,7 @@ environments: {groups: {higgs: [bob]}}
 
 	a.Down()
 	a.Up()
-	s.eventually("the session reads what autofs mounts that was started anew", 60*time.Second, func() bool {
+	s.eventually("the session reads what autofs mounts that was started anew", func() bool {
 		r := s.call("", http.MethodPost, "/user/alice/run", read)
 		return strings.Contains(string(r.body), hello)
 	})
@@ -99,6 +100,7 @@ func (s *site) endsAtOnce() {
 
 // TestCVMFSThatWouldNotBeSeen: no service without the mounts that its sessions were promised.
 func TestCVMFSThatWouldNotBeSeen(t *testing.T) {
+	t.Parallel()
 	a := autofs.Start(t)
 	a.Run("mount", "--make-private", a.Dir)
 	s := newSite(t)

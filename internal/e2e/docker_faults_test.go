@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestContainerFaults does to containers what Slipway did not order. The user sees what happened and what to do, and with her next
@@ -68,7 +67,7 @@ func killFirst(t *testing.T, container string) {
 func (s *site) fell(id string) map[string]any {
 	s.t.Helper()
 	var outcome map[string]any
-	s.eventually(id+" has stopped", 2*time.Minute, func() bool {
+	s.eventually(id+" has stopped", func() bool {
 		o := s.call("root", http.MethodGet, "/api/v1/sessions/"+id, nil).object(s.t)
 		outcome, _ = o["outcome"].(map[string]any)
 		return o["phase"] == "stopped"

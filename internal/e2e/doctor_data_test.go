@@ -64,7 +64,7 @@ data:
 
 	cache.Kill()
 	i.Down(true)
-	s.eventually("the issuer is looked at anew", 60*time.Second, func() bool { // by the service, not more often than every few seconds
+	s.eventually("the issuer is looked at anew", func() bool { // by the service, not more often than every few seconds
 		s.in("alice", "slipway doctor data --quiet")
 		found = s.dataReport(id, "it is told", func(hubapi.DataReport) bool { return true })
 		return strings.HasPrefix(found["issuer wlcg"], "warn does not answer, neither here nor")
@@ -105,7 +105,7 @@ data:
 func (s *site) dataReport(id, what string, ok func(hubapi.DataReport) bool) (found map[string]string) {
 	s.t.Helper()
 	var last hubapi.DataReport
-	s.eventually(what, 120*time.Second, func() bool {
+	s.eventually(what, func() bool {
 		r := s.call("alice", http.MethodGet, "/api/v1/sessions/"+id+"/data-check", nil)
 		last = hubapi.DataReport{}
 		return r.status == http.StatusOK && json.Unmarshal(r.body, &last) == nil && ok(last)

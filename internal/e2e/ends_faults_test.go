@@ -5,12 +5,12 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestEndedWhileFreezing ends a session in the middle of a freeze, by each of the ways that there are: either there is a whole
 // environment, or it is said why there is none; nothing is left, and nothing stays paused.
 func TestEndedWhileFreezing(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for name, end := range map[string]func(user, id string){
 		"stopped":   func(user, id string) { s.call(user, http.MethodPost, "/api/v1/sessions/"+id+"/stop", map[string]any{}) },
@@ -31,7 +31,7 @@ func TestEndedWhileFreezing(t *testing.T) {
 				environment, failure := s.freeze(name, id)
 				done <- result{environment, failure}
 			}()
-			s.eventually("the freeze is at work", 60*time.Second, func() bool { return len(s.left("work", "freeze-*")) > 0 || len(done) > 0 })
+			s.eventually("the freeze is at work", func() bool { return len(s.left("work", "freeze-*")) > 0 || len(done) > 0 })
 			end(name, id)
 			got := <-done
 			t.Logf("%v %s", got.environment["digest"], got.failure)
@@ -44,12 +44,12 @@ func TestEndedWhileFreezing(t *testing.T) {
 			if left := s.left("work", "*"); len(left) > 0 {
 				t.Errorf("left %q", left)
 			}
-			s.eventually("it has ended", time.Minute, func() bool { state := s.state(id); return state != "paused" && state != "running" })
+			s.eventually("it has ended", func() bool { state := s.state(id); return state != "paused" && state != "running" })
 			if name == "discarded" {
-				s.eventually("the container is gone", time.Minute, func() bool { return containers(t, id) == 0 })
+				s.eventually("the container is gone", func() bool { return containers(t, id) == 0 })
 				return
 			}
-			s.eventually("it has stopped", time.Minute, func() bool { return s.phase("root", "sessions", id) == "stopped" })
+			s.eventually("it has stopped", func() bool { return s.phase("root", "sessions", id) == "stopped" })
 			if again := s.session(name, "two"); again != id {
 				t.Errorf("started again as %s, not %s", again, id)
 			}

@@ -134,7 +134,7 @@ func newIdleSite(b *testing.B) *farSite {
 // idle waits until the pool has nothing to do and tells so.
 func (s *farSite) idle() {
 	s.t.Helper()
-	s.eventually("the pool is idle", 2*time.Minute, func() bool {
+	s.eventually("the pool is idle", func() bool {
 		return len(s.queued()) == 0 && s.pool.Admin(s.t, "condor_status", "-constraint", `State == "Claimed"`, "-af", "Name") == ""
 	})
 }
@@ -237,7 +237,7 @@ func (s *farSite) submitted() spawn {
 		s.t.Fatalf("%v: %s", err, out)
 	}
 	var p spawn
-	s.eventually("the job has ended", 60*time.Second, func() bool {
+	s.eventually("the job has ended", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "out"))
 		ns, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		p.up = time.Unix(0, ns).Sub(began)

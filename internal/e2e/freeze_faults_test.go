@@ -16,6 +16,7 @@ import (
 // TestKilledWhileFreezing kills the service in each stage of a freeze, in the pause too: the session goes on and is not held still,
 // nothing half-done is visible or left, and the next freeze works.
 func TestKilledWhileFreezing(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	for _, stage := range []string{"preparing", "reading", "settling", "indexing", "writing"} {
@@ -71,14 +72,14 @@ func TestKilledWhileFreezing(t *testing.T) {
 func (s *site) goesOn(id string) {
 	s.t.Helper()
 	began := time.Now()
-	s.eventually("the session goes on without the service", 10*time.Second, func() bool { return s.state(id) == "running" })
+	s.eventually("the session goes on without the service", func() bool { return s.state(id) == "running" })
 	s.t.Logf("the session was held still for %v after the kill", time.Since(began))
 }
 
 // answersAlice waits until alice's session answers, for its agent comes back to a new service within a moment.
 func (s *site) answersAlice() {
 	s.t.Helper()
-	s.eventually("the session answers", 60*time.Second, func() bool {
+	s.eventually("the session answers", func() bool {
 		return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
 	})
 }
@@ -180,7 +181,7 @@ func (s *site) forgetBases() {
 // converted waits until no image is being converted.
 func (s *site) converted() {
 	s.t.Helper()
-	s.eventually("the image is converted", 3*time.Minute, func() bool {
+	s.eventually("the image is converted", func() bool {
 		return len(s.left("bases", "*.sqfs")) > 0 && len(s.left("work", "base-*")) == 0
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // rewrite changes the configuration, and has the service run with it.
@@ -90,7 +89,7 @@ func TestHomesAndAreas(t *testing.T) {
 	}
 
 	s.in("alice", "dd if=/dev/zero of=$HOME/big bs=1M 2>/dev/null; dd if=/dev/zero of=$HOME/rest bs=1k 2>/dev/null; true")
-	s.eventually("its user is told that the home is full", 60*time.Second, func() bool {
+	s.eventually("its user is told that the home is full", func() bool {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 		return strings.Contains(string(log), "/home/alice is more than 95 % full")
 	})
@@ -125,7 +124,7 @@ func (s *site) events(id string) string {
 func (s *site) rescue() {
 	s.t.Helper()
 	id := s.lab("alice", "two", "small").object(s.t)["id"].(string)
-	s.eventually("JupyterLab fails with a full home", 120*time.Second, func() bool { return s.over(id) })
+	s.eventually("JupyterLab fails with a full home", func() bool { return s.over(id) })
 	if got := s.events(id); !strings.Contains(got, "Your home is full: ") || !strings.Contains(got, "; your home is full: ") || !strings.Contains(got, "start the profile “Rescue”") {
 		s.t.Errorf("a failed start says %s", got)
 	}
@@ -160,7 +159,7 @@ func (s *site) refusedHomes(homes string) {
 			s.t.Fatalf("%s: %d %s", user, r.status, r.body)
 		}
 		id := r.object(s.t)["id"].(string)
-		s.eventually("the start of "+user+" is refused", 60*time.Second, func() bool { return s.over(id) })
+		s.eventually("the start of "+user+" is refused", func() bool { return s.over(id) })
 		if got := s.events(id); !strings.Contains(got, why) {
 			s.t.Errorf("%s: %s", user, got)
 		}

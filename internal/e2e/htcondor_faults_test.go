@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/spawner/htcondor/condortest"
 )
 
@@ -100,12 +101,12 @@ func (s *farSite) keeps(id string) {
 		defer close(answered)
 		s.call("hub", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil)
 	}()
-	s.eventually("it is being stopped", 30*time.Second, func() bool { return s.phase("alice", "sessions", id) == "stopping" })
+	s.eventually("it is being stopped", func() bool { return s.phase("alice", "sessions", id) == "stopping" })
 	<-time.After(300 * time.Millisecond)
 	s.kill()
 	<-answered
 	s.serve()
-	s.eventually(id+" has stopped", 3*time.Minute, func() bool { return s.phase("alice", "sessions", id) == "stopped" })
+	s.eventually(id+" has stopped", func() bool { return s.phase("alice", "sessions", id) == "stopped" })
 	if left := s.jobsOf(id); len(left) > 0 {
 		s.t.Errorf("of a stopped session there is %v", left)
 	}
@@ -133,12 +134,13 @@ func (s *farSite) apart() {
 			s.t.Fatalf("%s runs on %s", id, is)
 		}
 	}
+	s.pool.Configure(s.t, "node3", "10-open.conf", "START = True\n")
 	s.pool.Kill(s.t, "node1")
 	if long {
 		s.pool.Cut(s.t, "node2")
 	}
 	for id := range all {
-		s.eventually("it runs elsewhere", 3*time.Minute+partition(s.t), func() bool {
+		testenv.Until(s.t, "it runs elsewhere", patience+partition(s.t), func() bool {
 			return s.phase("root", "sessions", id) == "running" && s.node("sessions", id) == "node3"
 		})
 	}
@@ -160,8 +162,8 @@ func (s *farSite) apart() {
 	for _, id := range []string{one, lab} {
 		s.call("hub", http.MethodDelete, "/api/v1/sessions/"+id, nil)
 	}
-	s.eventually("what was parted has ended", 3*time.Minute, func() bool {
+	s.eventually("what was parted has ended", func() bool {
 		return !strings.Contains(strings.Join(s.pool.Processes(s.t, "node2"), "\n"), "slipway ")
 	})
-	s.eventually("nothing of it is left in the pool", 2*time.Minute, func() bool { return len(s.queued()) == 0 })
+	s.eventually("nothing of it is left in the pool", func() bool { return len(s.queued()) == 0 })
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
 func (s *farSite) log(user, job string) string {
@@ -79,7 +78,7 @@ func (s *farSite) orders() {
 	s.pool.Admin(s.t, "condor_rm", "-reason", "it is too loud", first[removed][0])
 	s.pool.Vacate(s.t, first[vacated][0])
 	s.changeJob(requeued, "requeue")
-	s.eventually("it is told why it waits", 2*time.Minute, func() bool {
+	s.eventually("it is told why it waits", func() bool {
 		return strings.Contains(fmt.Sprint(s.show("alice", "jobs", held)["waiting"]), "an administrator holds it: the site is being repaired")
 	})
 	s.pool.Admin(s.t, "condor_release", first[held][0])
@@ -87,7 +86,7 @@ func (s *farSite) orders() {
 		s.t.Errorf("a removed job is %v: %v", job["state"], job["outcome"])
 	}
 	for id, words := range map[string]string{held: "was evicted from node", vacated: "was evicted from node", requeued: "Its owner has it begin anew"} {
-		s.eventually("another job of it runs", 2*time.Minute, func() bool {
+		s.eventually("another job of it runs", func() bool {
 			now := s.jobsOf(id)
 			return len(now) == 1 && !slices.Equal(now, first[id]) && s.phase("alice", "jobs", id) == "running"
 		})
@@ -113,11 +112,11 @@ func (s *farSite) heldWhileItWaits() {
 	s.pool.Admin(s.t, "condor_off", "-daemon", "negotiator")
 	s.t.Cleanup(func() { s.pool.Admin(s.t, "condor_on", "-daemon", "negotiator") })
 	id := s.job("echo once")
-	s.eventually("it is in the queue", 2*time.Minute, func() bool {
+	s.eventually("it is in the queue", func() bool {
 		return len(s.jobsOf(id)) == 1 && strings.Contains(fmt.Sprint(s.show("alice", "jobs", id)["waiting"]), "it waits for")
 	})
 	s.killedIn("condor_rm", func() { s.changeJob(id, "hold") })
-	s.eventually("it waits here", 2*time.Minute, func() bool { return s.phase("alice", "jobs", id) == "pending" })
+	s.eventually("it waits here", func() bool { return s.phase("alice", "jobs", id) == "pending" })
 	if job := s.show("alice", "jobs", id); job["held"] != true || len(s.jobsOf(id)) > 0 {
 		s.t.Errorf("the pool has %v of a held job: %v", s.jobsOf(id), job)
 	}
@@ -131,5 +130,5 @@ func (s *farSite) heldWhileItWaits() {
 // runs waits until a job runs.
 func (s *farSite) runs(id string) {
 	s.t.Helper()
-	s.eventually(id+" runs", 2*time.Minute, func() bool { return s.phase("alice", "jobs", id) == "running" })
+	s.eventually(id+" runs", func() bool { return s.phase("alice", "jobs", id) == "running" })
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 )
@@ -54,7 +53,7 @@ func (s *farSite) kernel(user string) *farKernel {
 func (k *farKernel) attach(s *farSite) {
 	s.t.Helper()
 	k.s = s
-	ctx, cancel := context.WithTimeout(s.t.Context(), cellTime)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	address := "wss" + strings.TrimPrefix(s.url, "https") + "/kernels/api/kernels/" + k.id + "/channels?session_id=e2e"
 	ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{
@@ -104,7 +103,7 @@ func (k *farKernel) hears(request, last string) (lines []string) {
 // ends reads up to the word that the kernel is dead, and gives what was said before.
 func (k *farKernel) ends() string {
 	k.s.t.Helper()
-	ctx, cancel := context.WithTimeout(k.s.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(k.s.t.Context(), patience)
 	defer cancel()
 	for said := ""; ; {
 		_, data, err := k.n.ws.Read(ctx)
@@ -126,9 +125,7 @@ const count = "import time\ni = 0\ntry:\n  while True:\n    print(i, flush=True)
 
 // aKernel runs one on a worker: at home there, interrupted, restarted where it is, and gone when it is shut down.
 func (s *farSite) aKernel() {
-	if r := s.call("alice", http.MethodPost, "/kernels/api/kernels", map[string]any{"name": "bare"}); r.status != http.StatusServiceUnavailable || !strings.Contains(string(r.body), "its environment has no ipykernel") {
-		s.t.Errorf("without ipykernel: %d %s", r.status, r.body)
-	}
+	s.withoutIPyKernel()
 	k := s.kernel("alice")
 	k.says("import os; print(os.getuid(), os.uname().nodename, os.path.expanduser('~'))", "20000 "+k.worker+".slipway.test /home/alice")
 	busy := k.n.run("import time\nx = 1\nprint('busy', flush=True)\nwhile True: time.sleep(0.1)")
@@ -147,16 +144,33 @@ func (s *farSite) aKernel() {
 	k.isGone()
 }
 
+// withoutIPyKernel has a kernel started that cannot run. Who asks is told why; where the pool takes longer than a client waits, by what
+// becomes of the kernel.
+func (s *farSite) withoutIPyKernel() {
+	s.t.Helper()
+	const why = "its environment has no ipykernel"
+	r := s.call("alice", http.MethodPost, "/kernels/api/kernels", map[string]any{"name": "bare"})
+	if r.status == http.StatusCreated {
+		id := r.object(s.t)["session"].(string)
+		s.eventually("the kernel has ended", func() bool { return s.phase("alice", "sessions", id) == "stopped" })
+		if outcome := s.show("alice", "sessions", id)["outcome"]; !strings.Contains(fmt.Sprint(outcome), why) {
+			s.t.Errorf("without ipykernel it has ended so: %v", outcome)
+		}
+	} else if r.status != http.StatusServiceUnavailable || !strings.Contains(string(r.body), why) {
+		s.t.Errorf("without ipykernel: %d %s", r.status, r.body)
+	}
+}
+
 // isGone waits until nothing is left of a kernel: no record, no job, no process.
 func (k *farKernel) isGone() {
 	k.s.t.Helper()
-	k.s.eventually("the kernel is gone", 2*time.Minute, func() bool {
+	k.s.eventually("the kernel is gone", func() bool {
 		return k.s.call(k.user, http.MethodGet, "/api/v1/sessions/"+k.work, nil).status == http.StatusNotFound
 	})
 	if left := k.s.jobsOf(k.work); len(left) > 0 {
 		k.s.t.Errorf("of the kernel there is %v", left)
 	}
-	k.s.eventually("no process of it is left", time.Minute, func() bool {
+	k.s.eventually("no process of it is left", func() bool {
 		return !strings.Contains(strings.Join(k.s.pool.Processes(k.s.t, k.worker), "\n"), "ipykernel_launcher")
 	})
 }
@@ -172,7 +186,7 @@ func (s *farSite) counting(user string) (*farKernel, string) {
 // counted ends the count, and holds it to have left out nothing. What its client has had may come again.
 func (k *farKernel) counted(request string) {
 	k.s.t.Helper()
-	k.s.eventually("the kernel's agent is reached", 2*time.Minute, func() bool {
+	k.s.eventually("the kernel's agent is reached", func() bool {
 		return k.s.call(k.user, http.MethodPost, "/kernels/api/kernels/"+k.id+"/interrupt", nil).status == http.StatusNoContent
 	})
 	next := 0
@@ -191,7 +205,7 @@ func (k *farKernel) counted(request string) {
 // beginsAnew waits until a kernel runs whose place was taken away, and then has an administrator hold it. Its client is to be told of both.
 func (k *farKernel) beginsAnew() {
 	k.s.t.Helper()
-	k.s.eventually("it is submitted anew", 2*time.Minute, func() bool { return k.s.submissions(k.work) == 2 })
+	k.s.eventually("it is submitted anew", func() bool { return k.s.submissions(k.work) == 2 })
 	k.s.running(k.work)
 	k.attach(k.s)
 	if said := k.n.until("stream", k.n.run("print('anew')")); !strings.Contains(said, "has lost its place") {

@@ -96,7 +96,7 @@ func (s *farSite) launched(lab notebook) {
 	ended := make(chan error, 1)
 	busy := func() { _, err := c.run("import time\nwhile True: time.sleep(.1)"); ended <- err }
 	go busy()
-	s.eventually("it is interrupted", 2*time.Minute, func() bool {
+	s.eventually("it is interrupted", func() bool {
 		s.call(own.user, http.MethodPost, "/user/lily/api/kernels/"+own.kernel+"/interrupt", nil)
 		select {
 		case err := <-ended:
@@ -114,13 +114,13 @@ func (s *farSite) launched(lab notebook) {
 	if r := s.call(own.user, http.MethodDelete, "/user/lily/api/kernels/"+own.kernel, nil); r.status != http.StatusNoContent {
 		s.t.Errorf("it is not shut down: %d %s", r.status, r.body)
 	}
-	s.eventually("it is gone", 2*time.Minute, func() bool { return len(s.list(own.user, "sessions")) == 1 })
+	s.eventually("it is gone", func() bool { return len(s.list(own.user, "sessions")) == 1 })
 }
 
 // goesOn runs a cell over a new connection to a kernel.
 func (s *farSite) goesOn(lab notebook, was, facts string) {
 	s.t.Helper()
-	s.eventually("the kernel is reached", 2*time.Minute, func() bool {
+	s.eventually("the kernel is reached", func() bool {
 		return s.call(lab.user, http.MethodGet, "/user/lily/api/kernels/"+lab.kernel, nil).status == http.StatusOK
 	})
 	if is, err := s.channels(lab).run(facts); err != nil || is != was {
@@ -134,7 +134,7 @@ type channels struct{ conn *websocket.Conn }
 // channels opens one, through the session proxy and the worker's link.
 func (s *farSite) channels(lab notebook) channels {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), cellTime)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	address := "wss" + strings.TrimPrefix(s.url, "https") + "/user/" + lab.user + "/api/kernels/" + lab.kernel + "/channels?session_id=" + rand.Text()
 	conn, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
@@ -148,12 +148,9 @@ func (s *farSite) channels(lab notebook) channels {
 	return channels{conn}
 }
 
-// cellTime is what a cell may take, of which none does much.
-const cellTime = time.Minute
-
 // run runs a cell and gives what it prints.
 func (c channels) run(code string) (printed string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), cellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	id := fmt.Sprintf("cell-%d", time.Now().UnixNano())
 	request, err := json.Marshal(map[string]any{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // aSession changes a session, freezes it, stops it and starts it again.
@@ -55,7 +54,7 @@ func (s *farSite) administrator() {
 	node := s.node("sessions", id)
 	k := s.kernel("mona")
 	s.pool.Admin(s.t, "condor_vacate", node+".slipway.test")
-	s.eventually("it is submitted anew", 2*time.Minute, func() bool { return s.submissions(id) == 2 })
+	s.eventually("it is submitted anew", func() bool { return s.submissions(id) == 2 })
 	s.running(id)
 	if events := s.toldSince("sessions", id, told); !strings.Contains(events, "evicted from "+node) || !strings.Contains(events, "what ran in it is lost") {
 		s.t.Errorf("of the eviction is told: %s", events)

@@ -42,13 +42,13 @@ type found struct {
 // farUsers have accounts in the pool, in the order in which the service first sees them.
 var farUsers = []string{"alice", "lily", "mona"}
 
-// farWorkers give alice's workloads and lily's a machine each, so that what is done to one does not meet the other. The third is for
-// everybody, but for kernels of others than mona, whose worker is emptied, and comes last. The second, which is cut off, does not wait long
+// farWorkers give alice's workloads and lily's a machine each, so that what is done to one does not meet the other. The third is mona's,
+// whose worker is emptied, and takes jobs of everybody, until it is open to all (see apart). The second, which is cut off, does not wait long
 // for what it is to end. Nothing opens a connection to them.
 var farWorkers = []condortest.Worker{
 	{Name: "node1", Config: `START = TARGET.SlipwayUser == "alice"` + "\n"},
 	{Name: "node2", Config: `START = TARGET.SlipwayUser == "lily"` + "\nMACHINE_MAX_VACATE_TIME = 2\nKILLING_TIMEOUT = 2\n"},
-	{Name: "node3", Config: `START = TARGET.SlipwayKind =!= "kernel" || TARGET.SlipwayUser == "mona"` + "\n"},
+	{Name: "node3", Config: `START = TARGET.SlipwayKind == "job" || TARGET.SlipwayUser == "mona"` + "\n"},
 }
 
 // reserveLast has the pool give away the third worker last.
@@ -100,7 +100,7 @@ func (s *farSite) invite(user string) {
 	if r := ask(user); r.status != http.StatusAccepted {
 		s.t.Fatalf("start for %s: %d %s", user, r.status, r.body)
 	}
-	s.eventually(user+" has a number", time.Minute, func() bool {
+	s.eventually(user+" has a number", func() bool {
 		return bytes.Contains(s.call("root", http.MethodGet, "/api/v1/accounts", nil).body, []byte(`"`+user+`"`))
 	})
 }
@@ -115,9 +115,7 @@ func (s *farSite) of(t *testing.T) *farSite {
 
 // as has the tests that follow report to t.
 func (s *farSite) as(t *testing.T) {
-	all := s.t
-	t.Cleanup(func() { s.t = all })
-	s.t = t
+	s.reportTo(t)
 	s.explained(t)
 }
 
@@ -176,7 +174,7 @@ func (s *farSite) killedIn(command string, leads func()) {
 	s.write("hang."+command, "")
 	s.t.Cleanup(func() { _ = os.Remove(file) }) // it is there when leads has failed
 	leads()
-	s.eventually(command+" has done its work", 2*time.Minute, func() bool {
+	s.eventually(command+" has done its work", func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && len(text) > 0
 	})

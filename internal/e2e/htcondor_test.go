@@ -7,15 +7,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"testing"
-	"time"
 )
 
 // answers waits until the app of a user's session answers, and gives its process number.
 func (s *farSite) answers(user string) any {
 	s.t.Helper()
 	var pid any
-	s.eventually("the session of "+user+" answers", 2*time.Minute, func() bool {
+	s.eventually("the session of "+user+" answers", func() bool {
 		r := s.call("", http.MethodGet, "/user/"+user+"/api", nil)
 		if r.status != http.StatusOK {
 			return false
@@ -38,7 +36,7 @@ func (s *farSite) stop(id string) {
 	if r := s.call("hub", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		s.t.Fatalf("stop: %d %s", r.status, r.body)
 	}
-	s.eventually(id+" has stopped", 3*time.Minute, func() bool { return s.phase("root", "sessions", id) == "stopped" })
+	s.eventually(id+" has stopped", func() bool { return s.phase("root", "sessions", id) == "stopped" })
 }
 
 // queued gives the jobs that the pool has, held and ended ones too.
@@ -71,7 +69,7 @@ func (s *farSite) submissions(id string) int {
 // toldSince gives the events of a session or a job after one of them, up to the next that is final.
 func (s *site) toldSince(kind, id, after string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/"+kind+"/"+id+"/events", nil)
 	if err != nil {
@@ -103,25 +101,4 @@ func (s *farSite) node(kind, id string) string {
 	s.t.Helper()
 	name, _, _ := strings.Cut(fmt.Sprint(s.show("root", kind, id)["host"]), ".")
 	return name
-}
-
-// TestHTCondor walks the path of the service with sessions and jobs on the workers of a real pool.
-func TestHTCondor(t *testing.T) {
-	s := newFarSite(t)
-	sessions := t.Run("sessions", func(t *testing.T) {
-		for name, run := range map[string]func(*farSite){"session": (*farSite).aSession, "lab": (*farSite).aLab, "admin": (*farSite).administrator, "kernel": (*farSite).aKernel} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(s.of(t))
-			})
-		}
-	})
-	for _, part := range []struct {
-		name string
-		run  func()
-	}{{"jobs", s.jobs}, {"tokens", s.tokens}, {"orders", s.orders}, {"faults", s.faults}, {"apart", s.apart}} {
-		if !sessions || !t.Run(part.name, func(t *testing.T) { s.as(t); part.run() }) {
-			return
-		}
-	}
 }

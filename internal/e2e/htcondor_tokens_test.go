@@ -3,7 +3,6 @@ package e2e
 import (
 	"net/http"
 	"strings"
-	"time"
 )
 
 // tokens has a job on a worker watch its user's token, which is renewed over its link, also after the service was killed; and looks that
@@ -25,7 +24,7 @@ func (s *farSite) tokens() {
 	if r := s.call("alice", http.MethodDelete, "/api/v1/credentials/wlcg", nil); r.status/100 != 2 {
 		s.t.Errorf("remove: %d %s", r.status, r.body)
 	}
-	s.eventually("the issuer was told", 10*time.Second, func() bool { return s.issuer.Ended("alice@example") })
+	s.eventually("the issuer was told", func() bool { return s.issuer.Ended("alice@example") })
 	classads := s.pool.Admin(s.t, "condor_history", "-long")
 	for _, secret := range s.issuer.Given() {
 		if strings.Contains(log+classads, secret) {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 )
@@ -27,7 +26,7 @@ environments: {hub_groups: {every: 10s, fresh: 20s}}`})
 	if !strings.Contains(string(frozen.body), `"digest":"sha256:`) {
 		t.Fatalf("freeze: %d %s", frozen.status, frozen.body)
 	}
-	s.eventually("alice may share with her group", 60*time.Second, func() bool {
+	s.eventually("alice may share with her group", func() bool {
 		return s.as("alice", http.MethodPost, "/environments/ana/share", map[string]any{"with": "group", "group": "higgs"}).status == http.StatusOK
 	})
 	sees := func(user string) bool {
@@ -45,9 +44,9 @@ environments: {hub_groups: {every: 10s, fresh: 20s}}`})
 		t.Errorf("bob, a member, sees it: %v; carol: %v", sees("bob"), sees("carol"))
 	}
 	s.group(http.MethodPost, "/users", "carol")
-	s.eventually("carol sees it as a member", 60*time.Second, func() bool { return sees("carol") })
+	s.eventually("carol sees it as a member", func() bool { return sees("carol") })
 	s.group(http.MethodDelete, "/users", "carol")
-	s.eventually("carol is no member any more", 60*time.Second, func() bool { return !sees("carol") })
+	s.eventually("carol is no member any more", func() bool { return !sees("carol") })
 	if !sees("bob") {
 		t.Error("bob went with carol")
 	}
@@ -57,11 +56,11 @@ environments: {hub_groups: {every: 10s, fresh: 20s}}`})
 	s.token("bob") // from before; the service remembers for half a minute whose it is
 	sees("bob")
 	s.hub.Kill()
-	s.eventually("nobody is known to be a member", 60*time.Second, func() bool {
+	s.eventually("nobody is known to be a member", func() bool {
 		r := s.as("bob", http.MethodGet, "/environments/alice%2Fana", nil)
 		return r.status == http.StatusNotFound || r.status == http.StatusServiceUnavailable
 	})
-	s.eventually("bob hears that his groups are not known", 60*time.Second, func() bool {
+	s.eventually("bob hears that his groups are not known", func() bool {
 		r := s.asksFor("bob", "theirs")
 		if r.status == http.StatusForbidden {
 			t.Fatalf("unknown is taken for no: %s", r.body)

@@ -69,7 +69,7 @@ func (s *hubSite) outpostServers() {
 // opens wants the JupyterLab behind a server's address to answer its user's token, and nobody else's.
 func (s *hubSite) opens(user, address string) {
 	s.t.Helper()
-	s.eventually(address+" answers", 60*time.Second, func() bool {
+	s.eventually(address+" answers", func() bool {
 		return s.hub.Through(s.token(user), http.MethodGet, address+"api/status", nil).Status == http.StatusOK
 	})
 	if r := s.hub.Through(s.token("eve"), http.MethodGet, address+"api/status", nil); r.Status != http.StatusForbidden {
@@ -112,7 +112,7 @@ func (s *hubSite) outpostRestarts() {
 	before := s.hub.WaitReady("alice", "")
 	s.startOnly("bob", "", nil)
 	s.startOnly("bob", "async", nil)
-	s.eventually("the Hub knows that both starts are with the service", 60*time.Second, func() bool {
+	s.eventually("the Hub knows that both starts are with the service", func() bool {
 		log := s.hub.Log(1 << 20)
 		return strings.Contains(log, "bob - Start response") && strings.Contains(log, "bob:async - Start response")
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 )
@@ -101,7 +100,7 @@ func (s *hubSite) recovers(kill func(s *hubSite)) {
 func (s *hubSite) phaseOf(user string, phases ...string) {
 	s.t.Helper()
 	last := ""
-	s.eventually(fmt.Sprintf("the session of %s is %v", user, phases), 60*time.Second, func() bool {
+	s.eventually(fmt.Sprintf("the session of %s is %v", user, phases), func() bool {
 		last = s.sessionOf(user, "").Phase
 		for _, p := range phases {
 			if p == last {

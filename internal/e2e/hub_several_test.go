@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 )
@@ -53,7 +52,7 @@ func TestSeveralHubs(t *testing.T) {
 	}
 	there := second.WaitReady("alice", "")
 	token := second.Token("alice")
-	s.eventually("the second hub's server answers", 60*time.Second, func() bool {
+	s.eventually("the second hub's server answers", func() bool {
 		return second.Through(token, http.MethodGet, there.URL+"api/status", nil).Status == http.StatusOK
 	})
 	if all := s.sessions(); len(all) != 1 {

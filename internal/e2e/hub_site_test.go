@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
@@ -190,7 +189,7 @@ func (s *hubSite) answers(user, name string) map[string]any {
 	s.t.Helper()
 	server := s.hub.WaitReady(user, name)
 	var facts map[string]any
-	s.eventually(fmt.Sprintf("server %q of %s answers", name, user), 60*time.Second, func() bool {
+	s.eventually(fmt.Sprintf("server %q of %s answers", name, user), func() bool {
 		r := s.hub.Through(s.token(user), http.MethodGet, server.URL+"api", nil)
 		return r.Status == http.StatusOK && json.Unmarshal(r.Body, &facts) == nil
 	})
@@ -210,7 +209,7 @@ func (s *hubSite) stop(user, name string) {
 func (s *hubSite) gone(user, name string) {
 	s.t.Helper()
 	s.hub.WaitStopped(user, name)
-	s.eventually(fmt.Sprintf("the session %q of %s is stopped", name, user), 60*time.Second, func() bool {
+	s.eventually(fmt.Sprintf("the session %q of %s is stopped", name, user), func() bool {
 		phase := s.sessionOf(user, name).Phase
 		return phase == "" || phase == "stopped"
 	})
@@ -247,7 +246,7 @@ func (s *hubSite) clear() {
 	if !s.serves() {
 		s.serve()
 	}
-	s.eventually("everything is discarded", 60*time.Second, func() bool {
+	s.eventually("everything is discarded", func() bool {
 		all := s.sessions()
 		for _, w := range all {
 			s.as(hubtest.Admin, http.MethodDelete, "/sessions/"+w.ID, nil)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 	"slipway/internal/testenv/oidcissuer"
@@ -46,7 +45,7 @@ func TestTokenOfTheHub(t *testing.T) {
 	s.startOnly("alice", "", nil)
 	s.answers("alice", "")
 	id := s.sessionOf("alice", "").ID
-	s.eventually("her token is in her session", 60*time.Second, func() bool {
+	s.eventually("her token is in her session", func() bool {
 		out, err := exec.Command("docker", "exec", "slipway-"+id, "sh", "-c", "cat /run/slipway/credentials/token").Output()
 		return err == nil && strings.Count(string(out), ".") == 2
 	})

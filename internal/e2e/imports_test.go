@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // furnish makes what an environment is to tell of: modules that fail in different ways, checkouts, links, and what no image can hold.
@@ -46,7 +45,7 @@ func TestWhatIsInIt(t *testing.T) {
 	s.kill()
 	s.serve()
 	var shown string
-	s.eventually("the imports are tried", 2*time.Minute, func() bool {
+	s.eventually("the imports are tried", func() bool {
 		shown = s.says("alice", []string{"envs", "show", "ana"})
 		return !strings.Contains(shown, "to be tried")
 	})
@@ -72,7 +71,7 @@ func TestWhatIsInIt(t *testing.T) {
 	if !strings.Contains(said, "sha256:") {
 		t.Fatal(said)
 	}
-	s.eventually("what a terminal's freeze has seen is tried", 2*time.Minute, func() bool {
+	s.eventually("what a terminal's freeze has seen is tried", func() bool {
 		shown = s.says("alice", []string{"envs", "show", "seen"})
 		return !strings.Contains(shown, "to be tried")
 	})

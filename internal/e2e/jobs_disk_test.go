@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +24,7 @@ func TestFullDiskOfTheService(t *testing.T) {
 	s.in("alice", "mkdir -p ~/runs")
 	const waits = "echo 42 > answer; while ! test -e ~/go; do sleep 0.1; done"
 	runs := c.again(t, "runs", waits, nil)
-	s.eventually("it runs", time.Minute, func() bool { return c.of("runs")[0] == "run" })
+	s.eventually("it runs", func() bool { return c.of("runs")[0] == "run" })
 	filler := s.fill()
 	refused := c.ask("late", "echo 42 > answer", nil)
 	if text := string(refused.body); refused.status != http.StatusInsufficientStorage || !strings.Contains(text, "disk") || !strings.Contains(text, "remedy") {
@@ -40,12 +39,12 @@ func TestFullDiskOfTheService(t *testing.T) {
 			return strings.Contains(string(log), words)
 		}
 	}
-	s.eventually("the reserve is given back", time.Minute, logged("its reserve was given back"))
+	s.eventually("the reserve is given back", logged("its reserve was given back"))
 	s.fill()
 	if err := os.WriteFile(filepath.Join(s.dir, "homes/alice/go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("what it has left cannot be fetched", time.Minute, logged("the output of a job cannot be kept now"))
+	s.eventually("what it has left cannot be fetched", logged("the output of a job cannot be kept now"))
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,7 @@ func (c counted) ranOnce(t *testing.T, name, id string) {
 
 // killedAtEachStep: the client, who may have heard nothing, repeats what she has asked, and that is the same job.
 func (c counted) killedAtEachStep(t *testing.T) {
+	c.reportTo(t)
 	for n, step := range []string{"", "a job is submitted", "to=leased", "to=starting", "to=booting", "to=running", "to=stopping"} {
 		name := "killed-" + step[strings.LastIndexAny(step, " =")+1:]
 		go c.ask(name, jobScript, nil)
@@ -115,20 +116,28 @@ const scanned = 60
 
 // killedInAScan: all points come to their end, and each has run once.
 func (c counted) killedInAScan(t *testing.T) {
+	c.reportTo(t)
 	points := make([]map[string]any, scanned)
 	for n := range points {
 		points[n] = map[string]any{"parameters": map[string]string{"k": fmt.Sprint(n)}}
 	}
 	began := time.Now()
 	id := c.again(t, "scan", "echo 42 > answer", map[string]any{"points": points})
-	c.eventually("a third has run", time.Minute, func() bool { return len(c.of("scan")) > scanned/3 })
+	c.eventually("a third has run", func() bool { return len(c.of("scan")) > scanned/3 })
 	t.Logf("a third after %s", time.Since(began))
 	c.kill()
 	c.serve()
 	if again := c.again(t, "scan", "echo 42 > answer", map[string]any{"points": points}); again != id {
 		t.Errorf("repeated, %s is %s", id, again)
 	}
-	c.eventually("all are done", 3*time.Minute, func() bool { return c.states(id) == fmt.Sprintf("map[done:%d]", scanned) })
+	c.eventually("all have ended", func() bool {
+		states := c.states(id)
+		return !strings.Contains(states, "pending") && !strings.Contains(states, "running")
+	})
+	c.allDone(t)
+	if states := c.states(id); states != fmt.Sprintf("map[done:%d]", scanned) {
+		t.Errorf("the points are %s", states)
+	}
 	t.Logf("all after %s", time.Since(began))
 	seen := map[string]int{}
 	for _, run := range c.of("scan") {
@@ -137,6 +146,16 @@ func (c counted) killedInAScan(t *testing.T) {
 	for n := range points {
 		if runs := seen[fmt.Sprintf("run%d", n)]; runs != 1 {
 			t.Errorf("point %d has run %d times", n, runs)
+		}
+	}
+}
+
+// allDone wants every job to be done, and shows what has become of others.
+func (c counted) allDone(t *testing.T) {
+	t.Helper()
+	for _, job := range c.list("alice", "jobs") {
+		if job["state"] != "done" {
+			t.Errorf("%v is %v: %v\n%s", job["id"], job["state"], job["outcome"], c.call("alice", http.MethodGet, fmt.Sprintf("/api/v1/jobs/%v/events", job["id"]), nil).body)
 		}
 	}
 }

@@ -41,6 +41,7 @@ func TestJobsTriedAndAwaited(t *testing.T) {
 
 // triedByItself: the third try works.
 func (c counted) triedByItself(t *testing.T) {
+	c.reportTo(t)
 	id := c.again(t, "flaky", "test $(wc -l < ~/runs/flaky) -ge 3 && echo 42 > answer", map[string]any{"retries": 5})
 	job := c.ended("alice", id)
 	if job["state"] != "done" || job["attempt"] != 3.0 || len(c.of("flaky")) != 3 {
@@ -54,6 +55,7 @@ func (c counted) triedByItself(t *testing.T) {
 // triedByItsOwner: she mends what was wrong and has it tried again, at each step of which the service is killed. She repeats her
 // request, for she has not heard the answer.
 func (c counted) triedByItsOwner(t *testing.T) {
+	c.reportTo(t)
 	for _, step := range []string{"", "to=pending", "to=leased", "to=starting", "to=running", "to=stopping"} {
 		name := "again-" + strings.TrimPrefix(step, "to=")
 		id := c.again(t, name, "test -e ~/"+name+" && sleep 0.5 && echo 42 > answer", nil) // runs for long enough to be seen running
@@ -78,6 +80,7 @@ func (c counted) triedByItsOwner(t *testing.T) {
 
 // chain: what waits for a scan begins when all of it is done, and what waits for a job that fails never does, and says so.
 func (c counted) chain(t *testing.T) {
+	c.reportTo(t)
 	points := []map[string]any{{"parameters": map[string]string{"k": "1"}}, {"parameters": map[string]string{"k": "2"}}}
 	first := c.again(t, "first", "sleep 1", map[string]any{"points": points})
 	bad := c.again(t, "bad", "exit 3", nil)
@@ -95,12 +98,13 @@ func (c counted) chain(t *testing.T) {
 
 // cancelled: what ignores signals, and what it has left in the background, ends too.
 func (c counted) cancelled(t *testing.T) {
+	c.reportTo(t)
 	id := c.again(t, "stubborn", "trap '' TERM; setsid sleep 86399 & sleep 86399", nil)
 	sleepers := func() string {
 		out, _ := exec.Command("pgrep", "-u", "20000", "-fx", "sleep 86399").Output()
 		return string(out)
 	}
-	c.eventually("it sleeps", time.Minute, func() bool { return strings.Count(sleepers(), "\n") == 2 })
+	c.eventually("it sleeps", func() bool { return strings.Count(sleepers(), "\n") == 2 })
 	c.call("alice", http.MethodPost, "/api/v1/jobs/"+id+"/cancel", nil)
 	if job := c.ended("alice", id); job["state"] != "canceled" {
 		t.Errorf("it is %v", job["state"])
@@ -112,6 +116,7 @@ func (c counted) cancelled(t *testing.T) {
 
 // watched: she who comes back with the number of the last event has all that came meanwhile, also from another service.
 func (c counted) watched(t *testing.T) {
+	c.reportTo(t)
 	points := make([]map[string]any, 8)
 	for n := range points {
 		points[n] = map[string]any{"parameters": map[string]string{"k": fmt.Sprint(n)}}
@@ -150,7 +155,7 @@ type pointSeen struct {
 // watch reads the stream of a scan until it ends, or more is false. It gives the number of the last event.
 func (c counted) watch(t *testing.T, scan, after string, more func(pointSeen) bool) (last string, ended bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/api/v1/scans/"+scan+"/events", nil)
 	if err != nil {
@@ -189,13 +194,14 @@ func (c counted) watch(t *testing.T, scan, after string, more func(pointSeen) bo
 
 // fair: a job of bob's, who has had nothing yet, does not wait for the end of alice's scan.
 func (c counted) fair(t *testing.T) {
+	c.reportTo(t)
 	c.in("alice", "slipway envs share "+c.environment+" --with public")
 	points := make([]map[string]any, 20)
 	for n := range points {
 		points[n] = map[string]any{"parameters": map[string]string{"k": fmt.Sprint(n)}}
 	}
 	scan := c.again(t, "many", "sleep 0.3", map[string]any{"points": points})
-	c.eventually("it has begun", time.Minute, func() bool { return c.of("many")[0] != "" })
+	c.eventually("it has begun", func() bool { return c.of("many")[0] != "" })
 	job := c.ended("bob", c.submit("bob", c.environment, "true", map[string]any{"memory": "128M"}))
 	if job["state"] != "done" {
 		t.Errorf("bob's job: %v %v", job["state"], job["outcome"])
@@ -204,7 +210,7 @@ func (c counted) fair(t *testing.T) {
 		t.Errorf("alice's points had run %d times when bob's job was done", runs)
 	}
 	c.call("alice", http.MethodPost, "/api/v1/scans/"+scan+"/cancel", nil)
-	c.eventually("all have ended", time.Minute, func() bool {
+	c.eventually("all have ended", func() bool {
 		states := c.states(scan)
 		return !strings.Contains(states, "pending") && !strings.Contains(states, "running")
 	})
@@ -221,6 +227,7 @@ func (c counted) fair(t *testing.T) {
 // removedInTime: whose job has had its time hears so at each door, and others hear nothing of it. The service would wait for an hour before it
 // believes a clock in what is long ago, so its records are made to say that it has removed the job.
 func (c counted) removedInTime(t *testing.T) {
+	c.reportTo(t)
 	id := c.again(t, "old", "echo 42 > answer", nil)
 	job := c.ended("alice", id)
 	ends, err := time.Parse(time.RFC3339, fmt.Sprint(job["expires"]))

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // Programs in a session that know only Jupyter find kernels on slices beside those of their own, and use them as those.
@@ -28,16 +27,16 @@ func TestKernelsFromASession(t *testing.T) {
 	t.Log(s.in("alice", "python3 inside.py conversation"))
 	s.in("alice", "python3 inside.py programs")
 	s.in("alice", "python3 inside.py server || { tail -30 server.log >&2; exit 1; }")
-	s.eventually("what was shut down is gone", 60*time.Second, func() bool { return kernels() == 0 })
+	s.eventually("what was shut down is gone", func() bool { return kernels() == 0 })
 
 	s.in("alice", "(python3 inside.py over_a_restart >said 2>&1 || touch failed done) </dev/null >/dev/null 2>&1 &")
-	s.eventually("the cell prints", 60*time.Second, there("half"))
+	s.eventually("the cell prints", there("half"))
 	s.kill()
 	if err := os.WriteFile(at("on"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.serve()
-	s.eventually("the cell has ended", 90*time.Second, there("done"))
+	s.eventually("the cell has ended", there("done"))
 	if there("failed")() {
 		said, _ := os.ReadFile(at("said"))
 		t.Errorf("over a restart of the service: %s", said)
@@ -47,5 +46,5 @@ func TestKernelsFromASession(t *testing.T) {
 	}
 	// Nobody shuts the kernel down: it ends with the session.
 	s.call("hub", "DELETE", "/api/v1/sessions/"+id, nil)
-	s.eventually("the kernel ends with its session", 60*time.Second, func() bool { return len(s.list("alice", "sessions")) == 0 })
+	s.eventually("the kernel ends with its session", func() bool { return len(s.list("alice", "sessions")) == 0 })
 }

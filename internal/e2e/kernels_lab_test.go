@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
@@ -34,6 +33,7 @@ kernels:
 // JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels, and in a session: deploy/e2e/kernels.mjs says what is done
 // there. On its word the GPU is lost, as one is that a host does not have any more once it was booted.
 func TestKernelsInALab(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, testenv.Services, testenv.Chromium)
 	s := newSite(t, labSite)
 	session := sessionLab(s)
@@ -108,7 +108,7 @@ func startLab(t *testing.T, s *site) string {
 		_ = exec.Command("docker", "rm", "--force", id).Run()
 	})
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	testenv.Until(t, "JupyterLab answers", 60*time.Second, func() bool {
+	testenv.Until(t, "JupyterLab answers", patience, func() bool {
 		res, err := http.Get(url + "/api")
 		if err == nil {
 			_ = res.Body.Close()

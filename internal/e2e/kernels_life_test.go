@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 )
@@ -41,7 +40,7 @@ type heard struct {
 // next reads one message.
 func (n *openKernel) next() (heard, error) {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(n.Context(), patience)
 	defer cancel()
 	_, data, err := n.ws.Read(ctx)
 	if err != nil {
@@ -70,6 +69,7 @@ func (n *openKernel) told() (text, cell string) {
 
 // What goes wrong with a kernel is told in its notebook, under the cell that ran, and what it held is free.
 func TestKernelsFateIsTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, lifeSite)
 	j := &jupyter{t, s.url + "/kernels", "token-of-alice"}
 	start := func() string {
@@ -121,7 +121,7 @@ func TestKernelsFateIsTold(t *testing.T) {
 		if _, err := n.next(); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
 			t.Error(err)
 		}
-		s.eventually("what it held is free", 60*time.Second, func() bool {
+		s.eventually("what it held is free", func() bool {
 			return string(s.call("alice", http.MethodGet, "/kernels/api/kernels", nil).body) == "[]\n"
 		})
 		a := s.call("alice", http.MethodPost, "/kernels/api/kernels/"+id+"/restart", nil)

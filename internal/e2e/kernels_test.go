@@ -54,7 +54,7 @@ func newJupyter(t *testing.T, s *site, user string) *jupyter {
 			t.Logf("Jupyter Server: %s", text)
 		}
 	})
-	testenv.Until(t, "Jupyter Server answers", 60*time.Second, func() bool {
+	testenv.Until(t, "Jupyter Server answers", patience, func() bool {
 		res, err := http.Get(j.url + "/api")
 		if err == nil {
 			_ = res.Body.Close()
@@ -125,7 +125,7 @@ func (n *openKernel) run(code string) string {
 // until reads until a message of a kind about a request, and gives its content as text.
 func (n *openKernel) until(kind, request string) string {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(n.Context(), patience)
 	defer cancel()
 	for {
 		_, data, err := n.ws.Read(ctx)
@@ -147,6 +147,7 @@ func (n *openKernel) until(kind, request string) string {
 
 // A Jupyter Server that knows nothing of Slipway but the address of its kernels and a token.
 func TestKernelsOfAJupyterServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, kernelSite)
 	j := newJupyter(t, s, "alice")
 	if specs := fmt.Sprint(j.do("GET", "/api/kernelspecs", "", 200)); !strings.Contains(specs, "Python here") {
@@ -174,7 +175,7 @@ func TestKernelsOfAJupyterServer(t *testing.T) {
 		t.Errorf("bob finds it: %d", got)
 	}
 	j.do("DELETE", "/api/kernels/"+id, "", 204)
-	s.eventually("nothing of it is left", 60*time.Second, func() bool {
+	s.eventually("nothing of it is left", func() bool {
 		return len(s.list("alice", "sessions")) == 0
 	})
 	t.Run("nbclient and papermill", func(t *testing.T) { notebooksFromOutside(t, s) })
@@ -183,6 +184,7 @@ func TestKernelsOfAJupyterServer(t *testing.T) {
 
 // What a kernel says while nobody is there, not even the service, is there for who comes again.
 func TestKernelOutlivesTheService(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, kernelSite)
 	j := &jupyter{t, s.url + "/kernels", "token-of-alice"}
 	id := s.call("alice", http.MethodPost, "/kernels/api/kernels", `{"name": "python"}`).object(t)["id"].(string)
@@ -265,5 +267,5 @@ func kernelOfAKilledStart(t *testing.T, s *site, id string, delay time.Duration)
 		t.Errorf("there is %v", all)
 	}
 	s.call("alice", http.MethodDelete, "/kernels/api/kernels/"+id, nil)
-	s.eventually("it is gone", 60*time.Second, func() bool { return len(s.list("alice", "sessions")) == 0 })
+	s.eventually("it is gone", func() bool { return len(s.list("alice", "sessions")) == 0 })
 }

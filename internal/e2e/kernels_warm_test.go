@@ -10,7 +10,7 @@ import (
 // standing gives the container in which alice's next kernel waits, once its Python does.
 func (s *site) standing() (id string) {
 	s.t.Helper()
-	s.eventually("a kernel stands by", 120*time.Second, func() bool {
+	s.eventually("a kernel stands by", func() bool {
 		for _, w := range s.list("root", "sessions") {
 			if id = w["id"].(string); !strings.HasPrefix(w["waiting"].(string), "stands by") {
 				continue

@@ -14,6 +14,7 @@ import (
 
 // TestThePath walks the whole path of the service: session, change, freeze, job in the frozen environment, result; stop and start.
 func TestThePath(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	s.in("alice", "echo 'print(\"from the change\")' > /opt/env/bin/mine.py && echo kept > $HOME/note")
@@ -50,6 +51,7 @@ func TestThePath(t *testing.T) {
 }
 
 func TestNoSecretShows(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	if facts := s.call("", http.MethodGet, "/user/alice/api", nil); !strings.Contains(string(facts.body), "secret-of-alice") {
@@ -84,6 +86,7 @@ func TestNoSecretShows(t *testing.T) {
 
 // TestKilledWhileStarting kills the service at several moments of a start. The Hub repeats its request: one container, one app.
 func TestKilledWhileStarting(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for _, delay := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond} {
 		user := fmt.Sprintf("u%d", delay.Milliseconds())
@@ -121,12 +124,13 @@ func containers(t *testing.T, id string) int {
 
 // TestKilledWhileRunning kills the service beside a running session: the same process answers afterwards.
 func TestKilledWhileRunning(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	before := s.call("", http.MethodGet, "/user/alice/api", nil).object(t)["pid"]
 	s.kill()
 	s.serve()
-	s.eventually("the session answers again", 60*time.Second, func() bool {
+	s.eventually("the session answers again", func() bool {
 		return s.call("", http.MethodGet, "/user/alice/api", nil).status == http.StatusOK
 	})
 	if after := s.call("", http.MethodGet, "/user/alice/api", nil).object(t)["pid"]; after != before {
@@ -153,7 +157,7 @@ func (s *site) submit(user, environment, script string, more map[string]any) str
 
 func (s *site) ended(user, id string) map[string]any {
 	s.t.Helper()
-	s.eventually(id+" has ended", 3*time.Minute, func() bool { return s.phase(user, "jobs", id) == "stopped" })
+	s.eventually(id+" has ended", func() bool { return s.phase(user, "jobs", id) == "stopped" })
 	return s.call(user, http.MethodGet, "/api/v1/jobs/"+id, nil).object(s.t)
 }
 
@@ -171,7 +175,7 @@ func TestJobs(t *testing.T) {
 	digest := frozen["digest"].(string)
 
 	slow := s.submit("alice", digest, "cat /opt/env/marker; echo one; sleep 4; echo two; hostname; id -u; echo 42 > answer; exit 3", nil)
-	s.eventually("it runs", 60*time.Second, func() bool { return s.phase("alice", "jobs", slow) == "running" })
+	s.eventually("it runs", func() bool { return s.phase("alice", "jobs", slow) == "running" })
 	s.kill()
 	<-time.After(5 * time.Second)
 	s.serve()
@@ -194,7 +198,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("a job that needs more memory than it asked for: %s", text)
 	}
 	endless := s.submit("alice", digest, "sleep 1000", nil)
-	s.eventually("it runs", 60*time.Second, func() bool { return s.phase("alice", "jobs", endless) == "running" })
+	s.eventually("it runs", func() bool { return s.phase("alice", "jobs", endless) == "running" })
 	s.call("alice", http.MethodPost, "/api/v1/jobs/"+endless+"/cancel", nil)
 	if job := s.ended("alice", endless); job["state"] != "canceled" {
 		t.Errorf("a cancelled job is %v", job["state"])
@@ -206,6 +210,7 @@ func TestJobs(t *testing.T) {
 
 // TestStrangersByEveryRoute lets another user and nobody try alice's session, environment and job by the routes of the API.
 func TestStrangersByEveryRoute(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	id := s.session("alice", "one")
 	frozen, failure := s.freeze("alice", id)
@@ -240,6 +245,7 @@ func TestStrangersByEveryRoute(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	options := func(o map[string]any) map[string]any {
 		return map[string]any{"user": "alice", "server_name": "", "options": o, "launch": "x", "prefix": "/user/alice/", "argv": []string{"x"}, "env": map[string]string{}}

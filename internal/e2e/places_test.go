@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/images/registry/registrytest"
 )
@@ -24,21 +23,21 @@ func TestEnvironmentsElsewhere(t *testing.T) {
 	digest := strings.TrimSpace(s.in("alice", "echo mine > /opt/env/marker && slipway freeze --name ana --tag v1 2>/dev/null"))
 	s.kill()
 	s.serve()
-	s.eventually("two copies", 60*time.Second, func() bool {
+	s.eventually("two copies", func() bool {
 		out, _ := s.outside("alice", "envs", "show", "ana:v1")
 		out = strings.Join(strings.Fields(out), " ")
 		return strings.Contains(out, "copy in vault since") && strings.Contains(out, "copy in second since")
 	})
 	s.says("alice", []string{"envs", "share", "ana:v1", "--with", "public"})
 	link := filepath.Join(s.dir, "export", "alice", "ana", "v1.sif")
-	s.eventually("it is published, and said to be", 60*time.Second, func() bool {
+	s.eventually("it is published, and said to be", func() bool {
 		out, _ := s.outside("alice", "envs", "show", "ana:v1")
 		_, err := os.Stat(link)
 		return err == nil && strings.Contains(out, "cvmfs: alice/ana:v1")
 	})
 	s.readElsewhere(digest)
 	s.says("alice", []string{"envs", "share", "ana:v1", "--with", "private"})
-	s.eventually("it is withdrawn", 60*time.Second, func() bool { _, err := os.Lstat(link); return err != nil })
+	s.eventually("it is withdrawn", func() bool { _, err := os.Lstat(link); return err != nil })
 
 	s.kill()
 	blob := filepath.Join(s.dir, "data", "environments", "blobs", strings.TrimPrefix(digest, "sha256:")+".sif")
@@ -75,7 +74,7 @@ environments:
 func (s *site) readElsewhere(digest string) {
 	s.t.Helper()
 	job := s.submit("alice", digest, "slipway envs credential | head -c 3; sleep 300", nil)
-	s.eventually("the job has its credential", 60*time.Second, func() bool {
+	s.eventually("the job has its credential", func() bool {
 		return string(s.call("alice", http.MethodGet, "/api/v1/jobs/"+job+"/log", nil).body) == "eyJ" // a token's header
 	})
 	login := filepath.Join(s.dir, "login.json")

@@ -76,7 +76,7 @@ func TestProxiesInSessions(t *testing.T) {
 	}
 	const usual = "/tmp/x509up_u20000"
 	linked := func() bool { return s.in("alice", "readlink "+usual+"; true") == "/run/slipway/credentials/x509" }
-	s.eventually("the usual place leads to it", 30*time.Second, linked)
+	s.eventually("the usual place leads to it", linked)
 	if got := s.in("alice", "stat -L -c '%a %u' "+usual); got != "600 20000" {
 		t.Errorf("the file is %q", got)
 	}
@@ -87,7 +87,7 @@ func TestProxiesInSessions(t *testing.T) {
 	if got := s.in("alice", "slipway proxy put; slipway proxy show"); !strings.Contains(got, "x509 of /O=Grid/CN=Alice is put, for all your sessions and jobs: good for 11 h") || !strings.Contains(got, "Authority  /O=Grid/CN=Root") {
 		t.Errorf("%s", got)
 	}
-	s.eventually("the usual place leads to the one that was put there", 30*time.Second, linked)
+	s.eventually("the usual place leads to the one that was put there", linked)
 	own, _ := os.ReadFile(filepath.Join(dir, "alice.pem"))
 	key, _ := os.ReadFile(filepath.Join(dir, "alice.key"))
 	write(string(own) + string(key))
@@ -107,7 +107,7 @@ func TestProxiesInSessions(t *testing.T) {
 	}
 	s.noKeyShows(id, first, second, limited, string(key))
 	s.call("alice", http.MethodDelete, "/api/v1/sessions/"+id, nil)
-	s.eventually("the session has ended", 60*time.Second, func() bool { p := s.phase("alice", "sessions", id); return p == "" || p == "stopped" })
+	s.eventually("the session has ended", func() bool { p := s.phase("alice", "sessions", id); return p == "" || p == "stopped" })
 	s.session("alice", "two")
 	if got := s.in("alice", `echo "$X509_USER_PROXY"; readlink `+usual); got != "/run/slipway/credentials/x509\n/run/slipway/credentials/x509" {
 		t.Errorf("started with a proxy: %q", got)
@@ -115,7 +115,7 @@ func TestProxiesInSessions(t *testing.T) {
 	if r := s.call("alice", http.MethodDelete, "/api/v1/credentials/x509", nil); r.status != 200 {
 		t.Errorf("remove: %d %s", r.status, r.body)
 	}
-	s.eventually("the file is gone", 60*time.Second, func() bool {
+	s.eventually("the file is gone", func() bool {
 		return s.in("alice", "ls /run/slipway/credentials; ls -d /tmp/x509up_u* 2>/dev/null; true") == ""
 	})
 }

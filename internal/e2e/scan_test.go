@@ -3,7 +3,6 @@ package e2e
 import (
 	"regexp"
 	"strings"
-	"time"
 )
 
 // scan submits scans from a user's session, in an environment of hers: one is followed to its end, in which one point fails; one is held, released and cancelled.
@@ -36,18 +35,18 @@ func (s *site) heldScan(user, environment string) {
 	s.t.Helper()
 	s.in(user, `printf 'sleep 600\n' > /tmp/long.sh`)
 	id := s.in(user, "slipway submit --env "+environment+" --detach --scan k=1,2,3,4,5,6,7,8,9,10,11,12 --cpus 0.1 --mem 64M /tmp/long.sh 2>/dev/null")
-	s.eventually("some points run", 60*time.Second, func() bool { return strings.Contains(s.in(user, "slipway jobs"), " running") })
+	s.eventually("some points run", func() bool { return strings.Contains(s.in(user, "slipway jobs"), " running") })
 	if out := s.in(user, "slipway jobs hold "+id+"; slipway jobs"); !regexp.MustCompile(`[0-9]+ points held\n`).MatchString(out) || !strings.Contains(out, " held)") {
 		s.t.Errorf("held: %s", out)
 	}
 	if out := s.in(user, "slipway jobs release "+id); !strings.Contains(out, "points released") || strings.Contains(out, " held)") {
 		s.t.Errorf("released: %s", out)
 	}
-	s.eventually("it is told why points wait", 60*time.Second, func() bool { // at first it may be one that is just starting
+	s.eventually("it is told why points wait", func() bool { // at first it may be one that is just starting
 		return strings.Contains(s.in(user, "slipway jobs why "+id), "it waits on local: ")
 	})
 	if out := s.in(user, "slipway jobs cancel "+id); !strings.Contains(out, "12 points being cancelled") {
 		s.t.Errorf("cancelled: %s", out)
 	}
-	s.eventually("all points have ended", 60*time.Second, func() bool { return strings.Contains(s.in(user, "slipway jobs"), "12 canceled") })
+	s.eventually("all points have ended", func() bool { return strings.Contains(s.in(user, "slipway jobs"), "12 canceled") })
 }

@@ -120,7 +120,7 @@ func (s *site) serve() {
 	}
 	s.dead = make(chan struct{})
 	go func(c *exec.Cmd, dead chan struct{}) { _ = c.Wait(); close(dead) }(s.process, s.dead) // how it ended is in its log
-	testenv.UntilUnlessDead(s.t, "the service is ready", 60*time.Second, s.dead, log.Name(), func() bool {
+	testenv.UntilUnlessDead(s.t, "the service is ready", patience, s.dead, log.Name(), func() bool {
 		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
 		if err != nil {
 			return false
@@ -163,7 +163,7 @@ func (s *site) end() {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	late := time.AfterFunc(60*time.Second, func() { _ = s.process.Process.Kill() })
+	late := time.AfterFunc(patience, func() { _ = s.process.Process.Kill() })
 	defer late.Stop()
 	<-s.dead // how a service ends is another test's
 	s.log.Close()
@@ -188,7 +188,7 @@ func (s *site) discard() {
 	for _, job := range s.list("root", "jobs") {
 		s.call("root", http.MethodPost, "/api/v1/jobs/"+job["id"].(string)+"/cancel", nil)
 	}
-	s.eventually("everything is discarded", 60*time.Second, func() bool {
+	s.eventually("everything is discarded", func() bool {
 		left := 0
 		for _, kind := range []string{"sessions", "jobs"} {
 			for _, w := range s.list("root", kind) {
@@ -212,9 +212,24 @@ func (s *site) mounts() []string {
 	return out
 }
 
-func (s *site) eventually(what string, limit time.Duration, ok func() bool) {
+// reportTo has the site report to a subtest until that ends: what gives up ends that one, and none that runs elsewhere.
+func (s *site) reportTo(t testing.TB) {
+	all := s.t
+	t.Cleanup(func() { s.t = all })
+	s.t = t
+}
+
+// patience is how long a test waits for what a program does on its own: so long that only a hang reaches it, also where much else runs.
+const patience = 4 * time.Minute
+
+// eventually waits until something is so. It fails at once when the service, which served, has ended.
+func (s *site) eventually(what string, ok func() bool) {
 	s.t.Helper()
-	testenv.Until(s.t, what, limit, ok)
+	if !s.serves() {
+		testenv.Until(s.t, what, patience, ok)
+		return
+	}
+	testenv.UntilUnlessDead(s.t, what, patience, s.dead, s.log.Name(), ok)
 }
 
 // reply is an HTTP answer.
@@ -309,7 +324,7 @@ func (s *site) session(user, launch string) string {
 // running waits until a session answers.
 func (s *site) running(id string) {
 	s.t.Helper()
-	s.eventually(id+" runs", 3*time.Minute, func() bool {
+	s.eventually(id+" runs", func() bool {
 		phase := s.phase("root", "sessions", id)
 		if phase == "stopped" {
 			s.t.Fatalf("the start failed: %s", s.call("root", http.MethodGet, "/api/v1/sessions/"+id, nil).body)

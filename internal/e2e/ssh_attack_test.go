@@ -69,7 +69,7 @@ func (s *sshSite) certificates(t *testing.T) {
 	if r := s.call("alice", http.MethodDelete, "/api/v1/ssh/certificates/"+strconv.FormatUint(c.Serial, 10), nil); r.status >= 300 {
 		t.Fatalf("revoke: %d %s", r.status, r.body)
 	}
-	if code := p.wait(30 * time.Second); code == 0 {
+	if code := p.wait(); code == 0 {
 		t.Error("a revoked certificate's connection has ended well")
 	}
 	alice.refused(alice.sshArgs("true")...)
@@ -129,7 +129,7 @@ func (s *sshSite) withdrawnKey(t *testing.T) {
 		t.Fatalf("withdraw a key: %d %s", r.status, r.body)
 	}
 	began := time.Now()
-	if code := p.wait(30 * time.Second); code == 0 {
+	if code := p.wait(); code == 0 {
 		t.Error("a withdrawn key's connection has ended well")
 	}
 	if d := time.Since(began); d > 15*time.Second { // a second is promised; the machine of a test may be busy
@@ -146,7 +146,7 @@ func (s *sshSite) proxyHeader(l *laptop) {
 	}
 	for _, header := range []string{"PROXY TCP4 192.0.2.99 192.0.2.1 4444 22\r\n", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x63\xc0\x00\x02\x01\x11\x5c\x00\x16"} {
 		c := s.connect(l.t, "127.0.0.8")
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(c, header)
 		if conn, _, _, err := ssh.NewClientConn(c, "x", &ssh.ClientConfig{
 			User: "alice", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
@@ -169,7 +169,7 @@ func (s *sshSite) guesses(l *laptop) {
 	}
 	for range 40 {
 		c := s.connect(l.t, "127.0.0.9")
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		_, _, _, err := ssh.NewClientConn(c, "x", &ssh.ClientConfig{
 			User: "alice", Auth: []ssh.AuthMethod{ssh.PublicKeys(stranger)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
 		})

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sys/cpu"
@@ -134,7 +133,7 @@ func vsCode(l *laptop) {
 // webSocket sends a small and a large message and expects them back.
 func (l *laptop) webSocket(proxy, address string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	transport := new(http.Transport)
 	if proxy != "" {

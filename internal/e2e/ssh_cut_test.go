@@ -111,7 +111,7 @@ func (s *sshSite) cutAmid(l *laptop, id string) {
 	l.remote("true")
 	l.t.Logf("connected again within %s", time.Since(began).Round(time.Millisecond))
 	for _, c := range all {
-		if code := c.wait(30 * time.Second); code == 0 || c.errs.String() == "" {
+		if code := c.wait(); code == 0 || c.errs.String() == "" {
 			l.t.Errorf("%s ends with %d and says %q", c.name, code, c.errs)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *sshSite) cutWhen(l *laptop, id string, moment func() bool) {
 	s.cut(l, id)
 	ended := map[string]int{}
 	for _, c := range all {
-		ended[c.name] = c.wait(30 * time.Second)
+		ended[c.name] = c.wait()
 	}
 	failed, arrived, want := 0, l.arrived(), checksum([]byte(l.read("blob")))
 	for name, code := range ended {

@@ -39,7 +39,7 @@ func (s *sshSite) killedService(l *laptop) {
 	s.kill()
 	s.serve()
 	for name, p := range map[string]*started{"a command": plain, "a forward": forward, "a shell": shell.started} {
-		if code := p.wait(30 * time.Second); code != 255 {
+		if code := p.wait(); code != 255 {
 			l.t.Errorf("%s ends with %d", name, code)
 		}
 	}
@@ -72,7 +72,7 @@ func (s *sshSite) cutTransfers(l *laptop) {
 	s.kill()
 	s.serve()
 	for name, p := range transfers {
-		if code := p.wait(30 * time.Second); code == 0 {
+		if code := p.wait(); code == 0 {
 			l.t.Errorf("%s has ended well: %s", name, p.errs)
 		}
 	}
@@ -102,7 +102,7 @@ func (s *sshSite) killedAgent(l *laptop, container string) {
 	l.must("docker", "pause", container)
 	<-time.After(time.Second)
 	l.must("docker", "unpause", container)
-	if code := goesOn.wait(60 * time.Second); code != 0 {
+	if code := goesOn.wait(); code != 0 {
 		l.t.Errorf("a transfer whose agent was stopped for a second ends with %d: %s", code, goesOn.errs)
 	}
 	if got := l.remote("sha256sum </tmp/on"); !strings.HasPrefix(got, checksum(blob)) {
@@ -110,7 +110,7 @@ func (s *sshSite) killedAgent(l *laptop, container string) {
 	}
 	l.must("docker", "kill", container)
 	for name, p := range transfers {
-		if code := p.wait(30 * time.Second); code == 0 {
+		if code := p.wait(); code == 0 {
 			l.t.Errorf("%s has ended well: %s", name, p.errs)
 		}
 	}
@@ -155,7 +155,7 @@ func (s *sshSite) stoppedSession(l *laptop, id string) {
 	if r := s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		l.t.Fatalf("stop: %d %s", r.status, r.body)
 	}
-	if code := p.wait(60 * time.Second); code != 255 && code != 143 {
+	if code := p.wait(); code != 255 && code != 143 {
 		l.t.Errorf("exit code %d", code)
 	}
 	if e := l.ssh("true"); e.code == 0 || e.out != "" || e.errs == "" {

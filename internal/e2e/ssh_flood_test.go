@@ -48,7 +48,7 @@ func knock(ts *testscript.TestScript, neg bool, args []string) {
 	c, err := p.site.tryConnect(p.from)
 	ts.Check(err)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(45 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	_, _ = c.Write(bytesOf(ts, args[0], args[1:]...)) // it may be closed before all is sent
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		ts.Fatalf("it keeps its connection")
@@ -71,12 +71,12 @@ func half(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// letsIn runs a program until it succeeds, for some seconds: `lets-in ssh -F alice alice@$GATE true`.
+// letsIn runs a program until it succeeds: `lets-in ssh -F alice alice@$GATE true`.
 func letsIn(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: lets-in COMMAND ARGS...")
 	}
-	for limit := time.Now().Add(30 * time.Second); ts.Exec(args[0], args[1:]...) != nil; <-time.After(200 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ts.Exec(args[0], args[1:]...) != nil; <-time.After(200 * time.Millisecond) {
 		if time.Now().After(limit) {
 			ts.Fatalf("%q does not succeed", args)
 		}

@@ -77,7 +77,7 @@ func (l *laptop) echoes(network, address string) {
 		return
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(45 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	blob := noise(1 << 20)
 	sent := make(chan error, 1)
 	go func() {
@@ -132,7 +132,7 @@ func backwards(l *laptop) {
 		}
 	}
 	p.stdin.Close()
-	if code := p.wait(30 * time.Second); code != 0 {
+	if code := p.wait(); code != 0 {
 		l.t.Errorf("exit code %d: %s", code, p.errs)
 	}
 	l.eventually("the port in the session is closed", func() bool { return l.ssh("python3 /tmp/peer.py ask 127.0.0.1:"+port+" x").code != 0 })
@@ -243,7 +243,7 @@ func x11(l *laptop) {
 		l.t.Fatal(err)
 	}
 	l.serve(listener, func(c net.Conn) {
-		_ = c.SetDeadline(time.Now().Add(45 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		hello := make([]byte, 12+20+16)
 		if _, err := io.ReadFull(c, hello); err == nil {
 			asked <- hello

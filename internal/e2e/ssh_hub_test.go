@@ -90,7 +90,7 @@ func (s *hubSite) comesBack(g gateway) {
 // firstConnect starts a session that nobody connects to: it is stopped, and what is in it comes back when somebody does.
 func (s *hubSite) firstConnect(l *laptop) {
 	s.startOnly("alice", "brief", map[string]any{"profile": "brief"})
-	s.eventually("a session that nobody connects to is stopped", 60*time.Second, func() bool { return s.sessionOf("alice", "brief").Phase == "stopped" })
+	s.eventually("a session that nobody connects to is stopped", func() bool { return s.sessionOf("alice", "brief").Phase == "stopped" })
 	if out, code := s.command("alice", "sessions", "resume", "brief"); code != 0 {
 		l.t.Fatalf("slipway sessions resume: %s", out)
 	}
@@ -115,7 +115,7 @@ func TestSSHInLine(t *testing.T) {
 	waiting := carol.start(carol.sshArgs("echo in")...)
 	waiting.complains("in line")
 	shell.types("\x03")
-	if code := shell.wait(60 * time.Second); code == 0 || strings.Contains(shell.out.String(), "in\r\n") {
+	if code := shell.wait(); code == 0 || strings.Contains(shell.out.String(), "in\r\n") {
 		t.Errorf("bob, who gave up, has ended with %d: %s", code, shell.out)
 	}
 	s.gone("bob", "whole")
@@ -123,7 +123,7 @@ func TestSSHInLine(t *testing.T) {
 		t.Errorf("in line is not carol alone: %s", r.body)
 	}
 	s.stop("alice", "")
-	if code := waiting.wait(60 * time.Second); code != 0 || waiting.out.String() != "in\n" {
+	if code := waiting.wait(); code != 0 || waiting.out.String() != "in\n" {
 		t.Errorf("carol has waited and ends with %d: %s %s", code, waiting.out, waiting.errs)
 	}
 	gone := bob.start(bob.sshArgs("echo in")...)
@@ -135,6 +135,6 @@ func TestSSHInLine(t *testing.T) {
 		t.Errorf("in line is not bob alone: %s", r.body)
 	}
 	back.types("\x03")
-	back.wait(60 * time.Second)
+	back.wait()
 	s.gone("bob", "whole")
 }

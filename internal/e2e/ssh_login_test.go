@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // commandLogin logs a computer in with a token, by `slipway ssh login`, and out again.
@@ -30,7 +29,7 @@ func (s *sshSite) commandLogin(l *laptop) {
 	open := l.start(ssh("slipway", "echo up; exec sleep 1000")...)
 	open.says("up")
 	s.revokeAll(l)
-	if code := open.wait(30 * time.Second); code != 255 {
+	if code := open.wait(); code != 255 {
 		l.t.Errorf("a connection whose certificate is revoked ends with %d", code)
 	}
 	l.refused(ssh("slipway", "true")...)
@@ -98,7 +97,7 @@ func (s *hubSite) browserLogin(l *laptop) {
 	if n := len(loginCode.FindAllString(p.out.String(), -1)); n != 1 {
 		l.t.Errorf("the code is shown %d times: %s", n, p.out)
 	}
-	if code := p.wait(30 * time.Second); code != 0 {
+	if code := p.wait(); code != 0 {
 		l.t.Errorf("the login ends with %d: %s", code, p.out)
 	}
 }

@@ -56,7 +56,7 @@ func hundredForwards(l *laptop) {
 			l.t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(45 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(c, "%04d", i)
 		open[i] = c
 	}

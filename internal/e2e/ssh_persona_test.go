@@ -24,7 +24,7 @@ func (s *sshSite) attackScripts(t *testing.T, id string, alice, mallory *laptop)
 	s.decorate(t, id, alice)
 	outside := newTrap(t)
 	var scripts atomic.Int32
-	testscript.Run(t, testscript.Params{
+	testscript.RunT(inTurn{t}, testscript.Params{
 		Dir: "testdata/attack", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			from := fmt.Sprintf("127.0.2.%d", scripts.Add(1))
@@ -46,6 +46,15 @@ func (s *sshSite) attackScripts(t *testing.T, id string, alice, mallory *laptop)
 			"half": half, "ended": endedAll, "lets-in": letsIn, "knock": knock, "payloads": payloads, "environments": environments,
 		},
 	})
+}
+
+// inTurn runs scripts one after the other. In parallel each would wait behind all other tests, beside a site that does nothing.
+type inTurn struct{ *testing.T }
+
+func (t inTurn) Parallel()     {}
+func (t inTurn) Verbose() bool { return testing.Verbose() }
+func (t inTurn) Run(name string, script func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { script(inTurn{t}) })
 }
 
 // persona is who plays a script.

@@ -6,9 +6,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/testenv"
 )
 
 // shellFeatures are shells and commands.
@@ -78,7 +79,7 @@ var shellFeatures = []feature{
 		p.types("\x03")
 		p.types("echo still-$((1+1)); exit 9\n")
 		p.says("still-2")
-		if code := p.wait(30 * time.Second); code != 9 {
+		if code := p.wait(); code != 9 {
 			l.t.Errorf("exit code %d", code)
 		}
 	}},
@@ -86,7 +87,7 @@ var shellFeatures = []feature{
 		p := l.terminal(l.sshArgs("-tt", "echo up; exec sleep 1000")...)
 		p.says("up")
 		p.types("\r~.")
-		if code := p.wait(30 * time.Second); code != 255 {
+		if code := p.wait(); code != 255 {
 			l.t.Errorf("exit code %d", code)
 		}
 	}},
@@ -95,7 +96,7 @@ var shellFeatures = []feature{
 		p.types("PS1='at-$((1+1)) $(tty) $SSH_TTY>'\n")
 		p.says("at-2 /dev/pts/") // the prompt: before it the shell does not read keys one by one, and this one would be lost
 		p.types("\x04")
-		if code := p.wait(30 * time.Second); code != 0 {
+		if code := p.wait(); code != 0 {
 			l.t.Errorf("exit code %d", code)
 		}
 	}},
@@ -142,7 +143,7 @@ func terminalSize(l *laptop) {
 	}
 	p.resize(50, 132)
 	p.says("50 132\r\n")
-	if code := p.wait(30 * time.Second); code != 5 {
+	if code := p.wait(); code != 5 {
 		l.t.Errorf("exit code %d", code)
 	}
 }
@@ -213,12 +214,5 @@ func (p *terminal) resize(rows, columns uint16) {
 
 func (l *laptop) eventually(what string, ok func() bool) {
 	l.t.Helper()
-	limit := time.After(45 * time.Second)
-	for !ok() {
-		select {
-		case <-limit:
-			l.t.Fatalf("not within 45 s: %s", what)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	testenv.Until(l.t, what, patience, ok)
 }

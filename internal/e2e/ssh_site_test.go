@@ -141,7 +141,7 @@ type ended struct {
 
 // command prepares a program on the laptop, which is killed when the test has lasted far too long.
 func (l *laptop) command(argv ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(l.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	l.t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = l.dir
@@ -243,12 +243,12 @@ func (p *started) end() {
 }
 
 // wait waits until it has ended by itself and gives its exit code.
-func (p *started) wait(limit time.Duration) int {
+func (p *started) wait() int {
 	p.l.t.Helper()
-	timer := time.AfterFunc(limit, func() { _ = p.c.Process.Kill() })
+	timer := time.AfterFunc(patience, func() { _ = p.c.Process.Kill() })
 	_ = p.c.Wait() // its exit code says more
 	if !timer.Stop() {
-		p.l.t.Fatalf("%q does not end within %s: %s%s", p.c.Args, limit, p.out, p.errs)
+		p.l.t.Fatalf("%q does not end within %s: %s%s", p.c.Args, patience, p.out, p.errs)
 	}
 	return p.c.ProcessState.ExitCode()
 }
@@ -288,7 +288,7 @@ func (w *watched) String() string {
 
 func (w *watched) await(p *started, text string) string {
 	p.l.t.Helper()
-	limit := time.After(45 * time.Second)
+	limit := time.After(patience)
 	for {
 		if all := w.String(); strings.Contains(all, text) {
 			return all
@@ -304,7 +304,7 @@ func (w *watched) await(p *started, text string) string {
 // listening waits until something accepts connections at an address of the laptop.
 func (l *laptop) listening(network, address string) {
 	l.t.Helper()
-	limit := time.After(45 * time.Second)
+	limit := time.After(patience)
 	for {
 		c, err := net.Dial(network, address)
 		if err == nil {

@@ -40,7 +40,7 @@ func BenchmarkStorage(b *testing.B) {
 		took := full.startTime("alice", name)
 		with = append(with, took)
 		began := time.Now()
-		full.eventually("the storage is there", time.Minute, func() bool {
+		full.eventually("the storage is there", func() bool {
 			return full.in("alice", "cat /storage/eos.cached/a 2>/dev/null | head -c 7; true") == "content"
 		})
 		there = append(there, took+time.Since(began).Seconds())
@@ -78,7 +78,7 @@ func (s *site) removeAll(user string) {
 	for _, w := range s.list(user, "sessions") {
 		s.call(user, http.MethodDelete, "/api/v1/sessions/"+w["id"].(string), nil)
 	}
-	s.eventually("none is there", time.Minute, func() bool { return len(s.list(user, "sessions")) == 0 })
+	s.eventually("none is there", func() bool { return len(s.list(user, "sessions")) == 0 })
 }
 
 // sharedDir is one with an unpacked tree, from which mounts propagate.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 	"slipway/internal/testenv/oidcissuer"
@@ -27,7 +26,7 @@ func TestStorageInSessions(t *testing.T) {
 	s := newSite(t, fmt.Sprintf("\ndata:\n  storage:\n    - {name: eos, origin: %q, path: /data, cache: %q, mount: true, write: true}\n", origin.URL, cache.URL))
 	id := s.session("alice", "one")
 	up := lastEvent(s.events(id))
-	s.eventually("the storage is there", 60*time.Second, func() bool {
+	s.eventually("the storage is there", func() bool {
 		return s.in("alice", "cat /storage/eos/a /storage/eos.cached/a 2>/dev/null; true") == "contentcontent"
 	})
 	if got := s.in("alice", "touch /storage/eos.cached/b 2>&1; mkdir /storage/eos/mine && echo made; touch /storage/x 2>&1; true"); strings.Count(got, "Read-only file system") != 2 || !strings.Contains(got, "made") {
@@ -41,7 +40,7 @@ func TestStorageInSessions(t *testing.T) {
 	s.in("alice", "cd /storage/eos; nohup sleep 600 > /dev/null 2>&1 </dev/null &") // it is busy until the end
 	s.kill()
 	s.serve()
-	s.eventually("the session answers again", 60*time.Second, func() bool {
+	s.eventually("the session answers again", func() bool {
 		return s.call("", http.MethodPost, "/user/alice/run", "true").status == http.StatusOK
 	})
 	if got := s.in("alice", "cat /storage/eos/a"); got != "content" {
@@ -52,11 +51,11 @@ func TestStorageInSessions(t *testing.T) {
 	if r := s.call("alice", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		t.Fatalf("stop: %d %s", r.status, r.body)
 	}
-	s.eventually("nothing is mounted", 60*time.Second, func() bool {
+	s.eventually("nothing is mounted", func() bool {
 		mounts, _ := os.ReadFile("/proc/self/mountinfo")
 		return !strings.Contains(string(mounts), "/storage/"+id+"/")
 	})
-	s.eventually("she is told what is lost", 60*time.Second, func() bool {
+	s.eventually("she is told what is lost", func() bool {
 		told := s.toldSince("sessions", id, up)
 		up = lastEvent(told)
 		return strings.Contains(told, "/storage/eos/mine/late may not be in the storage")
@@ -87,7 +86,7 @@ END`)
 		}
 	}
 	xrdtest.Eventually(s.t, "the origin has what the job wrote", func() error { _, err := os.Stat(origin.Data + "/mine/job"); return err })
-	s.eventually("nothing of the job is mounted", 60*time.Second, func() bool {
+	s.eventually("nothing of the job is mounted", func() bool {
 		mounts, _ := os.ReadFile("/proc/self/mountinfo")
 		return !strings.Contains(string(mounts), s.dir+"/data/storage/j-")
 	})

@@ -90,7 +90,7 @@ func (s *site) endsAtOnce() {
 	select {
 	case <-s.dead:
 		s.t.Logf("the service ended within %v", time.Since(began))
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		s.t.Error("the service does not end")
 		_ = s.process.Process.Kill()
 		<-s.dead

@@ -99,7 +99,7 @@ func (c counted) killWhen(words string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, "serve.log")
 	before, _ := os.Stat(path)
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		log, err := os.ReadFile(path)
 		if err != nil || time.Now().After(deadline) {
 			c.t.Fatalf("the log never has %q: %v", words, err)

@@ -174,10 +174,14 @@ func TestJobs(t *testing.T) {
 	}
 	digest := frozen["digest"].(string)
 
-	slow := s.submit("alice", digest, "cat /opt/env/marker; echo one; sleep 4; echo two; hostname; id -u; echo 42 > answer; exit 3", nil)
+	slow := s.submit("alice", digest, "cat /opt/env/marker; echo one; while ! [ -e ~/go ]; do sleep 0.1; done; echo two; hostname; id -u; echo 42 > answer; touch ~/gone; exit 3", nil)
 	s.eventually("it runs", func() bool { return s.phase("alice", "jobs", slow) == "running" })
 	s.kill()
-	<-time.After(5 * time.Second)
+	home := filepath.Join(s.dir, "homes", "alice")
+	if err := os.WriteFile(filepath.Join(home, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("it has ended without the service", func() bool { _, err := os.Stat(filepath.Join(home, "gone")); return err == nil })
 	s.serve()
 	job := s.ended("alice", slow)
 	outcome, _ := job["outcome"].(map[string]any)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway/internal/hubtest"
+	"slipway/internal/testenv"
 )
 
 // secondConfig is the second Hub's own: another credential than that of the first.
@@ -24,7 +25,7 @@ c.Spawner.http_timeout = 120
 // at the base path "/", with users of the same name who are not the same people.
 func TestSeveralHubs(t *testing.T) {
 	t.Parallel()
-	own := fmt.Sprintf("127.0.0.1:%d", hubtest.FreePorts(t, 1)[0])
+	own := fmt.Sprintf("127.0.0.1:%d", testenv.FreePorts(t, 1)[0])
 	second := hubtest.Start(t, hubtest.Options{
 		Major: 5, Spawner: hubtest.Outpost, ServiceURL: "http://" + own, Stopped: true,
 		Config: secondConfig,

@@ -67,7 +67,7 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 		t.Fatal(err)
 	}
 	s := &hubSite{
-		site:     &site{t: t, dir: dir, program: program, url: fmt.Sprintf("http://127.0.0.1:%d", hubtest.FreePorts(t, 1)[0])},
+		site:     &site{t: t, dir: dir, program: program, url: fmt.Sprintf("http://127.0.0.1:%d", testenv.FreePorts(t, 1)[0])},
 		instance: filepath.Base(dir), tokens: map[string]string{},
 	}
 	app, err := filepath.Abs("testdata/app.py")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
 )
 
@@ -93,7 +92,7 @@ func sessionLab(s *site) string {
 
 // startLab starts the notebook image's JupyterLab and gives its address.
 func startLab(t *testing.T, s *site) string {
-	port := hubtest.FreePorts(t, 1)[0]
+	port := testenv.FreePorts(t, 1)[0]
 	out, err := exec.Command("docker", "run", "--detach", "--rm", "--network=host", "--env=JUPYTER_GATEWAY_AUTH_TOKEN=token-of-alice", "--workdir=/tmp", testenv.NotebookImage,
 		"jupyter", "lab", "--allow-root", "--no-browser", "--ip=127.0.0.1", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True", "--gateway-url="+s.url+"/kernels").Output()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
 )
 
@@ -34,7 +33,7 @@ type jupyter struct {
 func newJupyter(t *testing.T, s *site, user string) *jupyter {
 	testenv.Need(t, testenv.IPyKernel)
 	python := filepath.Join(testenv.Cache(), "dev/bin/python")
-	dir, port := t.TempDir(), hubtest.FreePorts(t, 1)[0]
+	dir, port := t.TempDir(), testenv.FreePorts(t, 1)[0]
 	c := exec.Command(python, "-m", "jupyter_server", "--allow-root", "--no-browser", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
 		"--gateway-url="+s.url+"/kernels", "--ServerApp.root_dir="+dir)
 	c.Env = append(os.Environ(), "HOME="+dir, "JUPYTER_GATEWAY_AUTH_TOKEN=token-of-"+user)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
 )
 
@@ -77,7 +76,7 @@ func fakeHub(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *site) configure(more []string) {
-	address := fmt.Sprintf("127.0.0.1:%d", hubtest.FreePorts(s.t, 1)[0])
+	address := fmt.Sprintf("127.0.0.1:%d", testenv.FreePorts(s.t, 1)[0])
 	instance := "e2e-" + filepath.Base(s.dir) + s.t.Name()
 	testenv.DropNetworks(s.t, instance)
 	s.url = "http://" + address

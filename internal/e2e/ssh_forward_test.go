@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/hubtest"
+	"slipway/internal/testenv"
 )
 
 // forwardFeatures are the ways to reach through.
@@ -96,7 +96,7 @@ func (l *laptop) echoes(network, address string) {
 	}
 }
 
-func (l *laptop) freePort() string { return strconv.Itoa(hubtest.FreePorts(l.t, 1)[0]) }
+func (l *laptop) freePort() string { return strconv.Itoa(testenv.FreePorts(l.t, 1)[0]) }
 
 func forwards(l *laptop) {
 	peer := l.peer()
@@ -235,7 +235,7 @@ func (l *laptop) throughItself() string {
 
 // x11 asks a play of an X server for a connection: the cookie that the session has is not the real one, which the server sees.
 func x11(l *laptop) {
-	number := hubtest.FreePorts(l.t, 1)[0] - 6000
+	number := testenv.FreePorts(l.t, 1)[0] - 6000
 	cookie := "00112233445566778899aabbccddeeff"
 	asked := make(chan []byte, 1)
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 6000+number))

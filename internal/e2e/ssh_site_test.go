@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"slipway/internal/hubtest"
 	"slipway/internal/testenv"
 )
 
@@ -39,7 +38,7 @@ type sshSite struct {
 // newSSHSite starts one; more are keys of its configuration of ssh.
 func newSSHSite(t testing.TB, more ...string) *sshSite {
 	testenv.Need(t, testenv.OpenSSH, testenv.Rsync)
-	port := hubtest.FreePorts(t, 1)[0]
+	port := testenv.FreePorts(t, 1)[0]
 	s := &sshSite{site: newSite(t, fmt.Sprintf(`ssh: {listen: "127.0.0.1:%d", host: 127.0.0.1%s}`, port, strings.Join(append([]string{""}, more...), ", ")))}
 	s.gateway = s.published()
 	if s.port != port {

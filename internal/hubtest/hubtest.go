@@ -10,8 +10,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -79,7 +77,7 @@ func Parts(major int) []testenv.Part {
 func Start(t testing.TB, o Options) *Hub {
 	t.Helper()
 	testenv.Need(t, Parts(o.Major)...)
-	h := &Hub{t: t, major: o.Major, Dir: t.TempDir(), ports: FreePorts(t, 3)}
+	h := &Hub{t: t, major: o.Major, Dir: t.TempDir(), ports: testenv.FreePorts(t, 3)}
 	base := "/"
 	if o.BaseURL != "" {
 		base = o.BaseURL
@@ -169,26 +167,6 @@ func (h *Hub) Log(most int) string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-most):])
-}
-
-// FreePorts gives ports of this host that nobody listens at. They lie below those that the kernel gives to connections, which could
-// have taken one before its server listens.
-func FreePorts(t testing.TB, n int) []int {
-	t.Helper()
-	const first, end = 10000, 32768
-	var ports []int
-	for tries := 0; len(ports) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first)))
-		if err != nil && tries > 1000 {
-			t.Fatal(err)
-		}
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // patience is how long is waited for what a program does on its own: so long that only a hang reaches it, also where much else runs.

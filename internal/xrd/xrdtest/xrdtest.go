@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,7 +59,7 @@ func start(t testing.TB, name string, set map[string]string, trust *Trust) *Serv
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.XRootD)
 	home := directory(t)
-	s := &Server{t: t, home: home, name: strings.TrimSuffix(strings.TrimPrefix(name, "xrootd-"), ".cfg"), port: FreePort(t), Data: filepath.Join(home, "dir/data")}
+	s := &Server{t: t, home: home, name: strings.TrimSuffix(strings.TrimPrefix(name, "xrootd-"), ".cfg"), port: strconv.Itoa(testenv.FreePorts(t, 1)[0]), Data: filepath.Join(home, "dir/data")}
 	s.URL = "root://" + s.address()
 	values := map[string]string{"port": s.port}
 	for _, d := range []string{"dir", "dir/data", "spool", "run"} {
@@ -179,39 +178,6 @@ func Eventually(t testing.TB, what string, try func() error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// FreePort gives a port below those that the kernel gives to connections.
-func FreePort(t testing.TB) string {
-	t.Helper()
-	for n := 20000 + os.Getpid()%5000; n < 32768; n += 7 {
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(n))
-		if err != nil {
-			continue
-		}
-		if taken(n) {
-			_ = l.Close()
-			continue
-		}
-		_ = l.Close()
-		return strconv.Itoa(n)
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
-var (
-	givenMu sync.Mutex
-	given   = map[int]bool{}
-)
-
-// taken notes that a port is given out, and reports whether it was before.
-func taken(port int) bool {
-	givenMu.Lock()
-	defer givenMu.Unlock()
-	was := given[port]
-	given[port] = true
-	return was
 }
 
 // directory gives one that xrootd's user can reach, which t.TempDir's is not.

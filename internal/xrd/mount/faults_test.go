@@ -91,7 +91,6 @@ func TestOriginIsGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	origin := xrdtest.Origin(t)
 	b := newBench(t, "", xrd.Element{Name: "eos", Origin: origin.URL, Path: "/data", Mount: true, Write: true})
-	b.Mounter.cfg.Patience = xrdtest.Patience
 	dir := filepath.Join(b.open(t, "s-1", "alice", 1), "eos")
 	var f *os.File
 	xrdtest.Eventually(t, "it can be written", func() (err error) { f, err = os.Create(filepath.Join(dir, "result")); return err })

@@ -65,7 +65,7 @@ func newBench(t *testing.T, trust string, elements ...xrd.Element) *bench {
 		}
 	}
 	b.cfg = Config{
-		Dir: filepath.Join(base, "storage"), RunDir: filepath.Join(base, "run"), Storage: storage, Trust: trust, Every: 100 * time.Millisecond, Patience: 5 * time.Second,
+		Dir: filepath.Join(base, "storage"), RunDir: filepath.Join(base, "run"), Storage: storage, Trust: trust, Every: 100 * time.Millisecond, Patience: xrdtest.Patience,
 		Papers: func(_ context.Context, user, _ string) (Papers, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

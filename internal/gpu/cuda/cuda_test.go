@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"slipway/internal/gpu/cuda/cudatest"
 )
@@ -92,8 +95,8 @@ func playLimit(dir string) (err error) {
 }
 
 func playLoad(dir string) error {
-	r, err := LoadFrom(context.Background(), dir, 0.25, 0.5, 1<<30)
-	fmt.Println(r.Device, r.UUID, r.Memory, r.Kernels > 5, r.Rounds > float64(r.Kernels), r.Busy > 0.05 && r.Busy < 0.9*r.Seconds, r.Seconds >= 0.2)
+	r, err := LoadFrom(context.Background(), dir, 1, 0.5, 1<<30)
+	fmt.Println(r.Device, r.UUID, r.Memory, r.Kernels > 0, r.Rounds > float64(r.Kernels), r.Busy > 0 && r.Busy <= r.Seconds, r.Seconds >= 1)
 	return err
 }
 
@@ -138,6 +141,45 @@ func TestAgainstFake(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, got, test.want)
 		}
 	}
+}
+
+// TestLoadKeepsDuty is of a device that runs a thousand rounds in a millisecond.
+func TestLoadKeepsDuty(t *testing.T) {
+	for _, test := range []struct{ duty, least, most float64 }{{0, 0, 0}, {0.25, 2.5, 3}, {0.5, 5, 5.5}, {1, 10, 10.1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var r Report
+			w := worker{rounds: 1, spin: func(rounds uint32) error {
+				time.Sleep(time.Duration(rounds) * time.Microsecond)
+				return nil
+			}}
+			if err := w.work(t.Context(), 10*time.Second, test.duty, &r); err != nil {
+				t.Error(err)
+			}
+			if r.Busy < test.least || r.Busy > test.most || r.Seconds < 10 || r.Seconds > 10.1 || math.Abs(r.Rounds-r.Busy*1e6) > 1 {
+				t.Errorf("duty %g: %+v", test.duty, r)
+			}
+			if each := r.Busy / float64(r.Kernels); r.Kernels > 0 && (each < (burst/2).Seconds() || each > (2*burst).Seconds()) {
+				t.Errorf("a kernel takes %g s", each)
+			}
+		})
+	}
+}
+
+func TestLoadEndsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var r Report
+		w := worker{rounds: 1, spin: func(uint32) error { return nil }}
+		if err := w.work(ctx, time.Hour, 0, &r); err != nil || r.Seconds != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		broken := errors.New("no more")
+		w.spin = func(uint32) error { return broken }
+		if err := w.work(t.Context(), time.Hour, 1, &r); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestUUID(t *testing.T) {

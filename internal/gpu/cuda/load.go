@@ -78,16 +78,14 @@ func (d Device) load(ctx context.Context, whole time.Duration, duty float64, mem
 	if err != nil {
 		return r, err
 	}
-	w := worker{module: m, out: out, blocks: blocks, rounds: 1024}
+	w := worker{rounds: 1024, spin: func(rounds uint32) error { return m.spin(out, blocks, rounds) }}
 	err = w.work(ctx, whole, duty, &r)
 	return r, errors.Join(err, m.Close())
 }
 
 // worker runs kernels, each of as many rounds as take about burst.
 type worker struct {
-	module *Module
-	out    uint64
-	blocks int
+	spin   func(rounds uint32) error // runs one
 	rounds uint32
 }
 
@@ -113,7 +111,7 @@ func (w *worker) work(ctx context.Context, whole time.Duration, duty float64, r 
 
 func (w *worker) once(r *Report) error {
 	start := time.Now()
-	if err := w.module.spin(w.out, w.blocks, w.rounds); err != nil {
+	if err := w.spin(w.rounds); err != nil {
 		return err
 	}
 	took := time.Since(start)

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 func TestFiles(t *testing.T) {
@@ -121,7 +123,7 @@ func TestHold(t *testing.T) {
 	}
 	release()
 	release() // a second time is nothing
-	if err := <-made; err != nil {
+	if err := testenv.Receive(t, "made", made); err != nil {
 		t.Error(err)
 	}
 }

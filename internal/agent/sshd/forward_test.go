@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"slipway/internal/testenv"
 )
 
 // answering takes connections and answers each with what it said, in capitals, when it has ended.
@@ -284,7 +286,7 @@ func showX11(t *testing.T, client *ssh.Client, s *ssh.Session) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	n := <-opened
+	n := testenv.Receive(t, "a window opens", opened)
 	ch, requests, err := n.Accept()
 	if err != nil {
 		t.Fatal(err)

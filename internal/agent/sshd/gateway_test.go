@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/sshlink"
+	"slipway/internal/testenv"
 )
 
 // gateway is an ssh server that lets everybody in and carries all to a Server, as the real one does.
@@ -62,7 +63,12 @@ func newGateway(t testing.TB, env ...string) *gateway {
 	}
 	serving.Go(func() { accept(socket, func(c net.Conn) { serving.Go(func() { g.server.Link().Serve(ctx, c) }) }) })
 	serving.Go(func() { accept(door, func(c net.Conn) { serving.Go(func() { g.serve(ctx, c) }) }) })
+	hang := time.AfterFunc(2*testenv.Hang, func() { // so that what is read ends
+		t.Errorf("nothing has ended within %s: all connections are dropped", 2*testenv.Hang)
+		g.drop()
+	})
 	t.Cleanup(func() {
+		hang.Stop()
 		_ = door.Close()
 		g.drop()
 		g.server.Hangup()
@@ -225,7 +231,7 @@ func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-
 // client logs in with Go's client.
 func (g *gateway) client() *ssh.Client {
 	g.t.Helper()
-	c, err := ssh.Dial("tcp", g.address, &ssh.ClientConfig{User: "alice", HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 30 * time.Second})
+	c, err := ssh.Dial("tcp", g.address, &ssh.ClientConfig{User: "alice", HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: testenv.Hang})
 	if err != nil {
 		g.t.Fatal(err)
 	}

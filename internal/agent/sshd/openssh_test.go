@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
@@ -18,7 +17,7 @@ import (
 // openssh runs one of OpenSSH's programs against the gateway.
 func (g *gateway) openssh(in, program string, args ...string) (out, errs string, code int) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(g.t.Context(), testenv.Hang)
 	defer cancel()
 	c := g.command(ctx, program, args...)
 	var o, e bytes.Buffer

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 // result runs a command and gives all that came of it.
@@ -90,11 +92,7 @@ func TestBackground(t *testing.T) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); <-time.After(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }
 
 func TestEnvironment(t *testing.T) {
@@ -201,11 +199,11 @@ func TestTerminalModes(t *testing.T) {
 func TestShell(t *testing.T) {
 	g := newGateway(t)
 	in, out := onTerminal(t, g.session(), ssh.TerminalModes{ssh.ECHO: 0}, "")
-	_, _ = io.WriteString(in, "echo $0; sleep 100\n")
+	_, _ = io.WriteString(in, "echo $0; sh -c 'echo asleep; exec sleep 1000'\n")
 	readUntil(t, out, "-sh")
-	<-time.After(200 * time.Millisecond) // the shell has begun to sleep
+	readUntil(t, out, "asleep") // and the terminal is its own by now
 	_, _ = io.WriteString(in, "\x03")
-	_, _ = io.WriteString(in, "sleep 100 & echo back; exit 6\n")
+	_, _ = io.WriteString(in, "sleep 1000 & echo back; exit 6\n")
 	readUntil(t, out, "back")
 	if _, err := io.ReadAll(out); err != nil {
 		t.Error(err)
@@ -224,13 +222,18 @@ func readUntil(t *testing.T, r io.Reader, want string) {
 
 // What is left in the background of a terminal neither holds the channel nor cuts what was shown before.
 func TestTerminalDrains(t *testing.T) {
-	s := newGateway(t).session()
-	_, out := onTerminal(t, s, nil, "trap '' HUP; sleep 2 & head -c 60000 /dev/zero | tr '\\0' y; echo")
-	begin := time.Now()
-	b, err := io.ReadAll(out)
-	if len(b) != 60002 || err != nil || time.Since(begin) > 1900*time.Millisecond {
-		t.Errorf("%d bytes, %v, after %v", len(b), err, time.Since(begin))
+	g := newGateway(t)
+	_, out := onTerminal(t, g.session(), nil, "trap '' HUP; (while ! test -e go; do sleep 0.05; done; touch gone) & head -c 60000 /dev/zero | tr '\\0' y; echo")
+	if b, err := io.ReadAll(out); len(b) != 60002 || err != nil {
+		t.Errorf("%d bytes, %v", len(b), err)
 	}
+	if err := os.WriteFile(filepath.Join(g.home, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what is in the background goes on", func() bool {
+		_, err := os.Stat(filepath.Join(g.home, "gone"))
+		return err == nil
+	})
 }
 
 func TestSignals(t *testing.T) {

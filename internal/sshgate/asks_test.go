@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -57,13 +58,8 @@ func answers(t *testing.T, c *ssh.Client) {
 		_, _, err := c.SendRequest("keepalive@openssh.com", true, nil)
 		answered <- err
 	}()
-	select {
-	case err := <-answered:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the whole connection waits")
+	if err := testenv.Receive(t, "the connection as a whole answers", answered); err != nil {
+		t.Error(err)
 	}
 }
 

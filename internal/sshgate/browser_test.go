@@ -13,6 +13,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
+	"slipway/internal/testenv"
 )
 
 // TestBrowser: who has no key logs in by her browser, and only as herself.
@@ -85,11 +86,7 @@ func TestBrowserLeft(t *testing.T) {
 	cfg := h.clientConfig("alice", nil)
 	cfg.Auth = []ssh.AuthMethod{ssh.KeyboardInteractive(func(_, _ string, q []string, _ []bool) ([]string, error) { return make([]string, len(q)), nil })}
 	go func() { _, _, _, _ = ssh.NewClientConn(raw, h.address, cfg) }()
-	<-waiting
+	testenv.Receive(t, "she is waited for", waiting)
 	_ = raw.Close()
-	select {
-	case <-over:
-	case <-time.After(30 * time.Second):
-		t.Error("she is waited for")
-	}
+	testenv.Receive(t, "nobody waits for her any more", over)
 }

@@ -90,7 +90,7 @@ func open(t *testing.T, change func(*Config, *hall)) *hall {
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(30 * time.Second):
+		case <-time.After(testenv.Hang):
 			t.Error("the gate does not end")
 		}
 	})
@@ -105,7 +105,7 @@ func (h *hall) client(login string, key ssh.Signer) (*ssh.Client, error) {
 
 func (h *hall) clientConfig(login string, key ssh.Signer) *ssh.ClientConfig {
 	return &ssh.ClientConfig{
-		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 30 * time.Second,
+		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: testenv.Hang,
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
 	}
 }
@@ -421,9 +421,5 @@ func (a *fakeAgent) listen(t *testing.T) (dial func(context.Context) (net.Conn, 
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, holds)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 // speak sends something and gives what is answered.
@@ -21,7 +23,7 @@ func speak(t *testing.T, address, text string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 	_, _ = io.WriteString(c, text)
 	answer := make([]byte, 8)
 	n, _ := io.ReadFull(c, answer)

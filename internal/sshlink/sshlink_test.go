@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // actor is an agent whose channels do what their kinds say.
@@ -152,7 +154,7 @@ func TestEcho(t *testing.T) {
 	if r == nil || r.Kind != "exit-status" || r.Want || !bytes.Equal(r.Payload, []byte{0, 0, 0, 7}) {
 		t.Errorf("request: %+v", r)
 	}
-	<-ch.Done()
+	testenv.Receive(t, "the channel ends", ch.Done())
 	if _, err := ch.Read(got); err != io.EOF || ch.Err() != nil {
 		t.Errorf("at the end: %v, %v", err, ch.Err())
 	}
@@ -163,7 +165,7 @@ func TestEcho(t *testing.T) {
 		t.Errorf("moved %d, %d", came, went)
 	}
 	c.Close()
-	if user := <-a.left; user != "alice" {
+	if user := testenv.Receive(t, "the agent hears that she has left", a.left); user != "alice" {
 		t.Errorf("%q has left", user)
 	}
 }
@@ -307,11 +309,11 @@ func TestCut(t *testing.T) {
 	if _, err := io.ReadAll(ch); !errors.Is(err, ErrCut) {
 		t.Errorf("the agent has gone: %v", err)
 	}
-	<-c.Done()
+	testenv.Receive(t, "the link ends", c.Done())
 	if _, _, err := c.Request(t.Context(), "echo", true, nil); err == nil {
 		t.Error("a request to nobody is answered")
 	}
-	<-a.left
+	testenv.Receive(t, "the agent hears that she has left", a.left)
 }
 
 // Who stops reading holds up herself, and can still leave.
@@ -335,7 +337,7 @@ func TestStalled(t *testing.T) {
 		t.Errorf("beside it: %q, %v", b, err)
 	}
 	c.Close()
-	if err := <-wrote; err == nil {
+	if err := testenv.Receive(t, "the write ends", wrote); err == nil {
 		t.Error("the write was not ended")
 	}
 }
@@ -352,14 +354,10 @@ func TestCloseOfStalled(t *testing.T) {
 	}()
 	<-time.After(50 * time.Millisecond)
 	_ = ch.Close()
-	if err := <-wrote; err == nil {
+	if err := testenv.Receive(t, "the write ends", wrote); err == nil {
 		t.Error("the write was not ended")
 	}
-	select {
-	case <-a.heard:
-	case <-time.After(30 * time.Second):
-		t.Error("the agent does not hear that the channel was cut")
-	}
+	testenv.Receive(t, "the agent hears that the channel was cut", a.heard)
 }
 
 // However small the frames are, what waits takes no more room than its bytes.

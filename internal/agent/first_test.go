@@ -31,7 +31,9 @@ func TestFirstProcess(t *testing.T) {
 		{"setsid sleep 600 & exit 0", "code 0, 0 zombies"},
 		{"no-such-program-at-all", "code 127, 0 zombies"},
 	} {
-		c := exec.CommandContext(t.Context(), os.Args[0])
+		ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
+		defer cancel()
+		c := exec.CommandContext(ctx, os.Args[0])
 		c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=first", "SLIPWAY_TEST_LINE="+test.line)
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 		out, err := c.CombinedOutput()
@@ -61,7 +63,7 @@ func TestFirstProcessCountsCPU(t *testing.T) {
 
 // Where the agent is not the first process it stands in for one: nothing that it has begun outlives it.
 func TestStandsIn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	c := exec.CommandContext(ctx, os.Args[0])
 	c.Env = append(os.Environ(), "SLIPWAY_TEST_PLAY=stand-in")
@@ -120,6 +122,7 @@ func playFirst() int {
 	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
 	a.app, a.rounds = newSupervisor(a), &rounds{agent: a}
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	a.ctx = ctx
 	a.work.Go(func() { a.reaper.run(ctx) })
 	app := shell(os.Getenv("SLIPWAY_TEST_LINE"))
@@ -132,7 +135,21 @@ func playFirst() int {
 	st, _ := a.app.now()
 	fmt.Printf("code %d, %d zombies\ncpu %v\n", st.ExitCode, left, meter.seconds())
 	a.app.end()
+	sleep := func() (<-chan ended, error) {
+		_, done, err := a.reaper.start("/bin/sleep", []string{"sleep", "600"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+		return done, err
+	}
+	done, err := sleep()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	a.work.Go(func() { <-done }) // who waits hears of the end that comes last
 	a.reaper.killAll()
+	if _, err := sleep(); err == nil {
+		fmt.Println("something is started at the end")
+		return 1
+	}
 	cancel()
 	a.work.Wait()
 	return 0
@@ -140,7 +157,7 @@ func playFirst() int {
 
 // settle counts the zombies, again and again until there is none.
 func settle() int {
-	for end := time.Now().Add(5 * time.Second); ; {
+	for end := time.Now().Add(testenv.Hang); ; {
 		n := zombies()
 		if n == 0 || time.Now().After(end) {
 			return n

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/testenv"
 	"slipway/internal/tunnel"
 )
 
@@ -110,7 +110,7 @@ func (r *rig) serve(t *testing.T) {
 
 func (r *rig) wait(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	if err := r.links.Wait(ctx, workload); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ var errEnough = errors.New("enough")
 
 func (r *rig) until(t *testing.T, s control.State) control.Status {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	var last control.Status
 	err := r.client.Watch(ctx, func(st control.Status) error {
@@ -226,21 +226,5 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 // eventually asks again and again until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	within(t, time.Minute, what, ok)
-}
-
-// within is eventually for what takes its time.
-func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	every := time.NewTicker(50 * time.Millisecond)
-	defer every.Stop()
-	for !ok() {
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, limit)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }

@@ -111,7 +111,7 @@ func (p *tab) do(t *testing.T, method string, params map[string]any) string {
 func (p *tab) until(t *testing.T, selector string) {
 	t.Helper()
 	look := fmt.Sprintf("!!document.querySelector(%q)", selector)
-	within(t, 3*time.Minute, selector, func() bool {
+	testenv.Until(t, selector, 3*time.Minute, func() bool {
 		return strings.Contains(p.do(t, "Runtime.evaluate", map[string]any{"expression": look}), `"value":true`)
 	})
 }
@@ -158,7 +158,7 @@ func TestRealCode(t *testing.T) {
 	c, url := newCodeSession(t)
 	const patience = 3 * time.Minute // of a busy machine's page
 	p := openTab(t, url, ".monaco-workbench .explorer-viewlet")
-	within(t, patience, "an open page that nobody uses", func() bool {
+	testenv.Until(t, "an open page that nobody uses", patience, func() bool {
 		a := c.activity(t)
 		return a.Editors == 1 && a.Quiet >= 20
 	})
@@ -168,7 +168,7 @@ func TestRealCode(t *testing.T) {
 	p.do(t, "Input.insertText", map[string]any{"text": "while :; do date | tee -a /tmp/dates; sleep 3; done"})
 	p.press(t, "Enter", "Enter", 13, 0)
 	p.do(t, "Input.dispatchKeyEvent", map[string]any{"type": "char", "text": "\r"})
-	within(t, patience, "a terminal that prints", func() bool {
+	testenv.Until(t, "a terminal that prints", patience, func() bool {
 		return strings.Count(docker(t, "exec", c.name, "sh", "-c", "touch /tmp/dates; cat /tmp/dates"), "\n") >= 10
 	})
 	eventually(t, "a terminal that prints is activity", func() bool {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/errs"
 )
 
 // ended is how a process ended.
@@ -24,6 +26,7 @@ type reaper struct {
 	first bool // orphans end up here
 
 	mu    sync.Mutex
+	over  bool // nothing is started any more
 	waits map[int]waiting
 	alone sync.WaitGroup // of waits for single processes
 }
@@ -50,6 +53,9 @@ func (r *reaper) start(program string, argv []string, attr *syscall.ProcAttr) (i
 func (r *reaper) begin(program string, argv []string, attr *syscall.ProcAttr, group bool) (int, <-chan ended, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return 0, nil, errs.New(errs.Conflict, "the agent is ending")
+	}
 	pid, err := spawn(program, argv, attr)
 	if err != nil {
 		return 0, nil, err
@@ -76,7 +82,7 @@ func spawn(program string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	return syscall.ForkExec(program, argv, attr)
 }
 
-// run takes orphans until ctx ends.
+// run takes orphans until ctx ends, and then the ends of what was killed before: somebody waits for each.
 func (r *reaper) run(ctx context.Context) {
 	defer r.alone.Wait()
 	if !r.first {
@@ -86,29 +92,33 @@ func (r *reaper) run(ctx context.Context) {
 	child := make(chan os.Signal, 1)
 	signal.Notify(child, syscall.SIGCHLD)
 	defer signal.Stop(child)
-	for {
-		r.reap()
+	for ending := ctx.Done(); ; {
+		if awaited := r.reap(); awaited == 0 && ctx.Err() != nil {
+			return
+		}
 		select {
 		case <-child:
-		case <-ctx.Done():
-			return
+		case <-ending:
+			ending = nil
 		}
 	}
 }
 
-func (r *reaper) reap() {
+// reap takes all ends that there are, and returns how many are still awaited.
+func (r *reaper) reap() (awaited int) {
 	for {
 		r.mu.Lock()
 		var e ended
 		pid, err := syscall.Wait4(-1, &e.status, syscall.WNOHANG, &e.usage)
 		w := r.waits[pid]
 		delete(r.waits, pid)
+		awaited = len(r.waits)
 		r.mu.Unlock()
 		if err == syscall.EINTR {
 			continue
 		}
 		if pid <= 0 {
-			return
+			return awaited
 		}
 		if w.group {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
@@ -138,8 +148,11 @@ func waitFor(pid int, group bool) ended {
 }
 
 // killAll ends every other process of the container. Outside of one it ends what this process has begun and what came of that, as far as it
-// can be known: where orphans do not end up here, it does nothing.
+// can be known: where orphans do not end up here, it does nothing. Nothing is started after it.
 func (r *reaper) killAll() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"net/http"
+	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -71,12 +73,11 @@ func (r *rounds) look(argv []string) {
 		log.Warn("nothing looks at the session's data", "error", err)
 		return
 	}
-	pid, done, pipe, err := s.fork(program, argv, r.agent.cfg.WorkDir, env)
+	pid, done, pipe, err := r.fork(program, argv, env)
 	if err != nil {
 		log.Warn("nothing looks at the session's data", "error", err)
 		return
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, roundNice) // without, it is in nobody's way either
 	text := &head{limit: roundText}
 	var reading sync.WaitGroup
 	reading.Go(func() { drain(text, pipe) })
@@ -87,6 +88,20 @@ func (r *rounds) look(argv []string) {
 	if e.status.ExitStatus() > 1 || e.status.Signaled() { // 1: it has found something
 		log.Warn("the look at the session's data did not come to its end", "status", int(e.status), "said", text.b.String())
 	}
+}
+
+// fork starts the program with a low priority from its first instruction on: what it has begun by the time that another process lowers it
+// keeps the old one. A thread cannot raise its own again, so this one ends.
+func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan ended, pipe *os.File, err error) {
+	forked := make(chan struct{})
+	go func() {
+		defer close(forked)
+		runtime.LockOSThread()                                      // never unlocked: the thread ends with the goroutine
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, roundNice) // of the thread; without, it is in nobody's way either
+		pid, done, pipe, err = r.agent.app.fork(program, argv, r.agent.cfg.WorkDir, env)
+	}()
+	<-forked
+	return pid, done, pipe, err
 }
 
 // await waits for the program's end, and ends it where it must.

@@ -176,25 +176,27 @@ func TestMostClients(t *testing.T) {
 // TestBadDaemons: what goes wrong at the daemon is said, is the place's fault, and leaves nothing when nobody else is on it.
 func TestBadDaemons(t *testing.T) {
 	t.Parallel()
+	const starts = 5 * time.Second // in which a daemon comes up and is told its limits
 	for name, c := range map[string]struct {
-		manner manner
-		says   string
+		manner   manner
+		says     string
+		deadline time.Duration // where what goes wrong is that nothing comes
 	}{
-		"does not start":         {manner{Multi: true, NoStart: true}, "no CUDA-capable device"},
-		"dies at once":           {manner{Multi: true, DiesAtOnce: true}, "start its MPS daemon"},
-		"answers nonsense":       {manner{Multi: true, NoAnswer: true}, "start its MPS daemon"},
-		"refuses":                {manner{Multi: true, Refuse: true}, "start its MPS daemon"},
-		"has other limits":       {manner{Multi: true, Wrong: true}, "want 1024M, found 1M"},
-		"has other limits (v3)":  {manner{V3: true, Wrong: true}, "want 1024M and 25%"},
-		"server dies (v3)":       {manner{V3: true, ServerDies: true}, "start the server"},
-		"does not start (v3)":    {manner{V3: true, NoStart: true}, "no CUDA-capable device"},
-		"ends by force only":     {manner{Multi: true, Wrong: true, Stubborn: true}, "found 1M"},
-		"ends by force only, v3": {manner{V3: true, Wrong: true, Stubborn: true}, "1024M"},
+		"does not start":         {manner{Multi: true, NoStart: true}, "no CUDA-capable device", testenv.Hang},
+		"dies at once":           {manner{Multi: true, DiesAtOnce: true}, "start its MPS daemon", starts},
+		"answers nonsense":       {manner{Multi: true, NoAnswer: true}, "start its MPS daemon", starts},
+		"refuses":                {manner{Multi: true, Refuse: true}, "start its MPS daemon", starts},
+		"has other limits":       {manner{Multi: true, Wrong: true}, "want 1024M, found 1M", testenv.Hang},
+		"has other limits (v3)":  {manner{V3: true, Wrong: true}, "want 1024M and 25%", testenv.Hang},
+		"server dies (v3)":       {manner{V3: true, ServerDies: true}, "start the server", starts},
+		"does not start (v3)":    {manner{V3: true, NoStart: true}, "no CUDA-capable device", testenv.Hang},
+		"ends by force only":     {manner{Multi: true, Wrong: true, Stubborn: true}, "found 1M", starts},
+		"ends by force only, v3": {manner{V3: true, Wrong: true, Stubborn: true}, "1024M", starts},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, c.manner)
-			r.cfg.Deadline = time.Second
+			r.cfg.Deadline = c.deadline
 			r.restart()
 			_, err := r.d.Share(t.Context(), gpuA, "s-1", 1001, 25, gib)
 			if !errors.Is(err, gpu.ErrBadPlace) || !strings.Contains(err.Error(), c.says) {
@@ -209,12 +211,11 @@ func TestMute(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, manner{Multi: true})
 	r.share(gpuA, "s-1", 1001, 25, gib)
-	r.cfg.Deadline = 300 * time.Millisecond
-	r.restart()
 	pid := r.control(gpuA)
 	if _, err := r.d.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	r.d.cfg.Deadline = 300 * time.Millisecond
 	r.behave(manner{Multi: true, Mute: true})
 	if s, err := r.d.Health(t.Context(), gpuA); err != nil || s.Condition != Mute || !strings.Contains(s.Why, "does not answer") {
 		t.Errorf("it is %+v, %v", s, err)
@@ -228,6 +229,7 @@ func TestMute(t *testing.T) {
 	if r.control(gpuA) != pid {
 		t.Error("a daemon that somebody holds was ended")
 	}
+	r.d.cfg.Deadline = 5 * time.Second
 	r.release(gpuA, "s-1") // nobody is on it any more: it ends by force
 	r.nothing(gpuA)
 }

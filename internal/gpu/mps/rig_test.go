@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"slipway/internal/testenv"
 )
 
 const (
@@ -50,7 +51,7 @@ func newRig(t *testing.T, m manner) *rig {
 	r.behave(m)
 	r.cfg = Config{
 		Control: filepath.Join(dir, "nvidia-cuda-mps-control"), Dir: filepath.Join(dir, "mps"), Shm: filepath.Join(dir, "shm"),
-		Enclose: []string{filepath.Join(dir, "plain-enclose")}, Deadline: 3 * time.Second,
+		Enclose: []string{filepath.Join(dir, "plain-enclose")}, Deadline: testenv.Hang,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Exclusive: func(_ context.Context, uuid string, on bool) error {
 			r.mu.Lock()

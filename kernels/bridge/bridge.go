@@ -116,9 +116,12 @@ func (b *bridge) listen(ctx context.Context, c wire.Connection) error {
 		b.clients.work.Go(func() { b.clients.accept(ctx, l, serve) })
 		return nil
 	}
-	err := open("hb", c.Heartbeat, b.clients.echo)
-	for _, channel := range []wire.Channel{wire.Shell, wire.Control, wire.Stdin, wire.IOPub} {
+	channels := []wire.Channel{wire.Shell, wire.Control, wire.Stdin, wire.IOPub}
+	for _, channel := range channels { // before the first client comes
 		b.clients.peers[channel] = map[string]*peer{}
+	}
+	err := open("hb", c.Heartbeat, b.clients.echo)
+	for _, channel := range channels {
 		err = errors.Join(err, open(string(channel), c.Port(channel), b.clients.serve(channel)))
 	}
 	return err

@@ -221,7 +221,7 @@ func TestGiantFrame(t *testing.T) {
 }
 
 func TestHundredReconnects(t *testing.T) {
-	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	s := newSite(t, nil)
 	id := s.start()
 	for i := range 100 {
 		b := s.open(id, "one")
@@ -272,7 +272,7 @@ func TestReplay(t *testing.T) {
 
 // What a client has does not lie with the agent until the next look whether the client is there.
 func TestAcknowledgedSoonAfterABurst(t *testing.T) {
-	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	s := newSite(t, nil)
 	id := s.start()
 	a := s.agent("s-" + spawner.ID(id))
 	b := s.open(id, "one")
@@ -331,7 +331,7 @@ func TestCellsAreAnsweredAfterARestart(t *testing.T) {
 
 // A client that answers no pings is not there.
 func TestHalfOpen(t *testing.T) {
-	s := newSite(t, nil)
+	s := newSite(t, func(c *kernels.Config) { c.Ping = ping })
 	id := s.start()
 	b := s.open(id, "one") // nobody reads it, so that nobody answers
 	s.until("its websocket is closed", func() bool {
@@ -427,7 +427,7 @@ func replyTo(cell wire.Message) wire.Message {
 }
 
 func TestLargeOutput(t *testing.T) {
-	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	s := newSite(t, nil)
 	id := s.start()
 	text := strings.Repeat("0123456789", 1_150_000)
 	m, err := wire.New(wire.IOPub, "stream", nil, map[string]string{"name": "stdout", "text": text})
@@ -462,7 +462,7 @@ func TestLargeOutput(t *testing.T) {
 
 // A Jupyter Server with --gateway-url sends what is binary as text, and cannot read what is.
 func TestBinaryThroughAJupyterServer(t *testing.T) {
-	s := newSite(t, func(c *kernels.Config) { c.Ping = long })
+	s := newSite(t, nil)
 	id := s.start()
 	b := s.openAs(http.Header{"User-Agent": {"Tornado/6.6"}}, id, "one")
 	m := ask("figure")

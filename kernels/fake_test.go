@@ -387,7 +387,7 @@ func newSiteOn(t *testing.T, l net.Listener, client *http.Client, edit func(*ker
 		},
 		Agent:  func(id spawner.ID) kernels.Agent { return f.agent(id) },
 		Dial:   func(ctx context.Context, id spawner.ID) (net.Conn, error) { return f.agent(id).dial(ctx) },
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Patience: 200 * time.Millisecond, Ping: 100 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Patience: 200 * time.Millisecond, Ping: long,
 	}
 	cfg.Lines = kernels.NewLines()
 	if edit != nil {

@@ -115,8 +115,13 @@ func (m *mortal) serve() {
 	if err := m.process.Start(); err != nil {
 		m.Fatal(err)
 	}
-	testenv.Until(m.T, "the service answers", long, func() bool {
-		res, err := m.http.Get(m.url + "/api")
+	testenv.Until(m.T, "the service has its kernel", long, func() bool {
+		r, err := http.NewRequestWithContext(m.Context(), http.MethodGet, m.url+"/api/kernels/"+chosen, nil)
+		if err != nil {
+			m.Fatal(err)
+		}
+		r.Header.Set("Authorization", "token alice")
+		res, err := m.http.Do(r)
 		if err != nil {
 			return false
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 func TestSocketsOfAUser(t *testing.T) {
-	s := newSite(t, func(c *kernels.Config) { c.Sockets = 40; c.Ping = long })
+	s := newSite(t, func(c *kernels.Config) { c.Sockets = 40 })
 	one, two := s.start(), s.start()
 	hers := http.Header{"Authorization": {"token alice"}}
 	first := s.open(one, "first")
@@ -88,7 +88,7 @@ func TestSlowUpload(t *testing.T) {
 
 // What nobody takes is kept up to a limit, and what was said is not lost while its client is not listened to.
 func TestManyCellsWhileItStarts(t *testing.T) {
-	s := newSite(t, nil)
+	s := newSite(t, func(c *kernels.Config) { c.Ping = ping })
 	s.slow = true
 	id := s.start()
 	b := s.open(id, "one", wire.V1Name)
@@ -125,10 +125,13 @@ func TestManyCellsWhileItStarts(t *testing.T) {
 	}
 }
 
-// pause waits for as long as a ping takes in these tests.
+// ping is how often it is asked for clients, and for how long, in tests of just that.
+const ping = 100 * time.Millisecond
+
+// pause waits for as long as a ping takes.
 func (s *site) pause() {
 	select {
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(ping):
 	case <-s.Context().Done():
 	}
 }

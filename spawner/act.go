@@ -94,7 +94,7 @@ func restsOnRecord(a Action, k Kind) bool {
 // backendPatience is how long a backend may take to answer, beside the grace of the workload's own processes.
 const backendPatience = time.Minute
 
-// lookAgain is how soon the Manager looks again after an action that changed the world but not the record.
+// lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed waits for retryAfter.
 const lookAgain = 2 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
@@ -104,14 +104,17 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 	if m.partsByItself(ctx, e) {
 		return nil
 	}
-	defer m.queue.addAfter(e.ID, lookAgain)
 	grace := m.grace(e)
 	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
 	defer cancel()
 	if err := m.part(ctx, e); err != nil {
 		return err
 	}
-	return m.backend(e.Backend).Stop(ctx, e.ID, grace)
+	if err := m.backend(e.Backend).Stop(ctx, e.ID, grace); err != nil {
+		return err
+	}
+	m.queue.addAfter(e.ID, lookAgain)
+	return nil
 }
 
 // killUnseen has ended what is not seen. That its backend cannot be asked for that either is told by who looks.
@@ -144,10 +147,13 @@ func (m *Manager) grace(e entry) time.Duration {
 }
 
 func (m *Manager) sweep(ctx context.Context, e entry) error {
-	defer m.queue.addAfter(e.ID, lookAgain)
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()
-	return m.backend(e.Backend).Remove(ctx, e.ID)
+	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
+		return err
+	}
+	m.queue.addAfter(e.ID, lookAgain)
+	return nil
 }
 
 // abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look then

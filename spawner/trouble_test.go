@@ -280,6 +280,26 @@ func TestBackendThatDoesNotAnswer(t *testing.T) {
 	})(t)
 }
 
+// TestRefusedEndIsRepeatedCalmly: a backend that refuses at once to end something, or to remove it, is asked again now and then, not as
+// often as it can answer.
+func TestRefusedEndIsRepeatedCalmly(t *testing.T) {
+	for _, op := range []spawnertest.Op{spawnertest.Stop, spawnertest.Remove} {
+		t.Run(string(op), inBubble(func(t *testing.T, s *service) {
+			job := s.reach(s.submit(alice, simpleJob()).ID, spawner.Running)
+			mend := s.jobs.Inject(spawnertest.Fault{Op: op, Step: spawnertest.Before, Times: spawnertest.Always})
+			if err := s.Remove(t.Context(), alice, job.ID); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if asked := s.jobs.Count(op, job.ID); asked < 10 || asked > 60 {
+				t.Errorf("asked %d times in a minute", asked)
+			}
+			mend()
+			s.gone(job.ID)
+		}))
+	}
+}
+
 func TestLaunchNames(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		for _, name := range []string{"a\x01", "a b", "ä", strings.Repeat("x", 129)} {

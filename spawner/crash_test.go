@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -268,15 +269,16 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// atEveryStep lives a life as often as it has steps, and has the service killed at another one each time.
+// atEveryStep lives a life as often as it has steps, and has the service killed at another one each time: in one of three ways, and in
+// each of them in the long mode.
 func atEveryStep(t *testing.T, name string, life func(*testing.T, *fuse)) {
-	for _, kind := range []string{"before", "after", "lie"} {
+	every := testenv.Rounds(3, 1)
+	for i, kind := range []string{"before", "after", "lie"} {
 		t.Run(name+"/"+kind, func(t *testing.T) {
-			first := 1
-			if kind == "lie" {
-				first = 2 // a start that was saved and not confirmed is another one
-			}
-			for n := first; ; n++ {
+			for n := 1; ; n++ {
+				if n%every != i%every || n == 1 && kind == "lie" { // a start that was saved and not confirmed is another one
+					continue
+				}
 				f := &fuse{left: n, after: kind == "after", lie: kind == "lie", blown: make(chan struct{})}
 				ok := t.Run(fmt.Sprint(n), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

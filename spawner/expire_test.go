@@ -21,7 +21,8 @@ func TestJobsExpire(t *testing.T) {
 		old := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 		runs := s.reach(s.submit(alice, simpleJob()).ID, spawner.Running)
-		time.Sleep(29 * 24 * time.Hour)
+		s.away(28 * 24 * time.Hour)
+		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if _, err := s.Get(t.Context(), alice, old.ID); err != nil {
 			t.Fatal(err)
@@ -41,7 +42,8 @@ func TestJobsExpire(t *testing.T) {
 		if w, err := s.Get(t.Context(), alice, runs.ID); err != nil || w.Phase != spawner.Running {
 			t.Errorf("one that runs: %s, %v", w.Phase, err)
 		}
-		time.Sleep(92 * 24 * time.Hour)
+		s.away(91 * 24 * time.Hour)
+		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if _, err := s.Get(t.Context(), alice, old.ID); !errs.Is(err, errs.NotFound) || strings.Contains(err.Error(), "removed") {
 			t.Errorf("much later: %v", err)

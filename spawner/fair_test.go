@@ -48,15 +48,15 @@ func (s *service) ended(c spawner.Caller) int {
 
 func TestUsersShareFairly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serves(t, 4, time.Minute)
-		s.scan(alice, 300)
+		s := serves(t, 2, time.Minute)
+		s.scan(alice, 150)
 		time.Sleep(10 * time.Minute)
-		few := s.scan(carol, 10)
-		late := s.scan(bob, 300)
-		if q := s.Queue(few[9]); q.Place < 10 || q.Place > 30 {
-			t.Errorf("her tenth is number %d in line", q.Place)
+		few := s.scan(carol, 5)
+		late := s.scan(bob, 150)
+		if q := s.Queue(few[4]); q.Place < 5 || q.Place > 15 {
+			t.Errorf("her fifth is number %d in line", q.Place)
 		}
-		if q := s.Queue(late[299]); q.Place < 500 || q.Place > 610 {
+		if q := s.Queue(late[149]); q.Place < 250 || q.Place > 305 {
 			t.Errorf("the last of all is number %d in line", q.Place)
 		}
 		time.Sleep(2 * time.Minute)
@@ -64,14 +64,14 @@ func TestUsersShareFairly(t *testing.T) {
 			t.Error("nothing of who has had nothing begins at the next free place")
 		}
 		time.Sleep(8 * time.Minute)
-		if n := s.ended(carol); n != 10 {
-			t.Errorf("%d of her 10 are done", n)
+		if n := s.ended(carol); n != 5 {
+			t.Errorf("%d of her 5 are done", n)
 		}
 		time.Sleep(20 * time.Minute)
 		s.restart()
 		time.Sleep(20 * time.Minute)
 		a, b := s.ended(alice), s.ended(bob)
-		if diff := a - b; diff < -8 || diff > 8 || a+b < 180 {
+		if diff := a - b; diff < -4 || diff > 4 || a+b < 90 {
 			t.Errorf("%d and %d are done", a, b)
 		}
 	})

@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/gpu"
+	"slipway/internal/testenv"
 )
 
 // TestIndexAgreesWithTheRecords changes records in thousands of ways and looks each time whether the index says what a search of
 // all of them does.
 func TestIndexAgreesWithTheRecords(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(testenv.Rounds(4, 20)) {
 		r := &registry{rng: rand.New(rand.NewPCG(seed, 2)), work: map[ID]*entry{}, index: newIndex()}
 		for n := range 300 {
 			r.change()

@@ -17,6 +17,7 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/internal/store"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -27,7 +28,7 @@ const ledgerPairs = "SLIPWAY_LEDGER_PAIRS"
 // TestLedgerUnderFire has 64 clients lease and release parts of a GPU through SQLite, and kills the service at random steps: no part
 // ever has two owners, and nothing is left.
 func TestLedgerUnderFire(t *testing.T) {
-	pairs := 400
+	pairs := testenv.Rounds(100, 400)
 	if n, err := strconv.Atoi(os.Getenv(ledgerPairs)); err == nil {
 		pairs = n
 	}

@@ -67,6 +67,7 @@ func newService(t *testing.T) *service {
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), Pause: time.Second,
+		Workers: 16, Afar: 64, // thousands would cost each start of a service more than all that it does in a test
 	}
 	s.start()
 	t.Cleanup(func() { s.kill() })
@@ -89,6 +90,13 @@ func (s *service) start() {
 
 func (s *service) restart() {
 	s.kill()
+	s.start()
+}
+
+// away has the service be away for so long.
+func (s *service) away(d time.Duration) {
+	s.kill()
+	time.Sleep(d)
 	s.start()
 }
 

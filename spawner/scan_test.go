@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -161,6 +162,7 @@ func TestScanTooLargeTogether(t *testing.T) {
 
 func TestLargeScanIsSubmittedAnew(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
+		s.pool.Limit(1) // the others wait: each change of one saves all of it
 		s.crew.Boot(payload(0))
 		r := poolJob()
 		r.Env = map[string]string{"L": strings.Repeat("x", 450<<10)}
@@ -181,10 +183,13 @@ func TestLargeScanIsSubmittedAnew(t *testing.T) {
 // TestLargeScan: thousands of points are queued side by side, hold up nobody, and end.
 func TestLargeScan(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
+		s.kill()
+		s.config.Afar = 0 // as many as the service has: each start waits for a second
+		s.start()
 		s.quiet()
 		s.pool.Fill(true)
 		begun := time.Now()
-		jobs, err := s.SubmitScan(t.Context(), alice, poolJob(), points(2_000))
+		jobs, err := s.SubmitScan(t.Context(), alice, poolJob(), points(testenv.Rounds(700, 2_000)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +197,7 @@ func TestLargeScan(t *testing.T) {
 		if took := w.Up.Sub(w.Started); took > 2*time.Second {
 			t.Errorf("a session on this host has waited %s", took)
 		}
-		s.reach(jobs[1_999].ID, spawner.Starting)
+		s.reach(jobs[len(jobs)-1].ID, spawner.Starting)
 		for len(s.pool.Held()) < len(jobs) {
 			time.Sleep(time.Second)
 		}

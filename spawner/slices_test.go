@@ -12,6 +12,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -260,11 +261,7 @@ func TestLenderLeaves(t *testing.T) {
 
 // Whatever happens, no place has two owners.
 func TestSlicesSoak(t *testing.T) {
-	seeds := 12
-	if testing.Short() {
-		seeds = 6
-	}
-	for seed := range seeds {
+	for seed := range testenv.Rounds(2, 12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { sliceSoak(t, uint64(seed)) })
 		})

@@ -20,6 +20,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -28,11 +29,7 @@ import (
 // looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One seed again:
 // -run 'TestSoak/seed_17$' -v.
 func TestSoak(t *testing.T) {
-	seeds := 60
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
+	for seed := range testenv.Rounds(3, 60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newSoak(t, uint64(seed)).run() })
 		})

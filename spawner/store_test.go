@@ -51,10 +51,8 @@ func (s *memory) Put(_ context.Context, bucket, key string, value any) error {
 	if s.unsafe == nil {
 		s.unsafe = map[string]int64{}
 	}
-	var saved struct{ Rev int64 }
-	_ = json.Unmarshal(b, &saved) // what has none is not asked for
-	if _, written := s.unsafe[bucket+"/"+key]; !written {
-		s.unsafe[bucket+"/"+key] = saved.Rev
+	if _, written := s.unsafe[bucket+"/"+key]; bucket == "workloads" && !written {
+		s.unsafe[bucket+"/"+key] = recordOf(value).Rev
 	}
 	return err
 }

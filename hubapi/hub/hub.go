@@ -37,6 +37,7 @@ type Client struct {
 	again   *retryablehttp.Client // for what may be asked twice
 	careful *retryablehttp.Client // for what may not: again only when the Hub did not take the request
 	cache   *cache
+	whole   int // the most bytes of all pages of a list
 
 	vouching vouching
 }
@@ -66,7 +67,7 @@ func newOver(cfg Config, t http.RoundTripper) *Client {
 	}
 	return &Client{
 		api: strings.TrimRight(cfg.APIURL.String(), "/"), service: cfg.Service, token: cfg.Token, cache: newCache(),
-		plain: plain, again: retrying(plain, 3, mayAsk), careful: retrying(plain, 20, wasNotTaken),
+		plain: plain, again: retrying(plain, 3, mayAsk), careful: retrying(plain, 20, wasNotTaken), whole: wholeSize,
 	}
 }
 

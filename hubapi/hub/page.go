@@ -54,8 +54,8 @@ func walk[T any](ctx context.Context, c *Client, k call, key func(T) string) ([]
 		if err != nil {
 			return nil, err
 		}
-		if size += p.size; size > wholeSize {
-			return nil, errs.New(errs.Unavailable, "%s: the Hub's list is larger than %d MiB", k.what, wholeSize>>20)
+		if size += p.size; size > c.whole {
+			return nil, errs.New(errs.Unavailable, "%s: the Hub's list is larger than %d MiB", k.what, c.whole>>20)
 		}
 		fresh := p.items
 		if len(all) > 0 {

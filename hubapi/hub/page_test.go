@@ -162,9 +162,10 @@ func TestAListWithoutEndIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestALargeListIsGivenUp: pages that go on, each as large as it may be, must not fill the memory.
+// TestALargeListIsGivenUp: pages that go on, none of them too large, must not fill the memory.
 func TestALargeListIsGivenUp(t *testing.T) {
-	padding := strings.Repeat("x", pageLimit-1000)
+	const whole, size = 4 << 20, 1 << 20
+	padding := strings.Repeat("x", size)
 	pages := 0
 	c := serviceOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/user") {
@@ -176,7 +177,11 @@ func TestALargeListIsGivenUp(t *testing.T) {
 		fmt.Fprintf(w, `{"items":[{"name":"u%d","servers":{}},{"name":"u%d","servers":{}}],"_pagination":{"next":{"offset":%d}},"x":%q}`,
 			offset, offset+1, offset+2, padding)
 	})
-	if _, err := c.Users(t.Context()); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "larger than") || pages > wholeSize/pageLimit+2 {
+	if c.whole != wholeSize {
+		t.Errorf("it takes lists of %d bytes", c.whole)
+	}
+	c.whole = whole
+	if _, err := c.Users(t.Context()); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "larger than") || pages > whole/size+2 {
 		t.Errorf("%d pages: %v", pages, err)
 	}
 }

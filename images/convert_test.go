@@ -95,8 +95,9 @@ func TestBaseIsTheImage(t *testing.T) {
 	}
 }
 
-// TestBaseOfManyFiles has more entries than 16 bits count.
+// TestBaseOfManyFiles has more entries than 16 bits count, as TestALargeDirectory of package squashfs has in one image that it makes.
 func TestBaseOfManyFiles(t *testing.T) {
+	testenv.Long(t)
 	bottom, top := awkwardLayers(66_000)
 	newFixture(t, bottom, top).sameBase(newLibrary(t))
 }

@@ -16,6 +16,7 @@ import (
 	"slipway/images/seal"
 	"slipway/images/sif"
 	"slipway/images/tree/treetest"
+	"slipway/internal/testenv"
 )
 
 // envKilled has the arguments of the process that TestKilledAtAnyInstant kills: directory of the library, of the keys, upper, layers.
@@ -65,7 +66,8 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	t.Logf("killed within %v", whole)
 	r := rand.New(rand.NewPCG(treetest.Seed(t), 0))
 	var finished int
-	for range 25 {
+	rounds := testenv.Rounds(6, 25)
+	for range rounds {
 		if kill(t, r, whole, append([]string{dir, keys, f.upper}, f.layers...)) {
 			finished++
 		}
@@ -83,10 +85,10 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		}
 		forget(t, l, want, r.IntN(2) == 0)
 	}
-	if finished == 25 {
+	if finished == rounds {
 		t.Error("each of them was killed too late")
 	}
-	t.Logf("%d of 25 had finished", finished)
+	t.Logf("%d of %d had finished", finished, rounds)
 }
 
 // kill runs a service and ends it at a random instant; it tells whether that was too late.

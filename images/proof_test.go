@@ -93,7 +93,7 @@ func plainLines(lines []string) []string {
 func TestAnyTreeFreezesAndThaws(t *testing.T) {
 	testenv.Need(t, testenv.Loop)
 	seed, program := treetest.Seed(t), listerProgram(t)
-	for round := range 4 {
+	for round := range testenv.Rounds(1, 4) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round)))
 			f := newFixture(t, nastyBase)

@@ -191,7 +191,7 @@ func TestABaseByAStrangersWordCounts(t *testing.T) {
 func TestRecordsAreBounded(t *testing.T) {
 	l := newLibrary(t)
 	e := put(t, l, "alice", "ana", "v0", "", "1")
-	for i := range 3 * maxLabels {
+	for i := range maxLabels + maxLabels/4 {
 		if _, err := l.Tag("alice", e.Digest, "ana", fmt.Sprintf("v%d", i%3)); err != nil {
 			t.Fatal(err)
 		}

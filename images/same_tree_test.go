@@ -15,6 +15,7 @@ import (
 
 	"slipway/images/graft"
 	"slipway/images/tree/treetest"
+	"slipway/internal/testenv"
 )
 
 // litter leaves and removes what does not travel, as sessions do all the time.
@@ -64,7 +65,7 @@ func (f *fixture) madeAgain(r *rand.Rand) *fixture {
 // TestSameTreeMadeInTwoWaysHasOneDigest: nothing that does not travel is in a digest, whatever the tree.
 func TestSameTreeMadeInTwoWaysHasOneDigest(t *testing.T) {
 	seed := treetest.Seed(t)
-	for round := range 6 {
+	for round := range testenv.Rounds(2, 6) {
 		r := rand.New(rand.NewPCG(seed, uint64(round)))
 		f := newFixture(t, nastyBase)
 		f.change(nastyChanges)

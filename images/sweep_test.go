@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/images/blob"
+	"slipway/internal/testenv"
 )
 
 // yard is a library in which sweeps go on all the time, and whose clock leaps by months between any two steps of what users do: nothing
@@ -143,7 +144,7 @@ func TestNothingInUseIsSwept(t *testing.T) {
 		users.Go(func() {
 			owner, src := fmt.Sprint("user", i), f.source()
 			src.Upper = filepath.Join(f.dir, owner)
-			for n := range 12 {
+			for n := range testenv.Rounds(4, 12) {
 				if err := write(src.Upper+"/opt/mark", fmt.Sprint(n/2)); err != nil { // every other freeze finds what may have gone meanwhile
 					t.Error(err)
 				}
@@ -164,7 +165,7 @@ func TestNothingInUseIsSwept(t *testing.T) {
 		})
 	}
 	users.Go(func() {
-		for range 4 {
+		for range testenv.Rounds(2, 4) {
 			digest, ok := y.submit("puller", func() (Environment, error) { return pulled(y.l, elsewhere, there.Digest) })
 			if !ok {
 				return

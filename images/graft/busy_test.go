@@ -87,7 +87,7 @@ func TestBusySourceGivesTheTreeOfThePause(t *testing.T) {
 	w := &writer{stop: make(chan struct{})}
 	f.writers(w)
 	redone := 0
-	for range 5 {
+	for range testenv.Rounds(2, 5) {
 		var want []string
 		r, tail := f.graft(func(c *Config) {
 			c.Pause = func(context.Context) error {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"slipway/internal/testenv"
 )
 
 // packs keeps the packs of a series of grafts in memory.
@@ -62,7 +64,7 @@ func TestAGraftThatRemembersIsOneFromScratch(t *testing.T) {
 	f.change(func(root string) error { return manyFiles(root, random, 600) })
 	store := &packs{by: map[string]*hook{}}
 	var known *Memory
-	for round := range 12 {
+	for round := range testenv.Rounds(3, 12) {
 		r, tail := f.graft(func(c *Config) {
 			store.add(c, known)
 			c.Pause = func(context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/tree/treetest"
+	"slipway/internal/testenv"
 )
 
 // gardener changes a tree at random. What a change cannot do (a name that is taken, a rename that overlayfs refuses) it
@@ -148,7 +149,7 @@ func (g *gardener) write(path string) {
 // compares what the kernel shows of overlay and image. After each graft the changes go on.
 func TestAnyChangeOfAnyTree(t *testing.T) {
 	seed := treetest.Seed(t)
-	for round := range 12 {
+	for round := range testenv.Rounds(2, 12) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round)))
 			f := newFixture(t, func(root string) error {

@@ -107,6 +107,20 @@ func (s *site) write(name, text string) {
 // serve starts the service and waits until it is ready.
 func (s *site) serve() {
 	s.t.Helper()
+	s.start()
+	s.untilUnlessDead("the service is ready", func() bool {
+		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// start starts the service.
+func (s *site) start() {
+	s.t.Helper()
 	log, err := os.OpenFile(filepath.Join(s.dir, "serve.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
@@ -119,14 +133,12 @@ func (s *site) serve() {
 	}
 	s.dead = make(chan struct{})
 	go func(c *exec.Cmd, dead chan struct{}) { _ = c.Wait(); close(dead) }(s.process, s.dead) // how it ended is in its log
-	testenv.UntilUnlessDead(s.t, "the service is ready", patience, s.dead, log.Name(), func() bool {
-		resp, err := cmp.Or(s.client, http.DefaultClient).Get(s.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
+}
+
+// untilUnlessDead waits for something that the service does, and fails as soon as it has ended.
+func (s *site) untilUnlessDead(what string, ok func() bool) {
+	s.t.Helper()
+	testenv.UntilUnlessDead(s.t, what, patience, s.dead, s.log.Name(), ok)
 }
 
 // kill ends the service as kill -9 does.

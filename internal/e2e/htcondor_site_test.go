@@ -195,7 +195,7 @@ func (s *farSite) configure() {
 	s.url = "https://" + address
 	s.client = s.certify(s.pool.Address)
 	s.write("spawner.token", spawnerToken)
-	instance := "far-" + filepath.Base(s.dir)
+	instance := testenv.Instance("far", s.dir)
 	testenv.DropNetworks(s.t, instance)
 	s.write("client.secret", oidcissuer.ClientSecret)
 	s.write("slipway.yaml", fmt.Sprintf(`

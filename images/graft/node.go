@@ -8,12 +8,11 @@ import (
 	"slipway/images/squashfs"
 )
 
-// Losses counts what squashfs cannot hold.
+// Losses counts what squashfs cannot hold, but for the fractions of seconds in times, which nearly every entry has.
 type Losses struct {
-	ACLs        Loss // POSIX access lists
-	Xattrs      Loss // of other namespaces than user, trusted and security
-	Nanoseconds Loss // fractions of seconds in modification times
-	Times       Loss // modification times before 1970 or after 2106, which become the nearest that can be held
+	ACLs   Loss // POSIX access lists
+	Xattrs Loss // of other namespaces than user, trusted and security
+	Times  Loss // modification times before 1970 or after 2106, which become the nearest that can be held
 }
 
 // Loss is one kind of loss.
@@ -69,9 +68,6 @@ func rdev(st *unix.Stat_t) uint32 {
 }
 
 func (p *pass) seconds(path string, at unix.Timespec) uint32 {
-	if at.Nsec != 0 {
-		p.losses.Nanoseconds.add(path)
-	}
 	if at.Sec < 0 || at.Sec > math.MaxUint32 {
 		p.losses.Times.add(path)
 	}

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -132,24 +134,76 @@ func TestRealFileSystems(t *testing.T) {
 				t.Skipf("this kernel has no such quotas: %v: %s", err, out)
 			}
 			t.Cleanup(func() { _ = syscall.Unmount(at, syscall.MNT_DETACH) })
-			dir := filepath.Join(at, "dir")
-			must(t, os.Mkdir(dir, 0o755), Set(dir, 4<<20))
+			dir, other := filepath.Join(at, "dir"), filepath.Join(at, "other")
+			must(t, os.Mkdir(dir, 0o755), os.Chown(dir, user, user), Set(dir, 4<<20))
+			must(t, os.Mkdir(other, 0o755), os.Chown(other, user, user), Join(other, dir))
 			if !Enforced(at) {
 				t.Error("it says that nothing is enforced")
 			}
-			if err := os.WriteFile(filepath.Join(dir, "small"), make([]byte, 1<<20), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, asUser(dir, "small", 1<<20), asUser(other, "small", 1<<20))
 			used, limit, err := Used(dir)
-			if err != nil || used < 1<<20 || limit != 4<<20 {
+			if err != nil || used < 2<<20 || limit != 4<<20 {
 				t.Errorf("%d of %d, %v", used, limit, err)
 			}
-			err = os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte{1}, 8<<20), 0o600)
-			if !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.ENOSPC) {
-				t.Errorf("beyond the limit: %v", err)
+			if asUser(dir, "large", 8<<20) == nil || asUser(other, "large", 8<<20) == nil {
+				t.Error("more can be written than the limit")
 			}
-			must(t, Clear(dir), os.RemoveAll(dir))
+			if used, _, err := Used(dir); err != nil || used > 4<<20 {
+				t.Errorf("beyond the limit: %d, %v", used, err)
+			}
+			must(t, Set(dir, 16<<20), asUser(dir, "large", 8<<20))
+			must(t, Clear(dir))
+			if _, limit, err := Used(dir); err != nil || limit != 0 {
+				t.Errorf("cleared: limit %d, %v", limit, err)
+			}
+			must(t, asUser(other, "large", 16<<20), os.RemoveAll(dir), os.RemoveAll(other))
 		})
+	}
+}
+
+// user has no capabilities: ext4 does not hold root to a limit.
+const user = 20001
+
+// asUser writes so many bytes to a file.
+func asUser(dir, name string, bytes int64) error {
+	c := exec.Command("head", "-c", strconv.FormatInt(bytes, 10), "/dev/zero")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	file, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	c.Stdout = file
+	return c.Run()
+}
+
+// TestInAKernelWithQuotas has TestRealFileSystems run in a kernel that surely has quotas, as a process here: User Mode Linux.
+func TestInAKernelWithQuotas(t *testing.T) {
+	testenv.Need(t, testenv.Root, testenv.UML)
+	dir := t.TempDir()
+	program, start := filepath.Join(dir, "quota.test"), filepath.Join(dir, "init")
+	build := exec.Command("go", "test", "-c", "-trimpath", "-o", program, "slipway/internal/quota")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v: %s", err, out)
+	}
+	must(t, os.WriteFile(start, []byte(`#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin TMPDIR=/mnt
+mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmp /mnt
+for module in fs/quota/quota_tree fs/quota/quota_v2 drivers/block/loop; do busybox insmod "/usr/lib/uml/modules/$(uname -r)/kernel/$module.ko"; done
+cd /mnt && `+program+` -test.v -test.run '^TestRealFileSystems$'
+echo o >/proc/sysrq-trigger
+sleep 60
+`), 0o755))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	// The files of this host are its root, read-only.
+	out, err := exec.CommandContext(ctx, "linux.uml", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "mem=1024M", "panic=1",
+		"uml_dir="+dir, "init="+start, "con=null", "con0=null,fd:1").CombinedOutput()
+	for _, name := range []string{"ext4", "xfs"} {
+		if err != nil || !bytes.Contains(out, []byte("--- PASS: TestRealFileSystems/"+name+" ")) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	Busybox    Part = "busybox"     // the static one, which runs in a tree of nothing else
 	Apptainer  Part = "apptainer"   // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"        // loop devices that can be mounted
+	UML        Part = "uml"         // User Mode Linux, a kernel that has what this one may lack, and what makes file systems
 	Autofs     Part = "autofs"      // automount, and its part of the kernel
 	Hub5       Part = "hub5"        // JupyterHub 5 with both Spawners, in the cache
 	Hub6       Part = "hub6"        // JupyterHub 6 with both Spawners, in the cache
@@ -127,6 +128,8 @@ func probe(p Part) error {
 	case Loop:
 		_, err := os.Stat("/dev/loop-control")
 		return err
+	case UML:
+		return errors.Join(onPath("linux.uml"), onPath("busybox"), onPath("mkfs.ext4"), onPath("mkfs.xfs"))
 	case Autofs:
 		_, err := os.Stat("/dev/autofs")
 		return errors.Join(err, onPath("automount"))

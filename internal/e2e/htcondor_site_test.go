@@ -196,7 +196,7 @@ func (s *farSite) configure() {
 	s.client = s.certify(s.pool.Address)
 	s.write("spawner.token", spawnerToken)
 	instance := testenv.Instance("far", s.dir)
-	testenv.DropNetworks(s.t, instance)
+	testenv.DropInstance(s.t, instance)
 	s.write("client.secret", oidcissuer.ClientSecret)
 	s.write("slipway.yaml", fmt.Sprintf(`
 listen: %[1]s
@@ -213,7 +213,7 @@ profiles:
   - {name: far, title: Far, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 512M, max_memory: 1G, default: true, backend: htcondor}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 256M, default_time: 5m, max_time: 1h}
 docker: {cpus: 2, memory: 2G, instance: %[5]q}
-local: {at_once: 2, cgroup: slipway-e2e-far}
+local: {at_once: 2, cgroup: %[5]q}
 htcondor: {enabled: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
 %[7]s
 %[8]s

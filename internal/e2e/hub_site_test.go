@@ -90,7 +90,7 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 }
 
 func (s *hubSite) configure(o hubOptions) {
-	testenv.DropNetworks(s.t, s.instance)
+	testenv.DropInstance(s.t, s.instance)
 	if o.cpus == 0 {
 		o.cpus = 8
 	}

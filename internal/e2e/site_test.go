@@ -78,7 +78,7 @@ func fakeHub(w http.ResponseWriter, r *http.Request) {
 func (s *site) configure(more []string) {
 	address := fmt.Sprintf("127.0.0.1:%d", testenv.FreePorts(s.t, 1)[0])
 	instance := testenv.Instance("e2e", s.dir)
-	testenv.DropNetworks(s.t, instance)
+	testenv.DropInstance(s.t, instance)
 	s.url = "http://" + address
 	s.write("spawner.token", spawnerToken)
 	s.write("slipway.yaml", fmt.Sprintf(`
@@ -91,11 +91,11 @@ images:
   - {name: notebook, title: Notebook, ref: %q}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h, retry_pause: 100ms}
 docker: {cpus: 2, memory: 2G, instance: %[7]q}
-local: {apptainer: %[8]q, at_once: 2, cgroup: %[10]q}
+local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
 profiles:
   - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 %[9]s
-`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, instance, testenv.ApptainerPath(), strings.Join(more, "\n"), "e2e-"+s.t.Name()))
+`, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, instance, testenv.ApptainerPath(), strings.Join(more, "\n")))
 }
 
 func (s *site) write(name, text string) {

@@ -74,13 +74,13 @@ func (s *site) loseGPU() {
 	s.serve()
 }
 
-// sessionLab starts a session with JupyterLab, which takes everybody for its user, and gives its address.
-func sessionLab(s *site) string {
+// sessionLab starts a session with JupyterLab, which takes everybody for its user and may have further flags, and gives its address.
+func sessionLab(s *site, flags ...string) string {
 	s.t.Helper()
 	const prefix = "/user/alice/"
 	r := s.call("hub", http.MethodPost, "/api/v1/sessions", map[string]any{
 		"user": "alice", "server_name": "", "options": map[string]any{"cpus": "0.8"}, "launch": "lab", "prefix": prefix,
-		"argv": []string{"sh", "-c", `port=${JUPYTERHUB_SERVICE_URL##*:}; exec jupyter lab --no-browser --ip=127.0.0.1 --port=${port%%/*} --port-retries=0 --IdentityProvider.token= --ServerApp.base_url=` + prefix},
+		"argv": []string{"sh", "-c", `port=${JUPYTERHUB_SERVICE_URL##*:}; exec jupyter lab --no-browser --ip=127.0.0.1 --port=${port%%/*} --port-retries=0 --IdentityProvider.token= --ServerApp.base_url=` + prefix + " " + strings.Join(flags, " ")},
 		"env":  map[string]string{"JUPYTERHUB_SERVICE_PREFIX": prefix, "JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8888" + prefix},
 	})
 	if r.status != http.StatusAccepted {

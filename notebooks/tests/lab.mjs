@@ -46,7 +46,7 @@ class Commands {
   };
 }
 
-const [ICommandPalette, ILauncher] = [{}, {}];
+const [ICommandPalette, ILauncher, INotebookTracker] = [{}, {}, {}];
 class LabIcon {
   constructor(icon) {
     Object.assign(this, icon);
@@ -59,7 +59,7 @@ const SCOPE = {
   ...shares("@jupyterlab/ui-components", { LabIcon }),
 };
 
-async function lab(scope = SCOPE, has = true) {
+async function lab(scope = SCOPE, has = true, notebooks = undefined) {
   const commands = new Commands();
   new Function(source)();
   const container = window._JUPYTERLAB.slipway;
@@ -73,6 +73,7 @@ async function lab(scope = SCOPE, has = true) {
   const services = new Map([
     [ICommandPalette, palette],
     [ILauncher, launcher],
+    [INotebookTracker, notebooks],
   ]);
   assert.equal(plugin.activate(app, ...plugin.optional.map((token) => services.get(token))), undefined);
   await settled();
@@ -207,4 +208,91 @@ test("what the application does not share is not used", async () => {
   const broken = { "@jupyterlab/apputils": { "4.7": { get: () => Promise.reject(new Error("no")) } } };
   assert.deepEqual((await lab(broken)).plugin.optional, []);
   await assert.rejects(window._JUPYTERLAB.slipway.get("./other"));
+});
+
+class Signal {
+  all = [];
+  connect = (call) => this.all.push(call);
+  emit = (args) => this.all.forEach((call) => call(null, args));
+}
+
+// A kernel's connection as JupyterLab's library has it: the status is set before it is told, and the question that it asks when it is
+// connected again comes before that is told.
+class Kernel {
+  connectionStatus = "connected";
+  connectionStatusChanged = new Signal();
+  statusChanged = new Signal();
+  anyMessage = new Signal();
+  send = (msg_id, msg_type, content = {}) => this.anyMessage.emit({ direction: "send", msg: { header: { msg_id, msg_type }, parent_header: {}, content } });
+  receive = (msg_id, msg_type) => this.anyMessage.emit({ direction: "recv", msg: { header: { msg_id: "r", msg_type }, parent_header: { msg_id }, content: {} } });
+  cell = (id, code = id, silent = false) => this.send(id, "execute_request", { code, silent });
+  breaks = () => this.connectionStatusChanged.emit((this.connectionStatus = "connecting"));
+  comesBack = (question) => {
+    this.connectionStatus = "connected";
+    this.send(question, "kernel_info_request");
+    this.connectionStatusChanged.emit("connected");
+  };
+}
+
+async function notebook() {
+  answers = [{ stops: null }];
+  const [first, kernel] = [new Kernel(), new Kernel()];
+  const context = { session: { kernel: first }, kernelChanged: new Signal() };
+  const notebooks = { forEach: (call) => call({ sessionContext: context }), widgetAdded: new Signal() };
+  await lab({ ...SCOPE, ...shares("@jupyterlab/notebook", { INotebookTracker }) }, true, notebooks);
+  context.kernelChanged.emit({ oldValue: first, newValue: kernel });
+  notebooks.widgetAdded.emit({ sessionContext: { session: { kernel }, kernelChanged: new Signal() } }); // which shares the kernel
+  return kernel;
+}
+
+test("cells that a break has left without an answer are told, once, when none can come any more", async () => {
+  const kernel = await notebook();
+  kernel.cell("answered");
+  kernel.receive("answered", "execute_reply");
+  kernel.cell("lost", "  x = 1\ny = 2");
+  kernel.cell("late");
+  kernel.cell("silent", "hidden", true);
+  kernel.send("early", "kernel_info_request");
+  kernel.breaks();
+  kernel.cell("queued");
+  kernel.comesBack("q1");
+  kernel.receive("early", "kernel_info_reply");
+  kernel.receive("late", "execute_reply");
+  assert.deepEqual(told, []);
+  kernel.receive("q1", "kernel_info_reply");
+  kernel.receive("q1", "kernel_info_reply");
+  assert.equal(told.length, 1);
+  const [id, { message, type, options }] = told[0];
+  assert.deepEqual([id, type, options.autoClose], ["apputils:notify", "error", false]);
+  assert.match(message, /broke off as a cell was sent or answered \(x = 1\)\. It may have run or not/);
+
+  kernel.breaks(); // what was queued had been sent by then
+  kernel.cell("queued too");
+  kernel.comesBack("q2");
+  kernel.breaks(); // before there was an answer
+  kernel.comesBack("q3");
+  kernel.receive("q2", "kernel_info_reply");
+  assert.equal(told.length, 1);
+  kernel.receive("q3", "kernel_info_reply");
+  assert.match(told[1][1].message, /as a cell was sent or answered \(queued\)/);
+  kernel.receive("queued too", "execute_reply");
+  kernel.breaks();
+  kernel.comesBack("q4");
+  kernel.receive("q4", "kernel_info_reply");
+  assert.equal(told.length, 2);
+});
+
+test("several cells are counted; a kernel that restarts has none", async () => {
+  const kernel = await notebook();
+  for (const id of ["a".repeat(80), "b"]) kernel.cell(id);
+  kernel.breaks();
+  kernel.comesBack("q1");
+  kernel.receive("q1", "kernel_info_reply");
+  assert.match(told[0][1].message, /as 2 cells were sent or answered \(the first is a{60}…\)\. Each of them may have run or not/);
+  kernel.cell("c");
+  kernel.breaks();
+  kernel.statusChanged.emit("autorestarting");
+  kernel.comesBack("q2");
+  kernel.receive("q2", "kernel_info_reply");
+  assert.equal(told.length, 1);
 });

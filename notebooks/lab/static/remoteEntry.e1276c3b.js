@@ -1,8 +1,9 @@
 // JupyterLab's part of Slipway: says in time that the session will be stopped, and keeps it on a click; shows what it
-// uses of its memory, and tells when something was killed for that; opens VS Code beside the notebook, where the session's image has it.
+// uses of its memory, and tells when something was killed for that; tells of cells that a broken connection has lost; opens VS Code beside the
+// notebook, where the session's image has it.
 //
 // It is written as the module container that JupyterLab loads, with no build: it uses the application's
-// commands and server settings alone, and the command palette and the launcher if the application shares them. Where the
+// commands and server settings alone, and the command palette, the launcher and the notebooks if the application shares them. Where the
 // server is no Slipway session it falls silent after one question. Times are reckoned by the server's
 // clock: `now` comes with each answer, and a browser's clock may be wrong.
 "use strict";
@@ -167,6 +168,64 @@
     return look();
   }
 
+  // A cell is lost when the connection to its kernel breaks as it is sent, and its end when that breaks as it is answered: nobody sends either
+  // again. A kernel answers in order: what was sent before a break has no answer to come once a question is answered that was asked after it.
+  function followCells(kernel, say) {
+    const waiting = new Map(); // the code of cells without an answer, by the message
+    const doubtful = new Map(); // likewise, of those that were sent before the last break
+    const queued = new Map(); // likewise, of those that JupyterLab sends when the kernel answers again
+    const questions = new Set(); // asked since the last break
+    kernel.connectionStatusChanged.connect((_, status) => {
+      if (status === "connected") return;
+      for (const [id, code] of waiting) doubtful.set(id, code);
+      waiting.clear();
+      questions.clear();
+    });
+    kernel.statusChanged.connect((_, status) => {
+      if (/restarting|dead/.test(status)) for (const all of [waiting, doubtful, queued, questions]) all.clear();
+    });
+    kernel.anyMessage.connect((_, { msg, direction }) => {
+      const { msg_id: id, msg_type: type } = msg.header;
+      const about = msg.parent_header?.msg_id;
+      if (direction === "send" && type === "kernel_info_request") questions.add(id);
+      if (direction === "send" && type === "execute_request" && !msg.content.silent)
+        (kernel.connectionStatus === "connected" ? waiting : queued).set(id, msg.content.code);
+      if (type === "execute_reply") for (const all of [waiting, doubtful, queued]) all.delete(about);
+      if (type !== "kernel_info_reply" || !questions.delete(about)) return;
+      for (const [id, code] of queued) waiting.set(id, code);
+      queued.clear();
+      if (doubtful.size) say(lostWords([...doubtful.values()]), "error", false);
+      doubtful.clear();
+    });
+  }
+
+  function lostWords(cells) {
+    const [line] = cells[0].trimStart().split("\n", 1);
+    const first = line.length > 60 ? `${line.slice(0, 60)}…` : line;
+    const [what, it, has] = cells.length === 1 ? ["a cell was", "It", "it has"] : [`${cells.length} cells were`, "Each of them", "they have"];
+    const which = cells.length === 1 ? first : `the first is ${first}`;
+    return (
+      `The connection to the kernel broke off as ${what} sent or answered (${which}). ${it} may have run or not, and gets no answer any more. ` +
+      `Look at what ${has} done, and run again what is missing.`
+    );
+  }
+
+  // Each kernel of each notebook is followed once: notebooks can share one.
+  function followNotebooks(notebooks, say) {
+    const followed = new WeakSet();
+    const follow = (kernel) => {
+      if (!kernel || followed.has(kernel)) return;
+      followed.add(kernel);
+      followCells(kernel, say);
+    };
+    const opened = ({ sessionContext }) => {
+      follow(sessionContext.session?.kernel);
+      sessionContext.kernelChanged.connect((_, { newValue }) => follow(newValue));
+    };
+    notebooks.forEach(opened);
+    notebooks.widgetAdded.connect((_, notebook) => opened(notebook));
+  }
+
   // VS Code is below the server's own address, in a tab of its own.
   function offerCode(app, { palette, launcher, LabIcon }) {
     const address = `${app.serviceManager.serverSettings.baseUrl}vscode/`;
@@ -192,6 +251,7 @@
     parts.palette?.addItem({ command: KEEP, category: "Slipway" });
     if (session.vscode) offerCode(app, parts);
     if (parts.statusBar && parts.Widget) void showMeter(parts, ask, watch);
+    if (parts.notebooks) followNotebooks(parts.notebooks, (...words) => void watch.say(...words));
     await watch.start(session);
   }
 
@@ -217,10 +277,12 @@
       const LabIcon = (await sharedModule("@jupyterlab/ui-components"))?.LabIcon;
       const bar = (await sharedModule("@jupyterlab/statusbar"))?.IStatusBar;
       const Widget = (await sharedModule("@lumino/widgets"))?.Widget;
-      const optional = [palette, launcher, bar].filter(Boolean);
+      const tracker = (await sharedModule("@jupyterlab/notebook"))?.INotebookTracker;
+      const optional = [palette, launcher, bar, tracker].filter(Boolean);
       const activate = (app, ...given) => {
         const part = (token) => token && given[optional.indexOf(token)];
-        void run(app, { palette: part(palette), launcher: part(launcher), statusBar: part(bar), LabIcon, Widget }); // not awaited: JupyterLab is not to start any later
+        const parts = { palette: part(palette), launcher: part(launcher), statusBar: part(bar), notebooks: part(tracker), LabIcon, Widget };
+        void run(app, parts); // not awaited: JupyterLab is not to start any later
       };
       const plugin = { id: "slipway:keep", autoStart: true, optional, activate };
       return () => ({ __esModule: true, default: plugin });

@@ -20,7 +20,7 @@ func TestEndedWhileFreezing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := s.session(name, "one")
-			s.converted()
+			s.converted(1)
 			s.in(name, "echo mine > /opt/env/mine && head -c 60000000 /dev/urandom > /opt/env/big")
 			type result struct {
 				environment map[string]any

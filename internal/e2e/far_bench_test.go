@@ -125,7 +125,7 @@ func newIdleSite(b *testing.B) *farSite {
 	b.Cleanup(s.hub.Close)
 	s.configure()
 	b.Cleanup(s.kill)
-	s.haveBase()
+	s.haveBases(1)
 	s.serve()
 	b.Cleanup(s.clear)
 	return s

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // TestKilledWhileFreezing kills the service in each stage of a freeze, in the pause too: the session goes on and is not held still,
@@ -27,7 +29,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 				s.serve()
 				s.answersAlice()
 			} else {
-				s.converted()
+				s.converted(1)
 			}
 			if !s.killIn(stage, id) {
 				t.Fatalf("no freeze of ten was killed in the stage %s", stage)
@@ -57,7 +59,7 @@ func TestKilledWhileFreezing(t *testing.T) {
 	if got := s.ended("alice", s.submit("alice", environment["digest"].(string), "wc -c < /opt/env/big", nil)); got["state"] != "done" {
 		t.Errorf("a job in it: %v", got)
 	}
-	s.converted()
+	s.converted(1)
 	if n := containers(t, id); n != 1 {
 		t.Errorf("%d containers", n)
 	}
@@ -178,10 +180,10 @@ func (s *site) forgetBases() {
 	}
 }
 
-// converted waits until no image is being converted.
-func (s *site) converted() {
+// converted waits until so many images are, and none is being converted.
+func (s *site) converted(images int) {
 	s.t.Helper()
-	s.eventually("the image is converted", func() bool {
-		return len(s.left("bases", "*.sqfs")) > 0 && len(s.left("work", "base-*")) == 0
+	testenv.UntilUnlessDead(s.t, "the images are converted", 3*patience, s.dead, s.log.Name(), func() bool {
+		return len(s.left("bases", "*.sqfs")) >= images && len(s.left("work", "base-*")) == 0
 	})
 }

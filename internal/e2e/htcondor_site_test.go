@@ -81,7 +81,7 @@ func newFarSite(t *testing.T) *farSite {
 	t.Cleanup(s.hub.Close)
 	s.configure()
 	t.Cleanup(s.kill) // also when clear gives up
-	s.haveBase()
+	s.haveBases(1)
 	s.serve()
 	t.Cleanup(s.clear)
 	for _, user := range farUsers {

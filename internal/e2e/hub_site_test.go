@@ -80,7 +80,11 @@ func newHubSite(t *testing.T, o hubOptions) *hubSite {
 	s.configure(o)
 	t.Cleanup(s.kill)
 	t.Cleanup(s.showLog)
-	s.haveBase()
+	images := 1
+	if exec.Command("docker", "image", "inspect", testenv.CodeImage).Run() == nil {
+		images = 2
+	}
+	s.haveBases(images)
 	s.serve()
 	t.Cleanup(s.clear)
 	if !o.stopped {

@@ -12,7 +12,7 @@ import (
 	"slipway/internal/testenv/program"
 )
 
-// What is made once for all tests: the program, and the base of the notebook image.
+// What is made once for all tests: the program, and the bases of the images.
 var (
 	shared = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "slipway-e2e") })
 
@@ -24,7 +24,7 @@ var (
 		return program.Build(dir)
 	})
 
-	convertOnce sync.Once
+	convertOnce [2]sync.Once // by the number of a site's images
 )
 
 // TestMain removes it.
@@ -36,18 +36,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// haveBase gives a site, before it serves, the base of the notebook image: to make one takes both processors some seconds, and is done
-// anew by each service that is killed meanwhile. The first site makes it; who tests just that forgets it again.
-func (s *site) haveBase() {
+// haveBases gives a site, before it serves, the bases of its images: to make one takes both processors for long, and is done anew by each
+// service that is killed meanwhile. The first site that has so many images makes them; who tests just that forgets them again.
+func (s *site) haveBases(images int) {
 	s.t.Helper()
 	dir, err := shared()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ours, its := filepath.Join(dir, "bases"), filepath.Join(s.dir, "data", "environments", "bases")
-	convertOnce.Do(func() {
+	s.link(ours, its)
+	convertOnce[images-1].Do(func() {
 		s.serve()
-		s.converted()
+		s.converted(images)
 		s.kill()
 		s.link(its, ours)
 	})

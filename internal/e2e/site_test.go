@@ -55,7 +55,7 @@ func newSite(t testing.TB, more ...string) *site {
 	t.Cleanup(s.hub.Close)
 	s.configure(more)
 	t.Cleanup(s.kill) // also when clear gives up
-	s.haveBase()
+	s.haveBases(1)
 	s.serve()
 	t.Cleanup(s.clear)
 	return s

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -203,7 +204,7 @@ func TestScanAfterScan(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.quiet()
 		s.crew.Boot(runsFor(time.Second, 0))
-		const n = 300
+		n := testenv.Rounds(100, 300)
 		first, err := s.SubmitScan(t.Context(), alice, poolJob(), points(n))
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -14,6 +13,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/loglimit"
 	"slipway/internal/secret"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -32,11 +32,7 @@ func auditLines(logged string) (lines []string) {
 // saysInLog waits for words in the log: a request's line is written when it is over, which its caller may see before.
 func (h *harness) saysInLog(t *testing.T, words string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(h.logged.String(), words); <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q is not in the log", words)
-		}
-	}
+	testenv.Until(t, "the log has "+words, testenv.Hang, func() bool { return strings.Contains(h.logged.String(), words) })
 }
 
 func TestEveryChangeIsInTheLog(t *testing.T) {
@@ -148,16 +144,6 @@ func TestDoorsWithoutRoutes(t *testing.T) {
 			t.Errorf("%s, want %s", lines, want)
 		}
 	}
-}
-
-// logs waits until the log has words: of a stream it has them when its reader has all.
-func logs(h *harness, words string) bool {
-	for begun := time.Now(); time.Since(begun) < 30*time.Second; <-time.After(5 * time.Millisecond) {
-		if strings.Contains(h.logged.String(), words) {
-			return true
-		}
-	}
-	return false
 }
 
 // walkRoutes calls do with every route.

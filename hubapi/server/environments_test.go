@@ -127,9 +127,7 @@ func TestFreezeWithSecretsIsLogged(t *testing.T) {
 	if _, err := c.Freeze(t.Context(), "s-1", hubapi.FreezeRequest{Name: "leaky", Allow: []string{"/opt/"}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if line := words + `" environment=sha256:aabbcc session=s-1 owner=alice allowed=[/opt/key] by="alice of main"`; !logs(h, line) {
-		t.Error(h.logged.String())
-	}
+	h.saysInLog(t, words+`" environment=sha256:aabbcc session=s-1 owner=alice allowed=[/opt/key] by="alice of main"`)
 }
 
 func TestNoEnvironments(t *testing.T) {

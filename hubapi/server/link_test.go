@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 )
@@ -45,7 +45,7 @@ func newFarSession(t *testing.T, app http.HandlerFunc) *farSession {
 			return f.links.Upgrade(w, r, farID)
 		}
 		cfg.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
-			wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+			wait, cancel := context.WithTimeout(ctx, testenv.Hang)
 			defer cancel()
 			return f.links.DialWhenUp(wait, string(id), tunnel.DoorApp)
 		}

@@ -69,7 +69,7 @@ func (f *fakeEngine) begun(t *testing.T, user spawner.User, name string) spawner
 		f.mu.Unlock()
 		select {
 		case <-changed:
-		case <-time.After(30 * time.Second):
+		case <-time.After(testenv.Hang):
 			t.Fatalf("server %q of %s was not asked for", name, user)
 		}
 	}

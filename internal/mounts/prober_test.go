@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/internal/testenv/autofs"
 )
 
@@ -138,11 +139,7 @@ func TestTheEndDoesNotWaitForADeadOne(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
 	cancel()
-	select {
-	case <-ended:
-	case <-time.After(30 * time.Second):
-		t.Fatal("it waits")
-	}
+	testenv.Receive(t, "it ends", ended)
 }
 
 // TestTheEndBeginsNoMore: of many silent directories, those that were not yet looked at are not begun with.
@@ -159,7 +156,7 @@ func TestTheEndBeginsNoMore(t *testing.T) {
 	lines := func() int { b, _ := os.ReadFile(began); return strings.Count(string(b), "x") }
 	await(t, "as many as may look", func() bool { return lines() == atOnce })
 	cancel()
-	<-ended
+	testenv.Receive(t, "the round ends", ended)
 	if n := lines(); n != atOnce {
 		t.Errorf("%d have begun", n)
 	}
@@ -191,9 +188,5 @@ func TestARepositoryWhoseServerIsDead(t *testing.T) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what, "never")
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, done)
 }

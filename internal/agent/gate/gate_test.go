@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 func readAll(res *http.Response) string {
@@ -424,11 +425,7 @@ func TestWebsocket(t *testing.T) {
 		t.Errorf("somebody works: %+v", now)
 	}
 	c.Close()
-	for deadline := time.Now().Add(30 * time.Second); s.gate.Traffic().Open != 0; <-time.After(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a closed connection is counted")
-		}
-	}
+	testenv.Until(t, "a closed connection is not counted", testenv.Hang, func() bool { return s.gate.Traffic().Open == 0 })
 	if s.gate.Traffic().Ended.IsZero() {
 		t.Error("it is not known when it ended")
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"slipway/internal/testenv"
 )
 
 // listing is a service's answer with kernelspecs of these titles by name.
@@ -65,11 +67,7 @@ func (m *menu) says(status int, body []byte) {
 func (m *menu) settle(t *testing.T) {
 	t.Helper()
 	for range 3 {
-		select {
-		case <-m.asked:
-		case <-time.After(30 * time.Second):
-			t.Fatal("the service is not asked")
-		}
+		testenv.Receive(t, "the service is asked", m.asked)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/internal/testenv/autofs"
 )
 
@@ -90,7 +91,7 @@ func (s *site) endsAtOnce() {
 	select {
 	case <-s.dead:
 		s.t.Logf("the service ended within %v", time.Since(began))
-	case <-time.After(patience):
+	case <-time.After(testenv.Hang):
 		s.t.Error("the service does not end")
 		_ = s.process.Process.Kill()
 		<-s.dead

@@ -183,7 +183,7 @@ func (s *site) forgetBases() {
 // converted waits until so many images are, and none is being converted.
 func (s *site) converted(images int) {
 	s.t.Helper()
-	testenv.UntilUnlessDead(s.t, "the images are converted", 3*patience, s.dead, s.log.Name(), func() bool {
+	testenv.UntilUnlessDead(s.t, "the images are converted", 3*testenv.Hang, s.dead, s.log.Name(), func() bool {
 		return len(s.left("bases", "*.sqfs")) >= images && len(s.left("work", "base-*")) == 0
 	})
 }

@@ -140,7 +140,7 @@ func (s *farSite) apart() {
 		s.pool.Cut(s.t, "node2")
 	}
 	for id := range all {
-		testenv.Until(s.t, "it runs elsewhere", patience+partition(s.t), func() bool {
+		testenv.Until(s.t, "it runs elsewhere", testenv.Hang+partition(s.t), func() bool {
 			return s.phase("root", "sessions", id) == "running" && s.node("sessions", id) == "node3"
 		})
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"slipway/internal/testenv"
 )
 
 // farKernels are kernels whose profile runs in the pool. The second one's Python has no such module.
@@ -53,7 +55,7 @@ func (s *farSite) kernel(user string) *farKernel {
 func (k *farKernel) attach(s *farSite) {
 	s.t.Helper()
 	k.s = s
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testenv.Hang)
 	defer cancel()
 	address := "wss" + strings.TrimPrefix(s.url, "https") + "/kernels/api/kernels/" + k.id + "/channels?session_id=e2e"
 	ws, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{
@@ -103,7 +105,7 @@ func (k *farKernel) hears(request, last string) (lines []string) {
 // ends reads up to the word that the kernel is dead, and gives what was said before.
 func (k *farKernel) ends() string {
 	k.s.t.Helper()
-	ctx, cancel := context.WithTimeout(k.s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(k.s.t.Context(), testenv.Hang)
 	defer cancel()
 	for said := ""; ; {
 		_, data, err := k.n.ws.Read(ctx)

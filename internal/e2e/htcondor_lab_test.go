@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"slipway/internal/testenv"
 )
 
 // notebook is a session in which JupyterLab runs, with a kernel of its own.
@@ -134,7 +136,7 @@ type channels struct{ conn *websocket.Conn }
 // channels opens one, through the session proxy and the worker's link.
 func (s *farSite) channels(lab notebook) channels {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testenv.Hang)
 	defer cancel()
 	address := "wss" + strings.TrimPrefix(s.url, "https") + "/user/" + lab.user + "/api/kernels/" + lab.kernel + "/channels?session_id=" + rand.Text()
 	conn, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
@@ -150,7 +152,7 @@ func (s *farSite) channels(lab notebook) channels {
 
 // run runs a cell and gives what it prints.
 func (c channels) run(code string) (printed string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Hang)
 	defer cancel()
 	id := fmt.Sprintf("cell-%d", time.Now().UnixNano())
 	request, err := json.Marshal(map[string]any{

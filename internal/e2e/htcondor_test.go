@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"slipway/internal/testenv"
 )
 
 // answers waits until the app of a user's session answers, and gives its process number.
@@ -69,7 +71,7 @@ func (s *farSite) submissions(id string) int {
 // toldSince gives the events of a session or a job after one of them, up to the next that is final.
 func (s *site) toldSince(kind, id, after string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testenv.Hang)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/"+kind+"/"+id+"/events", nil)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestKilledOnAFullDisk(t *testing.T) {
 	s.end()
 	s.fill() // also what the reserve and the store's log had
 	s.start()
-	testenv.Until(t, "the service has ended, without a reserve", patience, func() bool { return !s.serves() })
+	testenv.Until(t, "the service has ended, without a reserve", testenv.Hang, func() bool { return !s.serves() })
 	s.logged("slipway: disk full: 0 B free in "+s.dir+"/data: open the store", "-> free at least ")
 
 	if err := os.Remove(filler); err != nil {

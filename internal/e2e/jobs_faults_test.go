@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // TestJobsOutliveTheService kills the service at every step of jobs on this host: each has run once in the end, and nothing is left.
@@ -99,7 +101,7 @@ func (c counted) killWhen(words string) {
 	c.t.Helper()
 	path := filepath.Join(c.dir, "serve.log")
 	before, _ := os.Stat(path)
-	for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(testenv.Hang); ; <-time.After(time.Millisecond) {
 		log, err := os.ReadFile(path)
 		if err != nil || time.Now().After(deadline) {
 			c.t.Fatalf("the log never has %q: %v", words, err)

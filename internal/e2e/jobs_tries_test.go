@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"slipway/internal/store"
+	"slipway/internal/testenv"
 )
 
 // TestJobsTriedAndAwaited is about jobs of which others hang, and which are tried more than once: each try runs once, whatever becomes
@@ -155,7 +156,7 @@ type pointSeen struct {
 // watch reads the stream of a scan until it ends, or more is false. It gives the number of the last event.
 func (c counted) watch(t *testing.T, scan, after string, more func(pointSeen) bool) (last string, ended bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/api/v1/scans/"+scan+"/events", nil)
 	if err != nil {

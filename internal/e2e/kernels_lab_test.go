@@ -107,7 +107,7 @@ func startLab(t *testing.T, s *site) string {
 		_ = exec.Command("docker", "rm", "--force", id).Run()
 	})
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	testenv.Until(t, "JupyterLab answers", patience, func() bool {
+	testenv.Until(t, "JupyterLab answers", testenv.Hang, func() bool {
 		res, err := http.Get(url + "/api")
 		if err == nil {
 			_ = res.Body.Close()

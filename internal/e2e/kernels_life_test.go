@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"slipway/internal/testenv"
 )
 
 const lifeSite = `
@@ -40,7 +42,7 @@ type heard struct {
 // next reads one message.
 func (n *openKernel) next() (heard, error) {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	ctx, cancel := context.WithTimeout(n.Context(), testenv.Hang)
 	defer cancel()
 	_, data, err := n.ws.Read(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func newJupyter(t *testing.T, s *site, user string) *jupyter {
 			t.Logf("Jupyter Server: %s", text)
 		}
 	})
-	testenv.Until(t, "Jupyter Server answers", patience, func() bool {
+	testenv.Until(t, "Jupyter Server answers", testenv.Hang, func() bool {
 		res, err := http.Get(j.url + "/api")
 		if err == nil {
 			_ = res.Body.Close()
@@ -124,7 +124,7 @@ func (n *openKernel) run(code string) string {
 // until reads until a message of a kind about a request, and gives its content as text.
 func (n *openKernel) until(kind, request string) string {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	ctx, cancel := context.WithTimeout(n.Context(), testenv.Hang)
 	defer cancel()
 	for {
 		_, data, err := n.ws.Read(ctx)

@@ -150,7 +150,7 @@ func (s *site) start() {
 // untilUnlessDead waits for something that the service does, and fails as soon as it has ended.
 func (s *site) untilUnlessDead(what string, ok func() bool) {
 	s.t.Helper()
-	testenv.UntilUnlessDead(s.t, what, patience, s.dead, s.log.Name(), ok)
+	testenv.UntilUnlessDead(s.t, what, testenv.Hang, s.dead, s.log.Name(), ok)
 }
 
 // kill ends the service as kill -9 does.
@@ -186,7 +186,7 @@ func (s *site) end() {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = s.process.Process.Kill() })
+	late := time.AfterFunc(testenv.Hang, func() { _ = s.process.Process.Kill() })
 	defer late.Stop()
 	<-s.dead // how a service ends is another test's
 	s.log.Close()
@@ -242,17 +242,14 @@ func (s *site) reportTo(t testing.TB) {
 	s.t = t
 }
 
-// patience is how long a test waits for what a program does on its own: so long that only a hang reaches it, also where much else runs.
-const patience = 4 * time.Minute
-
 // eventually waits until something is so. It fails at once when the service, which served, has ended.
 func (s *site) eventually(what string, ok func() bool) {
 	s.t.Helper()
 	if !s.serves() {
-		testenv.Until(s.t, what, patience, ok)
+		testenv.Until(s.t, what, testenv.Hang, ok)
 		return
 	}
-	testenv.UntilUnlessDead(s.t, what, patience, s.dead, s.log.Name(), ok)
+	testenv.UntilUnlessDead(s.t, what, testenv.Hang, s.dead, s.log.Name(), ok)
 }
 
 // reply is an HTTP answer.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 // TestSSHAttackers lets somebody who has a key and a session of her own, and somebody who has nothing, try all that they may not.
@@ -146,7 +148,7 @@ func (s *sshSite) proxyHeader(l *laptop) {
 	}
 	for _, header := range []string{"PROXY TCP4 192.0.2.99 192.0.2.1 4444 22\r\n", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x63\xc0\x00\x02\x01\x11\x5c\x00\x16"} {
 		c := s.connect(l.t, "127.0.0.8")
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 		_, _ = io.WriteString(c, header)
 		if conn, _, _, err := ssh.NewClientConn(c, "x", &ssh.ClientConfig{
 			User: "alice", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
@@ -169,7 +171,7 @@ func (s *sshSite) guesses(l *laptop) {
 	}
 	for range 40 {
 		c := s.connect(l.t, "127.0.0.9")
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 		_, _, _, err := ssh.NewClientConn(c, "x", &ssh.ClientConfig{
 			User: "alice", Auth: []ssh.AuthMethod{ssh.PublicKeys(stranger)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
 		})

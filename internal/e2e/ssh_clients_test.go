@@ -133,7 +133,7 @@ func vsCode(l *laptop) {
 // webSocket sends a small and a large message and expects them back.
 func (l *laptop) webSocket(proxy, address string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(l.t.Context(), testenv.Hang)
 	defer cancel()
 	transport := new(http.Transport)
 	if proxy != "" {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 // dial logs alice in by Go's client, which sends what it is told to.
@@ -48,7 +50,7 @@ func knock(ts *testscript.TestScript, neg bool, args []string) {
 	c, err := p.site.tryConnect(p.from)
 	ts.Check(err)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 	_, _ = c.Write(bytesOf(ts, args[0], args[1:]...)) // it may be closed before all is sent
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		ts.Fatalf("it keeps its connection")
@@ -76,7 +78,7 @@ func letsIn(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: lets-in COMMAND ARGS...")
 	}
-	for limit := time.Now().Add(patience); ts.Exec(args[0], args[1:]...) != nil; <-time.After(200 * time.Millisecond) {
+	for limit := time.Now().Add(testenv.Hang); ts.Exec(args[0], args[1:]...) != nil; <-time.After(200 * time.Millisecond) {
 		if time.Now().After(limit) {
 			ts.Fatalf("%q does not succeed", args)
 		}

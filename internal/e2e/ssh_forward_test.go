@@ -77,7 +77,7 @@ func (l *laptop) echoes(network, address string) {
 		return
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 	blob := noise(1 << 20)
 	sent := make(chan error, 1)
 	go func() {
@@ -243,7 +243,7 @@ func x11(l *laptop) {
 		l.t.Fatal(err)
 	}
 	l.serve(listener, func(c net.Conn) {
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 		hello := make([]byte, 12+20+16)
 		if _, err := io.ReadFull(c, hello); err == nil {
 			asked <- hello

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"slipway/internal/testenv"
 )
 
 // manyFeatures are many things at once.
@@ -56,7 +58,7 @@ func hundredForwards(l *laptop) {
 			l.t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 		fmt.Fprintf(c, "%04d", i)
 		open[i] = c
 	}

@@ -214,5 +214,5 @@ func (p *terminal) resize(rows, columns uint16) {
 
 func (l *laptop) eventually(what string, ok func() bool) {
 	l.t.Helper()
-	testenv.Until(l.t, what, patience, ok)
+	testenv.Until(l.t, what, testenv.Hang, ok)
 }

@@ -140,7 +140,7 @@ type ended struct {
 
 // command prepares a program on the laptop, which is killed when the test has lasted far too long.
 func (l *laptop) command(argv ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(l.t.Context(), testenv.Hang)
 	l.t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = l.dir
@@ -244,10 +244,10 @@ func (p *started) end() {
 // wait waits until it has ended by itself and gives its exit code.
 func (p *started) wait() int {
 	p.l.t.Helper()
-	timer := time.AfterFunc(patience, func() { _ = p.c.Process.Kill() })
+	timer := time.AfterFunc(testenv.Hang, func() { _ = p.c.Process.Kill() })
 	_ = p.c.Wait() // its exit code says more
 	if !timer.Stop() {
-		p.l.t.Fatalf("%q does not end within %s: %s%s", p.c.Args, patience, p.out, p.errs)
+		p.l.t.Fatalf("%q does not end within %s: %s%s", p.c.Args, testenv.Hang, p.out, p.errs)
 	}
 	return p.c.ProcessState.ExitCode()
 }
@@ -287,7 +287,7 @@ func (w *watched) String() string {
 
 func (w *watched) await(p *started, text string) string {
 	p.l.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(testenv.Hang)
 	for {
 		if all := w.String(); strings.Contains(all, text) {
 			return all
@@ -303,7 +303,7 @@ func (w *watched) await(p *started, text string) string {
 // listening waits until something accepts connections at an address of the laptop.
 func (l *laptop) listening(network, address string) {
 	l.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(testenv.Hang)
 	for {
 		c, err := net.Dial(network, address)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/testenv"
 )
 
 // Reply is an HTTP answer.
@@ -82,7 +83,7 @@ func Ask(t testing.TB, token, method, address string, body any) Reply {
 // Send sends a request and follows no redirect. Who does not answer gives status 0.
 func Send(t testing.TB, req *http.Request) Reply {
 	t.Helper()
-	client := http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: testenv.Hang, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		return Reply{Body: []byte(err.Error())}
@@ -238,7 +239,7 @@ func (h *Hub) told(req *http.Request) ([]Event, error) {
 
 // stream reads events up to the one that says how it ended.
 func stream(req *http.Request) (events []Event, err error) {
-	resp, err := (&http.Client{Timeout: patience}).Do(req)
+	resp, err := (&http.Client{Timeout: testenv.Hang}).Do(req)
 	if err != nil {
 		return nil, err
 	}

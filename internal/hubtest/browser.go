@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"slipway/internal/testenv"
 )
 
 // Browser is a person's: it keeps cookies and follows redirects.
@@ -23,7 +25,7 @@ func (h *Hub) Browse(user string) *Browser {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	b := &Browser{hub: h, client: &http.Client{Jar: jar, Timeout: patience}}
+	b := &Browser{hub: h, client: &http.Client{Jar: jar, Timeout: testenv.Hang}}
 	b.Get("/hub/login")
 	r := b.Post("/hub/login", url.Values{"username": {user}, "password": {Password}})
 	if r.Status != http.StatusOK {

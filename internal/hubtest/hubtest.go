@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
@@ -169,11 +168,8 @@ func (h *Hub) Log(most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// patience is how long is waited for what a program does on its own: so long that only a hang reaches it, also where much else runs.
-const patience = 4 * time.Minute
-
-// eventually waits until something is so.
+// eventually waits for something that a program does on its own.
 func (h *Hub) eventually(what string, ok func() bool) {
 	h.t.Helper()
-	testenv.Until(h.t, what, patience, ok)
+	testenv.Until(h.t, what, testenv.Hang, ok)
 }

@@ -1,20 +1,26 @@
 package hubtest_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/hubtest"
+	"slipway/internal/testenv"
 )
 
-// failing lets every start fail, and takes two seconds to take it back.
+// failing lets every start fail, and takes it back two seconds after a file is there.
 const failing = `
 import asyncio
+import os
 
 async def slowly(spawner):
+    while not os.path.exists("%s"):
+        await asyncio.sleep(0.05)
     await asyncio.sleep(2)
 
 c.JupyterHub.spawner_class = "jupyterhub.spawner.SimpleLocalProcessSpawner"
@@ -29,11 +35,12 @@ func TestHub(t *testing.T) {
 	t.Cleanup(service.Close)
 	for major, base := range map[int]string{5: "/", 6: "/some/base/"} {
 		t.Run(string(rune('0'+major)), func(t *testing.T) {
+			seen := filepath.Join(t.TempDir(), "seen")
 			h := hubtest.Start(t, hubtest.Options{
 				Major: major, ServiceURL: service.URL, BaseURL: base,
-				Config: failing,
+				Config: fmt.Sprintf(failing, seen),
 			})
-			hearsOfTheFailure(t, h)
+			hearsOfTheFailure(t, h, seen)
 			token := h.Token("alice")
 			h.Kill()
 			if r := h.Call(http.MethodGet, "/", nil); r.Status != 0 {
@@ -59,16 +66,20 @@ func TestHub(t *testing.T) {
 }
 
 // hearsOfTheFailure follows a start while the Hub takes it back, when it says that nothing starts.
-func hearsOfTheFailure(t *testing.T, h *hubtest.Hub) {
+func hearsOfTheFailure(t *testing.T, h *hubtest.Hub, seen string) {
 	t.Helper()
 	if r := h.StartServer("carol", "", nil); r.Status != http.StatusAccepted {
 		t.Fatal(r.Text())
 	}
-	for pending := ""; pending != "stop"; <-time.After(10 * time.Millisecond) {
+	testenv.Until(t, "the start is taken back", testenv.Hang, func() bool {
 		s, known := h.Server("carol", "")
-		if pending = s.Pending; !known {
+		if !known {
 			t.Fatal("the start was taken back too soon to see it")
 		}
+		return s.Pending == "stop"
+	})
+	if err := os.WriteFile(seen, nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if events := h.Progress("carol", ""); !events[len(events)-1].Failed {
 		t.Errorf("it did not fail: %+v", events)

@@ -166,7 +166,7 @@ func TestTheEndBeginsNoMore(t *testing.T) {
 func TestARepositoryWhoseServerIsDead(t *testing.T) {
 	a := autofs.Start(t)
 	a.AwaitExpiry(autofs.Repository)
-	p := newTestProber(t, a.Dir, 3*time.Second, Itself, autofs.Repository, autofs.Dead, "gone.example.org")
+	p := newTestProber(t, a.Dir, 15*time.Second, Itself, autofs.Repository, autofs.Dead, "gone.example.org")
 	began := time.Now()
 	p.Round(t.Context())
 	took := time.Since(began)

@@ -7,7 +7,7 @@ import (
 
 // Hang is how long a test waits for what programs and servers do on their own. A machine that has much else to do does not need so long,
 // so who reaches it hangs.
-const Hang = 2 * time.Minute
+const Hang = 4 * time.Minute
 
 // Until waits for something that a program does on its own. How often it looks depends on how long it has waited, so that it sees a
 // change at most an eighth later than it could: a test that asks a Hub twenty times a second takes the processor from what it waits for.

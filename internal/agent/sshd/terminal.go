@@ -84,9 +84,22 @@ func (t *terminal) Read(b []byte) (int, error) {
 	case errors.Is(err, syscall.EIO):
 		return n, io.EOF
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, io.EOF
+		return t.rest(b)
 	}
 	return n, err
+}
+
+// rest reads what is there now. A deadline passes on a machine with much else to do before anybody has looked: what a program showed just
+// before its end is not to be cut.
+func (t *terminal) rest(b []byte) (n int, err error) {
+	err = t.control(func(fd int) error {
+		n, err = unix.Read(fd, b)
+		return err
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // Write types.

@@ -45,13 +45,13 @@ const back = new Promise((done) => {
 });
 console.log("sending");
 let sent = 0;
-while (kernel.connectionStatus === "connected") {
+while (kernel.connectionStatus === "connected") { // without a pause, so that some are on their way whenever the service dies
   const number = sent++;
   unanswered.add(number);
   const future = kernel.requestExecute({ code: `_ = open(${JSON.stringify(file)}, "a").write("${number}\\n")`, store_history: false });
   future.onReply = () => unanswered.delete(number);
   future.done.catch(() => {});
-  await new Promise((done) => setTimeout(done, 10));
+  await new Promise(setImmediate);
 }
 await back;
 console.log(JSON.stringify({ sent, unanswered: [...unanswered], told }));

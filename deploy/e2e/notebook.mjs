@@ -82,13 +82,15 @@ display(gain, w.Image(value=png.getvalue()), file, said)`);
 
 // A breakpoint is set beside a line, met, and what there is then is seen.
 export async function debugged(page) {
-  await page.locator(".jp-NotebookPanel .jp-DebuggerBugButton").click();
-  const sidebar = page.locator("#jp-debugger-sidebar");
-  await sidebar.waitFor();
   const cells = page.locator(".jp-Notebook .jp-CodeCell");
   const cell = cells.nth((await cells.count()) - 1);
   await cell.locator(".cm-content").click();
   await page.keyboard.insertText("def double(n):\n    twice = 2 * n\n    return twice\nprint(double(21))");
+  // The text is there before: a second after each change JupyterLab sets the breakpoints anew, and one that is just being set can get lost. As
+  // it starts to debug, it takes over those that the kernel has, which are none.
+  await page.locator(".jp-NotebookPanel .jp-DebuggerBugButton").click();
+  const sidebar = page.locator("#jp-debugger-sidebar");
+  await sidebar.locator(".jp-DebuggerVariables", { hasText: "special variables" }).waitFor();
   await cell.locator(".cm-breakpoint-gutter .cm-gutterElement").nth(3).click();
   await sidebar.locator(".jp-DebuggerBreakpoints", { hasText: "3" }).waitFor();
   await cell.locator(".cm-content").click();

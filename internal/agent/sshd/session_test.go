@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,6 +252,8 @@ func TestSignals(t *testing.T) {
 
 // A connection that drops hangs its terminals up, and leaves other programs running.
 func TestDropped(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP) // as who has started it by nohup
+	t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
 	g := newGateway(t)
 	_, out := onTerminal(t, g.session(), nil, "trap 'touch hung; exit' HUP; echo ready; while :; do sleep 0.05; done")
 	readUntil(t, out, "ready")

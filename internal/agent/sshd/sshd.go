@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 
@@ -64,7 +66,18 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, pulse: newPulse(), guests: map[*sshlink.Peer]*guest{}, running: map[int]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.link = sshlink.NewServer(s, cfg.Logger)
+	hearHangups()
 	return s
+}
+
+// hearHangups has programs end when their terminal is hung up, also where this one was started with that signal ignored, as by nohup: what is
+// ignored, programs inherit, and no shell can trap it. What is heard, they do not.
+func hearHangups() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // Link serves the streams of the ssh door.

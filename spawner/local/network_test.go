@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -89,26 +90,31 @@ func answering(t testing.TB, network, address, word string) string {
 	return l.Addr().String()
 }
 
-// outside makes another host: a network namespace with a cable to this one. It gives the address there and this host's
-// at the cable.
-func outside(t testing.TB) (there, here string, in func(func() error) error) {
+// cables counts what outside has made: each has a name and addresses of its own.
+var cables atomic.Int32
+
+// outside makes another host: a network namespace with a cable to this one. It returns the address there, this host's at the cable, the
+// cable's name here, and what runs a function there.
+func outside(t testing.TB) (there, here, cable string, in func(func() error) error) {
 	t.Helper()
 	holder := exec.Command("unshare", "--net", "sleep", "1000")
 	must(t, holder.Start())
 	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
 	ns := fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
-	for own := mustRead(t, "/proc/self/ns/net"); mustRead(t, ns) == own; runtime.Gosched() {
+	// Not of /proc/self, which is the first thread: that stays in the other host's network when it has run a function there.
+	for own := mustRead(t, "/proc/thread-self/ns/net"); mustRead(t, ns) == own; runtime.Gosched() {
 	}
-	n := os.Getpid() % 250
+	made := int(cables.Add(1))
+	n := (os.Getpid() + made) % 250
 	there, here = fmt.Sprintf("10.213.%d.2", n), fmt.Sprintf("10.213.%d.1", n)
-	cable := fmt.Sprintf("slip%d", os.Getpid())
+	cable = fmt.Sprintf("slip%d-%d", os.Getpid(), made)
 	run(t, "ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(holder.Process.Pid))
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", cable).Run() })
 	run(t, "ip", "addr", "add", here+"/24", "dev", cable)
 	run(t, "ip", "link", "set", cable, "up")
 	run(t, "nsenter", "--net="+ns, "ip", "addr", "add", there+"/24", "dev", "eth0")
 	run(t, "nsenter", "--net="+ns, "ip", "link", "set", "eth0", "up")
-	return there, here, func(act func() error) error {
+	return there, here, cable, func(act func() error) error {
 		done := make(chan error, 1)
 		go func() {
 			runtime.LockOSThread()
@@ -146,7 +152,7 @@ func run(t testing.TB, argv ...string) string {
 func TestJobsDoNotReachThisHost(t *testing.T) {
 	w := newWorld(t)
 	w.reach(t)
-	there, here, in := outside(t)
+	there, here, _, in := outside(t)
 	var far, farUDP string
 	must(t, in(func() error {
 		far, farUDP = answering(t, "tcp", there+":0", "far"), answering(t, "udp", there+":0", "far")
@@ -202,12 +208,12 @@ func addresses(t testing.TB) (out []string) {
 func TestNewAddressesAreClosedToo(t *testing.T) {
 	w := newWorld(t)
 	w.reach(t)
-	_, _, _ = outside(t)
+	_, _, cable, _ := outside(t)
 	w.script(t, `busybox touch /var/tmp/up; until [ -e /var/tmp/go ]; do busybox sleep 0.05; done
 while :; do /run/slipway/bin/reach $(busybox cat /var/tmp/go) > /var/tmp/part; busybox mv /var/tmp/part /var/tmp/found; busybox sleep 0.05; done`)
 	j := start(t, w, w.launch(t))
 	j.file(t, "up")
-	cable, fresh := fmt.Sprintf("slip%d", os.Getpid()), fmt.Sprintf("10.214.%d.1", os.Getpid()%250)
+	fresh := fmt.Sprintf("10.214.%d.1", os.Getpid()%250)
 	_, port, err := net.SplitHostPort(answering(t, "tcp", "0.0.0.0:0", "host"))
 	must(t, err)
 	run(t, "ip", "addr", "add", fresh+"/32", "dev", cable)
@@ -220,7 +226,7 @@ func TestNoNetwork(t *testing.T) {
 	w := newWorld(t)
 	w.reach(t)
 	w.cfg.Network = local.Isolated
-	there, _, in := outside(t)
+	there, _, _, in := outside(t)
 	var far string
 	must(t, in(func() error { far = answering(t, "tcp", there+":0", "far"); return nil }))
 	own := answering(t, "tcp", "127.0.0.1:0", "host")
@@ -354,7 +360,7 @@ func TestNothingOpenLeaksIntoAJob(t *testing.T) {
 func TestServicesThatJobsReachAllTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.reach(t)
-	_, here, _ := outside(t)
+	_, here, _, _ := outside(t)
 	named, other := answering(t, "tcp", "127.0.0.1:0", "named"), answering(t, "tcp", "127.0.0.1:0", "other")
 	atCable, beside := answering(t, "tcp", here+":0", "cable"), answering(t, "tcp", here+":0", "beside")
 	_, port, err := net.SplitHostPort(named)
